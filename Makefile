@@ -1,0 +1,61 @@
+# The front door. Every target is self-sufficient: it needs python3, pip and make only.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+RUN    := $(VENV)/.run
+DEV    := $(VENV)/.dev
+JOBS   ?= 2
+
+.PHONY: demo test test-all check format lint types imports docs bench lock clean help
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
+	$(BIN)/veilsum paper --out out/paper
+
+test: $(DEV)  ## the tests that every change must pass
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-all: $(DEV)  ## every test, the slow and statistical ones too
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: format lint types imports docs test  ## all that CI runs
+
+format: $(DEV)
+	$(BIN)/ruff format --check .
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+
+types: $(DEV)
+	$(BIN)/mypy
+
+imports: $(DEV)
+	$(BIN)/lint-imports
+
+docs: $(DEV)  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: $(DEV)  ## run the benchmarks: ratios, side by side
+	$(BIN)/python benchmarks/run.py
+
+lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
+	for name in run dev; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-annotate $$name.in -o $$name.txt); done
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): requirements/run.txt pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes -r requirements/run.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+$(DEV): requirements/dev.txt $(RUN)
+	$(PIP) --require-hashes -r requirements/dev.txt
+	touch $@

@@ -1,0 +1,48 @@
+"""Write docs/reference/cli.md from the commands' own help: the two cannot differ.
+
+Run it after changing a command: `.venv/bin/python docs/make_cli_page.py`.
+"""
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from veilsum.cli.app import COMMANDS, app
+
+PAGE = Path(__file__).parent / "reference" / "cli.md"
+INTRODUCTION = """\
+# Command line
+
+<!-- Written by docs/make_cli_page.py from the commands' help: do not edit. -->
+
+Every command takes `--json`; it then prints one JSON document on standard output
+and nothing else there. [JSON](json.md) lists the keys. Whatever goes wrong is said
+in one sentence on standard error.
+
+| Exit code | Meaning |
+|---|---|
+| 0 | the work was done; "no guarantee" is an answer too |
+| 1 | `click` or `rich` is missing, you interrupted the work, or there is a bug |
+| 2 | the input cannot be used: the sentence says what was found and what to do |
+"""
+
+
+def render() -> str:
+    """Return the whole page."""
+    sections = [_section([]), *(_section([name]) for name in COMMANDS)]
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def _section(path: list[str]) -> str:
+    # The width is fixed: the page must not depend on the terminal it is made in.
+    answer = CliRunner().invoke(
+        app, [*path, "--help"], prog_name="veilsum", terminal_width=80
+    )
+    assert answer.exit_code == 0, answer.output
+    title = " ".join(["veilsum", *path])
+    return f"## {title}\n\n```text\n{answer.output.rstrip()}\n```\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
+    print(f"wrote {PAGE}")

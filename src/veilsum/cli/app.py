@@ -1,0 +1,64 @@
+"""The command group: every command loads its own module when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+import veilsum
+from veilsum.errors import VeilsumError
+
+# Name and one line each, so that `veilsum --help` imports nothing heavy.
+COMMANDS = {
+    "paper": "Reproduce the paper's numerical section: numbers and figures.",
+    "privacy": "Say what a coalition can learn on a given graph.",
+    "solve": "Run the scenario in a TOML file and report the result.",
+}
+
+
+class BadInput(click.ClickException):
+    """What the user can mend: exit code 2."""
+
+    exit_code = 2
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported on demand and whose errors are sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"veilsum.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except VeilsumError as error:
+            raise BadInput(str(error)) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(veilsum.__version__, prog_name="veilsum")
+def app() -> None:
+    r"""Minimise a sum of private costs peer to peer: veil every term, keep the sum.
+
+    \b
+    Example:
+      veilsum paper --out out/paper
+      veilsum privacy --graph petersen --sigma 1 --corrupted 0,1 --distance 1
+    """

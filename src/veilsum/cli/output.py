@@ -1,0 +1,60 @@
+"""How commands speak: strict JSON for machines, tables and progress for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from veilsum.files.output import as_json
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
+
+Advance = Callable[[int], None]
+
+
+def print_json(data: Any) -> None:
+    """Write one JSON document to standard output."""
+    click.echo(as_json(data))
+
+
+def console() -> Console:
+    """Return the console that tables go to."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a plain table; the first column is text, the rest are figures."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for position, column in enumerate(columns):
+        made.add_column(column, justify="left" if position == 0 else "right")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def say(message: str) -> None:
+    """Tell a person something that is not the result."""
+    click.echo(message, err=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int], Advance]]:
+    """Yield a function that opens a bar; silent unless a person is watching."""
+    if not sys.stderr.isatty():
+        yield lambda _label, _total: lambda _done: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+
+        def open_bar(label: str, total: int) -> Advance:
+            task = bars.add_task(label, total=total)
+            return lambda done: bars.update(task, completed=done)
+
+        yield open_bar

@@ -1,0 +1,110 @@
+"""`veilsum paper`: Section V by one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from veilsum.cli.output import console, json_option, print_json, progress_bar, table
+
+if TYPE_CHECKING:
+    from veilsum.jobs.paper import PaperReport, Row
+    from veilsum.sim.engine import Progress
+
+
+@click.command("paper")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("out/paper"),
+    show_default=True,
+    help="Folder for the figures.",
+)
+@click.option(
+    "--executions",
+    type=click.IntRange(min=2),
+    default=100_000,
+    show_default=True,
+    help="Executions of phase I for each of the two inputs.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@json_option
+def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
+    r"""Reproduce the paper's Section V and put its Section III-B to work.
+
+    Prints the paper's value, the value found here and the tolerance, and draws both
+    figures as PNG and SVG.
+
+    \b
+    Example:
+      veilsum paper --out out/paper --executions 100000
+    """
+    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.jobs.paper import ITERATIONS, QUARTIC_ITERATIONS, reproduce
+    from veilsum.report.figures import convergence_figure, density_figure, render
+
+    folder = prepare_folder(out)
+    totals = {"degree-4 costs": QUARTIC_ITERATIONS, "executions": 1}
+    with progress_bar() as open_bar:
+
+        def note(stage: str) -> Progress:
+            return open_bar(stage, totals.get(stage, ITERATIONS))
+
+        report = reproduce(executions=executions, seed=seed, note=note)
+    drawn = {
+        "fig1_convergence": convergence_figure(report),
+        "fig2_densities": density_figure(report),
+    }
+    files = {
+        f"{name}.{kind}": content
+        for name, figure in drawn.items()
+        for kind, content in render(figure).items()
+    }
+    paths = [str(path) for path in write_files(folder, files)]
+    if as_json:
+        print_json({**report.to_dict(), "figures": paths})
+    else:
+        _print(report, paths)
+
+
+def _print(report: PaperReport, paths: list[str]) -> None:
+    screen = console()
+    screen.print(
+        "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1\n"
+    )
+    screen.print(_comparison(report.rows()))
+    screen.print()
+    quartic = report.quartic
+    screen.print(
+        f"Errors after {report.veiled.iterations:,} iterations: plain DGD "
+        f"{report.plain.max_error:.3g}, Function Sharing {report.veiled.max_error:.3g}."
+    )
+    screen.print(
+        f"Degree-4 costs, every coefficient masked: {report.nonconvex_agents} of "
+        f"{quartic.topology.n_agents} masked costs are not convex; minimiser "
+        f"{quartic.minimiser[0]:.6f}, error {quartic.max_error:.2g} after "
+        f"{quartic.iterations:,} iterations."
+    )
+    screen.print("Figures: " + ", ".join(path for path in paths if "png" in path))
+
+
+def _comparison(rows: list[Row]) -> object:
+    return table(
+        ("quantity", "paper", "here", "tolerance", ""),
+        [
+            (
+                row.quantity,
+                f"{row.source} {_numbers(row.paper)}".strip(),
+                _numbers(row.here),
+                f"{row.tolerance:.2g}",
+                "ok" if row.holds else "OUTSIDE",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:.4f}" for value in values)

@@ -1,0 +1,1 @@
+"""Pure mathematics: no files, no clocks, no sockets, no global randomness."""

@@ -1,0 +1,65 @@
+"""Shapes in words: the array types every signature uses.
+
+The agent axis comes first. `*batch` stands for any leading axes: nothing for one
+agent, `n` for all of them, so one formula serves a party and a simulator alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike, NDArray
+
+from veilsum.errors import InvalidInputError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+Vector: TypeAlias = Float[FloatArray, " m"]
+Vectors: TypeAlias = Float[FloatArray, "*batch m"]  # points x, or gradients
+Coefficients: TypeAlias = Float[FloatArray, "*batch p"]  # theta in a basis
+AgentRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
+AgentPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per agent
+EdgeShares: TypeAlias = Float[FloatArray, "e arcs p"]  # r_ij, then r_ji
+EdgeRows: TypeAlias = Float[FloatArray, "e p"]  # c_e = r_ij - r_ji
+Matrix: TypeAlias = Float[FloatArray, "n n"]
+EdgeList: TypeAlias = Int[NDArray[np.int64], "e 2"]
+
+# scipy's sparse classes carry no element type; the name says what is meant.
+Sparse: TypeAlias = Any
+
+
+def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
+    """Return a float64 copy that cannot be written to; refuse nan, inf and text."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{what} must be numbers: {error}") from None
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{what} must be finite numbers, found nan or inf")
+    array.setflags(write=False)
+    return array
+
+
+def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
+    """Return a vector of `dim` numbers; a single number stands for all of them."""
+    array = as_floats(values, what=what)
+    if array.shape not in {(), (dim,)}:
+        raise InvalidInputError(
+            f"{what} must be one number or {dim} numbers, found shape {array.shape}"
+        )
+    return frozen(np.broadcast_to(array, (dim,)).copy())
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """Return the array, made read-only in place."""
+    array.setflags(write=False)
+    return array
+
+
+def listed(names: Sequence[str], *, most: int = 8) -> str:
+    """Return names for a sentence: all of a few, the first of many."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,174 @@
+"""A cost is private coefficients in a shared basis, plus a remainder.
+
+h_i(x) = theta_i . phi(x) + rho_i(x). Phase I touches theta and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.core.arrays import (
+    AgentRows,
+    Vector,
+    Vectors,
+    as_floats,
+    as_vector,
+    frozen,
+)
+from veilsum.core.bases import Affine, Basis, Polynomial, Quadratic
+from veilsum.core.bases import quadratic_coefficients as _quadratic_coefficients
+from veilsum.core.effective import EffectiveCost
+from veilsum.core.remainders import (
+    LocalGradient,
+    NoRemainder,
+    Remainder,
+    SquaredNorm,
+    checked_gradient,
+    stack,
+)
+from veilsum.core.secrets import Secret
+from veilsum.errors import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cost(Secret):
+    """One party's private cost. It never prints, and phase II never receives it.
+
+    Build one with `affine`, `squared_distance`, `polynomial`, `quadratic` or
+    `from_gradient`.
+    """
+
+    basis: Basis
+    coefficients: Vector
+    remainder: Remainder
+
+    def __post_init__(self) -> None:
+        if self.coefficients.shape != (self.basis.size,):
+            raise InvalidInputError(
+                f"expected {self.basis.size} coefficients, "
+                f"found {self.coefficients.size}"
+            )
+
+    @classmethod
+    def affine(
+        cls, coefficients: ArrayLike, *, remainder: Remainder | None = None
+    ) -> Cost:
+        """Return alpha'x + rho(x), with rho zero or a shared closed form."""
+        alpha = np.atleast_1d(as_floats(coefficients, what="affine coefficients"))
+        rho = NoRemainder() if remainder is None else remainder
+        if np.any(rho.gradient(np.zeros_like(alpha))):
+            raise InvalidInputError(
+                "a remainder must have a zero gradient at the origin, or it keeps a "
+                "part of the affine term unmasked; use Cost.from_gradient"
+            )
+        return cls(Affine(alpha.size), frozen(alpha), rho)
+
+    @classmethod
+    def squared_distance(cls, target: ArrayLike) -> Cost:
+        """Return ||x - target||^2: the target is private, ||x||^2 is known to all."""
+        point = np.atleast_1d(as_floats(target, what="a target"))
+        return cls.affine(-2.0 * point, remainder=SquaredNorm(1.0))
+
+    @classmethod
+    def polynomial(cls, coefficients: ArrayLike, *, dim: int = 1) -> Cost:
+        """Return a polynomial without constant, its coefficients by rising degree.
+
+        For x in R these are (c_1, ..., c_d) of c_1 x + ... + c_d x^d.
+        """
+        theta = np.atleast_1d(as_floats(coefficients, what="polynomial coefficients"))
+        return cls(Polynomial(dim, _degree(theta.size, dim)), theta, NoRemainder())
+
+    @classmethod
+    def quadratic(cls, matrix: ArrayLike, vector: ArrayLike) -> Cost:
+        """Return x'Px/2 + q'x with both P and q private."""
+        square = np.atleast_2d(as_floats(matrix, what="the quadratic's matrix"))
+        dim = square.shape[0]
+        if square.shape != (dim, dim) or not np.array_equal(square, square.T):
+            raise InvalidInputError(
+                "the quadratic's matrix must be square and symmetric, "
+                f"found shape {square.shape}"
+            )
+        linear = as_vector(vector, dim=dim, what="the quadratic's vector")
+        theta = _quadratic_coefficients(square, linear)
+        return cls(Quadratic(dim), frozen(theta), NoRemainder())
+
+    @classmethod
+    def from_gradient(
+        cls,
+        gradient: Callable[[Vector], Vector],
+        *,
+        dim: int,
+        anchor: ArrayLike = 0.0,
+    ) -> Cost:
+        """Return the cost with this gradient, split at a public anchor x0.
+
+        alpha = grad h(x0) is masked; what is left, grad h(x) - grad h(x0), is not.
+        """
+        start = as_vector(anchor, dim=dim, what="the anchor")
+        alpha = frozen(checked_gradient(gradient, start).copy())
+        return cls(Affine(dim), alpha, LocalGradient(gradient, alpha))
+
+    @property
+    def dim(self) -> int:
+        """m, the dimension of x."""
+        return self.basis.dim
+
+    def gradient(self, x: Vectors) -> Vectors:
+        """Return the private gradient; for references in simulations only."""
+        return self.remainder.gradient(x) + self.basis.gradient(self.coefficients, x)
+
+
+def _degree(size: int, dim: int) -> int:
+    """Return the degree whose monomials number `size`."""
+    degree = 1
+    while comb(dim + degree, degree) - 1 < size:
+        degree += 1
+    if comb(dim + degree, degree) - 1 != size:
+        raise InvalidInputError(
+            f"{size} coefficients fit no polynomial in {dim} variables; degree "
+            f"{degree} takes {comb(dim + degree, degree) - 1}"
+        )
+    return degree
+
+
+def common_basis(costs: Mapping[str, Cost]) -> Basis:
+    """Return the basis all costs share; name every party that differs."""
+    bases = {party: cost.basis for party, cost in costs.items()}
+    wanted = _most_common(list(bases.values()))
+    odd = [
+        f"{party} has {_in_words(basis)}"
+        for party, basis in bases.items()
+        if basis != wanted
+    ]
+    if odd:
+        raise InvalidInputError(
+            f"all costs must share one basis, {_in_words(wanted)} for most parties, "
+            f"but {'; '.join(odd)}"
+        )
+    return wanted
+
+
+def _most_common(bases: Sequence[Basis]) -> Basis:
+    return max(bases, key=bases.count)
+
+
+def _in_words(basis: Basis) -> str:
+    name = type(basis).__name__.lower()
+    return f"{name} in dimension {basis.dim} with {basis.size} coefficients"
+
+
+def coefficient_rows(costs: Sequence[Cost]) -> AgentRows:
+    """Return A: one row of private coefficients per party."""
+    return np.stack([cost.coefficients for cost in costs])
+
+
+def veil(costs: Sequence[Cost], masks: AgentRows) -> EffectiveCost:
+    """Return all effective costs, theta~_i = theta_i + u_i  (Eq. eff_cost)."""
+    rows = coefficient_rows(costs) + masks
+    remainder = stack([cost.remainder for cost in costs])
+    return EffectiveCost(costs[0].basis, rows, remainder)

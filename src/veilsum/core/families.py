@@ -1,0 +1,107 @@
+"""Named graphs as short strings: `complete:5`, `circulant:16:4,7`, `petersen`.
+
+The only other module that talks to networkx is `topology`; this one builds its graphs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+
+from veilsum.errors import InvalidGraphError
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family: how it is written, and how it is built from its arguments."""
+
+    usage: str
+    build: Callable[..., Any]
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _star(n: str) -> Any:
+    return nx.star_graph(_whole(n) - 1)
+
+
+def _hypercube(dimension: str) -> Any:
+    return nx.hypercube_graph(_whole(dimension))
+
+
+def _circulant(n: str, offsets: str) -> Any:
+    return nx.circulant_graph(_whole(n), [_whole(part) for part in offsets.split(",")])
+
+
+def _regular(n: str, degree: str, seed: str = "seed=0") -> Any:
+    return nx.random_regular_graph(_whole(degree), _whole(n), seed=_seed(seed))
+
+
+def _seed(text: str) -> int:
+    key, _, value = text.rpartition("=")
+    if key not in {"", "seed"}:
+        raise ValueError(f"expected seed=NUMBER, found {text!r}")
+    return _whole(value)
+
+
+def _grid(shape: str) -> Any:
+    rows, columns = (_whole(part) for part in shape.split("x"))
+    return nx.grid_2d_graph(rows, columns)
+
+
+def _barbell(left: str, right: str) -> Any:
+    """Join two complete graphs by one link."""
+    a, b = _whole(left), _whole(right)
+    graph = nx.disjoint_union(nx.complete_graph(a), nx.complete_graph(b))
+    graph.add_edge(a - 1, a)
+    return graph
+
+
+FAMILIES: dict[str, Family] = {
+    "complete": Family("complete:N", lambda n: nx.complete_graph(_whole(n))),
+    "ring": Family("ring:N", lambda n: nx.cycle_graph(_whole(n))),
+    "path": Family("path:N", lambda n: nx.path_graph(_whole(n))),
+    "star": Family("star:N (hub and N-1 leaves)", _star),
+    "wheel": Family(
+        "wheel:N (hub and a ring of N-1)", lambda n: nx.wheel_graph(_whole(n))
+    ),
+    "petersen": Family("petersen", nx.petersen_graph),
+    "hypercube": Family("hypercube:D", _hypercube),
+    "circulant": Family("circulant:N:OFFSET,OFFSET", _circulant),
+    "regular": Family("regular:N:DEGREE[:seed=K]", _regular),
+    "grid": Family("grid:ROWSxCOLUMNS", _grid),
+    "barbell": Family("barbell:N:M (two complete graphs, one link)", _barbell),
+    "karate": Family("karate", nx.karate_club_graph),
+}
+
+
+def build(spec: str) -> Any:
+    """Return the networkx graph a string names, its nodes numbered from 0."""
+    name, *arguments = spec.strip().split(":")
+    family = _find(name)
+    try:
+        graph = family.build(*arguments)
+    except (TypeError, ValueError, nx.NetworkXException) as error:
+        raise InvalidGraphError(
+            f"cannot build the graph {spec!r}: write it as {family.usage} ({error})"
+        ) from None
+    return nx.convert_node_labels_to_integers(graph)
+
+
+def _find(name: str) -> Family:
+    if name in FAMILIES:
+        return FAMILIES[name]
+    near = difflib.get_close_matches(name, FAMILIES, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    known = "; ".join(family.usage for family in FAMILIES.values())
+    raise InvalidGraphError(
+        f"no graph family or file is called {name!r}; {hint}families are: {known}"
+    )

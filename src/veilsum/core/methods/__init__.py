@@ -1,0 +1,1 @@
+"""Phase II: one method per file, written against effective costs alone."""

@@ -1,0 +1,52 @@
+"""The exception tree: the class says whose fault it is.
+
+    VeilsumError
+    ├── InvalidInputError      you gave something that cannot be used: change the input
+    │   ├── InvalidGraphError      the network itself
+    │   ├── InvalidPairError       two alternatives that Definition 2 does not compare
+    │   ├── InvalidScenarioError   a scenario file: a key, a type, a value
+    │   └── OutputError            a place that cannot be written
+    ├── MissingExtraError      an optional package is missing: the message names it
+    ├── SecretError            somebody tried to copy a secret out of the process
+    └── NumericalError         the arithmetic failed on valid input: please report it
+
+Anything else that escapes is a bug in this package.
+"""
+
+from __future__ import annotations
+
+
+class VeilsumError(Exception):
+    """Everything this package raises on purpose."""
+
+
+class InvalidInputError(VeilsumError, ValueError):
+    """The caller's input cannot be used; the message says what would be."""
+
+
+class InvalidGraphError(InvalidInputError):
+    """The network is not one the protocol can run on."""
+
+
+class InvalidPairError(InvalidInputError):
+    """Two sets of coefficients break a constraint of Definition 2."""
+
+
+class InvalidScenarioError(InvalidInputError):
+    """A scenario holds a key or a value that means nothing here."""
+
+
+class OutputError(InvalidInputError):
+    """A result has nowhere to go."""
+
+
+class MissingExtraError(VeilsumError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+
+class SecretError(VeilsumError, TypeError):
+    """A secret was about to leave the process by copy, pickle or print."""
+
+
+class NumericalError(VeilsumError, ArithmeticError):
+    """A computation on valid input did not succeed."""

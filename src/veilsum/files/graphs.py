@@ -1,0 +1,77 @@
+"""Graphs from files: edge list, GraphML, node-link JSON; or from a family's name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+import networkx as nx
+
+from veilsum.core.families import FAMILIES
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidGraphError
+
+
+def topology_from(spec: str, *, weight: str | None = None) -> Topology:
+    """Return the graph a person named: a file if there is one, else a family.
+
+    `weight` names the edge attribute that holds relative noise variances.
+    """
+    path = Path(spec)
+    if path.is_file():
+        return read_topology(path, weight=weight)
+    if path.suffix and spec.split(":")[0] not in FAMILIES:
+        raise InvalidGraphError(f"there is no graph file {spec!r}")
+    return Topology.family(spec)
+
+
+def read_topology(path: Path, *, weight: str | None = None) -> Topology:
+    """Return the graph in a file; the ending tells the format.
+
+    `.graphml` is GraphML, `.json` node-link JSON; anything else is an edge list with
+    one link per line, `a b` or `a,b`, and `#` for comments.
+    """
+    reader = _READERS.get(path.suffix.lower(), _edge_list)
+    try:
+        graph = reader(path)
+    except OSError as error:
+        raise InvalidGraphError(f"cannot read {path}: {error.strerror}") from None
+    except (ParseError, KeyError, TypeError, ValueError, nx.NetworkXException) as error:
+        raise InvalidGraphError(
+            f"{path} is not a graph in the format its name promises: {error}"
+        ) from None
+    return Topology.from_networkx(graph, weight=weight)
+
+
+def _edge_list(path: Path) -> Any:
+    graph = nx.Graph()
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) not in {2, 3}:
+            raise ValueError(f"line {number} needs two names, found {line.strip()!r}")
+        data = {"weight": float(words[2])} if len(words) == 3 else {}
+        graph.add_edge(words[0], words[1], **data)
+    return graph
+
+
+def _graphml(path: Path) -> Any:
+    return nx.read_graphml(path)
+
+
+def _node_link(path: Path) -> Any:
+    data = json.loads(path.read_text("utf-8"))
+    # networkx renamed the key; files of both ages are about.
+    key = "links" if "links" in data else "edges"
+    return nx.node_link_graph(data, edges=key)
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".graphml": _graphml,
+    ".xml": _graphml,
+    ".json": _node_link,
+}

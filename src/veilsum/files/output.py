@@ -1,0 +1,59 @@
+"""Results on disk: all of them or none, each file whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from veilsum.errors import OutputError
+
+
+def as_json(data: Any) -> str:
+    """Return strict JSON: nan and infinity are errors, never bare words."""
+    return json.dumps(data, indent=2, allow_nan=False)
+
+
+def prepare_folder(folder: Path) -> Path:
+    """Return the folder, made if needed; refuse one that cannot be written.
+
+    Called before long work, so that nothing is computed in vain.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"cannot write into {folder}: {error.strerror}; choose another --out"
+        ) from None
+    return folder
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write files side by side, then move each into place at once."""
+    written: list[tuple[Path, Path]] = []
+    try:
+        for name, content in files.items():
+            written.append((_stage(folder, content), folder / name))
+        for staged, final in written:
+            staged.replace(final)
+    except OSError as error:
+        for staged, _ in written:
+            staged.unlink(missing_ok=True)
+        raise OutputError(f"cannot write into {folder}: {error.strerror}") from None
+    return [final for _, final in written]
+
+
+def _stage(folder: Path, content: bytes) -> Path:
+    handle, name = tempfile.mkstemp(dir=folder, prefix=".veilsum-")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    # Temporary files are private; a result has the mode the user's files have.
+    umask = os.umask(0)
+    os.umask(umask)
+    Path(name).chmod(0o666 & ~umask)
+    return Path(name)

@@ -1,0 +1,1 @@
+"""Jobs: whole pieces of work made of simulations and, later, of real runs."""

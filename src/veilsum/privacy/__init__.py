@@ -1,0 +1,1 @@
+"""What a coalition can learn: guarantees, divergences, views."""

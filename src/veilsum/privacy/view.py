@@ -1,0 +1,113 @@
+"""View_C: what a coalition stored, sent and received, as plain arrays (Definition 1).
+
+The model is the proof's: the coalition knows its own costs, every share on an edge that
+touches it, and every effective coefficient. Known shares are stripped at once; what is
+left of an honest party is alpha_bar_i, its coefficients plus its honest edges' masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from veilsum.core.arrays import AgentRows, EdgeShares, FloatArray
+from veilsum.core.connectivity import components
+from veilsum.core.masking import Shares
+from veilsum.core.topology import Topology
+
+Estimates = Float[FloatArray, "times heard m"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """One sample of what C saw in a run.
+
+    Attributes:
+        corrupted: C, by name.
+        honest: H, by name; the rows of `effective` and `stripped`.
+        coefficients: C's own private coefficients, (|C|, p).
+        known_edges: names of the two ends of every edge that touches C.
+        known_shares: the shares on those edges, (edges, 2, p): r_ij then r_ji.
+        effective: theta~ of the honest parties, (|H|, p).
+        stripped: alpha_bar of the honest parties: effective less the known shares.
+        heard: whose estimates C held or received in phase II.
+        estimates: those estimates at the recorded iterations.
+        pieces: the components of G[H], as rows of `stripped`.
+    """
+
+    corrupted: tuple[str, ...]
+    honest: tuple[str, ...]
+    coefficients: AgentRows
+    known_edges: tuple[tuple[str, str], ...]
+    known_shares: EdgeShares
+    effective: AgentRows
+    stripped: AgentRows
+    heard: tuple[str, ...]
+    estimates: Estimates
+    pieces: tuple[tuple[int, ...], ...]
+
+    def component_sums(self) -> dict[tuple[str, ...], FloatArray]:
+        """Return what any view reveals exactly: each piece's sum of coefficients."""
+        return {
+            tuple(self.honest[i] for i in piece): self.stripped[list(piece)].sum(axis=0)
+            for piece in self.pieces
+        }
+
+    def __repr__(self) -> str:
+        return f"<View of {', '.join(self.corrupted) or 'nobody'}>"
+
+
+def observe(
+    shares: Shares,
+    coefficients: AgentRows,
+    estimates: Float[FloatArray, "times n m"],
+    *,
+    corrupted: Iterable[Hashable],
+) -> View:
+    """Return C's view of one run, given all that happened in it."""
+    topology = shares.topology
+    colluders = topology.indices(corrupted)
+    honest = [i for i in range(topology.n_agents) if i not in colluders]
+    known = touching(topology, colluders)
+    effective = (coefficients + shares.masks())[honest]
+    heard = sorted(colluders | _neighbours(topology, colluders))
+    return View(
+        corrupted=topology.names(colluders),
+        honest=topology.names(honest),
+        coefficients=coefficients[sorted(colluders)],
+        known_edges=_edge_names(topology, known),
+        known_shares=shares.values[known],
+        effective=effective,
+        stripped=effective - known_masks(shares, known)[honest],
+        heard=topology.names(heard),
+        estimates=estimates[:, heard],
+        pieces=components(topology.induced(honest)),
+    )
+
+
+def touching(topology: Topology, colluders: frozenset[int]) -> NDArray[np.bool_]:
+    """Return which edges have an end in C."""
+    inside = np.isin(topology.edges, list(colluders))
+    return inside[:, 0] | inside[:, 1]
+
+
+def known_masks(shares: Shares, known: NDArray[np.bool_]) -> AgentRows:
+    """Return the part of every mask that comes from known edges."""
+    noise = np.where(known[:, None], shares.edge_noise(), 0.0)
+    return np.asarray(shares.topology.incidence @ noise)
+
+
+def _neighbours(topology: Topology, colluders: frozenset[int]) -> set[int]:
+    ends = topology.edges[touching(topology, colluders)]
+    return {int(i) for i in ends.ravel()}
+
+
+def _edge_names(
+    topology: Topology, known: NDArray[np.bool_]
+) -> tuple[tuple[str, str], ...]:
+    names = topology.parties
+    return tuple((names[i], names[j]) for i, j in topology.edges[known].tolist())

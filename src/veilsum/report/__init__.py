@@ -1,0 +1,1 @@
+"""What people look at: figures and tables, made of plain results."""

@@ -1,0 +1,1 @@
+"""Simulation: every party in one process, all agents as one array."""

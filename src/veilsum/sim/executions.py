@@ -1,0 +1,115 @@
+"""Phase I many times over, for statistics: vectorised over executions.
+
+One generator serves a whole batch (equal in law to the keyed streams, not in bits).
+Shares are drawn in chunks that stay in cache, one contiguous row per arc, so the cost
+is that of drawing the normals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from veilsum.core.arrays import FloatArray, as_floats
+from veilsum.core.masking import check_sigma
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidInputError
+from veilsum.privacy.view import touching
+
+# Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
+CHUNK_NORMALS = 32_768
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Executions:
+    """Effective coefficients of many executions, and what C is left with.
+
+    Attributes:
+        parties: all names, in the order of `effective`'s second axis.
+        honest: the honest names, in the order of `stripped`'s.
+        effective: alpha~_i, (executions, n, p).
+        stripped: alpha_bar_i: effective less the shares that C knows.
+    """
+
+    parties: tuple[str, ...]
+    honest: tuple[str, ...]
+    effective: Float[FloatArray, "executions n p"]
+    stripped: Float[FloatArray, "executions h p"]
+
+    def __len__(self) -> int:
+        return len(self.effective)
+
+
+def simulate(
+    topology: Topology,
+    coefficients: ArrayLike,
+    *,
+    sigma: float,
+    executions: int,
+    stream: np.random.Generator,
+    corrupted: Iterable[Hashable] = (),
+) -> Executions:
+    """Run phase I `executions` times and keep what each left behind.
+
+    `coefficients` has one row per party; a flat list means one coefficient each.
+    """
+    check_sigma(sigma)
+    rows = as_floats(coefficients, what="coefficients").reshape(topology.n_agents, -1)
+    if executions < 1:
+        raise InvalidInputError(f"executions must be at least 1, found {executions}")
+    colluders = topology.indices(corrupted)
+    honest = [i for i in range(topology.n_agents) if i not in colluders]
+    # Agents are the first axis in memory and the second for the reader.
+    effective = np.empty((*rows.shape, executions))
+    stripped = np.empty((len(honest), rows.shape[1], executions))
+    known = touching(topology, colluders)
+    for here, shares in _chunks(topology, rows.shape[1], executions, stream):
+        masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
+        _add_edges(topology, shares, ~known, sigma, masked)
+        stripped[..., here] = masked[honest]
+        _add_edges(topology, shares, known, sigma, masked)
+        effective[..., here] = masked
+    return Executions(
+        parties=topology.parties,
+        honest=topology.names(honest),
+        effective=np.moveaxis(effective, -1, 0),
+        stripped=np.moveaxis(stripped, -1, 0),
+    )
+
+
+ShareChunk = Float[FloatArray, "e arcs p chunk"]
+
+
+def _chunks(
+    topology: Topology, width: int, executions: int, stream: np.random.Generator
+) -> Iterator[tuple[slice, ShareChunk]]:
+    """Yield standard normal shares for a few executions at a time."""
+    shape = (topology.n_edges, topology.shares_per_edge, width)
+    chunk = max(1, CHUNK_NORMALS // prod(shape))
+    buffer = np.empty((*shape, chunk))
+    for low in range(0, executions, chunk):
+        here = slice(low, min(low + chunk, executions))
+        yield here, stream.standard_normal(out=buffer)[..., : here.stop - low]
+
+
+def _add_edges(
+    topology: Topology,
+    shares: ShareChunk,
+    which: np.ndarray,
+    sigma: float,
+    into: Float[FloatArray, "n p chunk"],
+) -> None:
+    """Add sigma c_e to the first end of each chosen edge, take it from the second."""
+    for edge in np.flatnonzero(which).tolist():
+        noise = shares[edge, 0]
+        if not topology.directed:
+            noise = np.subtract(noise, shares[edge, 1], out=noise)
+        noise *= sigma * np.sqrt(topology.weights[edge])
+        i, j = topology.edges[edge]
+        into[i] += noise
+        into[j] -= noise

@@ -1,0 +1,33 @@
+"""Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
+
+import os
+
+import jaxtyping
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is not a failing test: neither profile looks at the clock.
+_PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+settings.register_profile("dev", max_examples=50, **_PATIENT)
+settings.register_profile("ci", max_examples=200, derandomize=True, **_PATIENT)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# Strategies build topologies, whose shapes and types are checked during tests; the
+# checker looks at one item of a container, chosen by the `random` module.
+_CHECKER_CHOOSES = (
+    "ignore:Do not use the `random` module inside strategies:"
+    "hypothesis.errors.HypothesisDeprecationWarning"
+)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+
+
+@pytest.fixture(scope="module")
+def unchecked_shapes():
+    """Run long loops at full speed: their shapes are checked by shorter tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,39 @@
+"""Results on disk: all or none."""
+
+import math
+import stat
+
+import pytest
+
+from veilsum.errors import OutputError
+from veilsum.files.output import as_json, prepare_folder, write_files
+
+
+def test_files_are_written_whole_and_readable(tmp_path):
+    paths = write_files(tmp_path, {"a.txt": b"one", "b.txt": b"two"})
+    assert [path.read_bytes() for path in paths] == [b"one", b"two"]
+    assert stat.S_IMODE(paths[0].stat().st_mode) & 0o600 == 0o600
+
+
+def test_a_file_that_cannot_be_placed_leaves_no_other_behind(tmp_path):
+    (tmp_path / "b.txt").mkdir()
+    (tmp_path / "b.txt" / "inside").write_text("x")
+    with pytest.raises(OutputError, match="cannot write into"):
+        write_files(tmp_path, {"b.txt": b"two", "c.txt": b"three"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt"]
+
+
+def test_an_old_result_is_replaced(tmp_path):
+    write_files(tmp_path, {"a.txt": b"old"})
+    write_files(tmp_path, {"a.txt": b"new"})
+    assert (tmp_path / "a.txt").read_bytes() == b"new"
+
+
+def test_preparing_makes_the_folder_and_leaves_it_empty(tmp_path):
+    folder = prepare_folder(tmp_path / "a" / "b")
+    assert list(folder.iterdir()) == []
+
+
+def test_infinity_is_an_error_not_a_bare_word():
+    with pytest.raises(ValueError, match="Out of range"):
+        as_json({"epsilon": math.inf})

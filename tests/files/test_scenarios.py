@@ -1,0 +1,159 @@
+"""Scenario files: every section, every kind of cost and domain."""
+
+import numpy as np
+import pytest
+
+from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidScenarioError, SecretError
+from veilsum.files.scenarios import read_scenario
+from veilsum.scenario import SECTIONS, scenario_from
+
+
+def table(**changes):
+    plain = {
+        "title": "a test",
+        "graph": {"family": "complete:3"},
+        "cost": {"kind": "affine", "coefficients": [[1, 0], [2, 0], [3, 0]]},
+        "domain": {"kind": "box", "lower": -1, "upper": 1},
+        "masks": {"law": "gaussian", "sigma": 2},
+    }
+    return {**plain, **changes}
+
+
+def parsed(**changes):
+    return scenario_from(table(**changes), _no_files)
+
+
+def _no_files(name, weight):
+    raise AssertionError("no graph file was named")
+
+
+def test_defaults_are_the_papers_method():
+    found = parsed()
+    assert found.settings.step == found.settings.power == 1
+    assert found.settings.mixing == "metropolis"
+    assert found.settings.iterations == 10_000
+    assert (found.law, float(found.sigma)) == ("gaussian", 2)
+    assert (found.seed, found.corrupted) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("section", "kind"),
+    [
+        ({"kind": "box", "lower": [-1, -2], "upper": 1}, Box),
+        ({"kind": "ball", "centre": [1, 1], "radius": 2}, Ball),
+        ({"kind": "simplex", "total": 2}, Simplex),
+        (
+            {"kind": "half-spaces", "normals": [[1, 0]], "offsets": [1]},
+            HalfSpaces,
+        ),
+        ({"kind": "all"}, WholeSpace),
+    ],
+)
+def test_every_domain_can_be_written(section, kind):
+    found = parsed(domain=section).domain
+    assert isinstance(found, kind)
+    assert found.dim == 2
+
+
+@pytest.mark.parametrize(
+    ("section", "gradient_at_one"),
+    [
+        # h = c x, c x + x^2, (x - c)^2, c x + c x^2, P x^2/2 + q x: derivatives at 1.
+        ({"kind": "affine", "coefficients": [[5]] * 3}, 5),
+        (
+            {
+                "kind": "affine",
+                "coefficients": [[5]] * 3,
+                "remainder": "squared-norm",
+            },
+            7,
+        ),
+        ({"kind": "squared-distance", "targets": [[5]] * 3}, -8),
+        ({"kind": "polynomial", "coefficients": [[5, 3]] * 3}, 11),
+        ({"kind": "quadratic", "matrices": [[[4]]] * 3, "vectors": [[5]] * 3}, 9),
+    ],
+)
+def test_every_kind_of_cost_can_be_written(section, gradient_at_one):
+    cost = parsed(cost=section).costs[0]
+    assert cost.gradient(np.array([1.0])) == pytest.approx([gradient_at_one])
+
+
+def test_a_polynomial_in_the_plane_can_be_written():
+    section = {"kind": "polynomial", "dim": 2, "coefficients": [[0, 0, 1, 3, 2]] * 3}
+    # x^2 + 3xy + 2y^2 at (1, 2): (2x + 3y, 3x + 4y).
+    cost = parsed(cost=section).costs[0]
+    assert cost.gradient(np.array([1.0, 2.0])) == pytest.approx([8, 11])
+
+
+def test_parties_can_be_named():
+    found = parsed(parties={"names": ["ann", "bob", "cem"]})
+    assert found.topology.neighbours("ann") == ("bob", "cem")
+
+
+def test_edges_and_names_fix_the_order_of_parties():
+    names = ["cem", "ann", "bob"]
+    graph = {"edges": [["ann", "bob"], ["bob", "cem"]]}
+    found = parsed(graph=graph, parties={"names": names})
+    assert found.topology.parties == tuple(names)
+
+
+def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
+    (tmp_path / "net.txt").write_text("a b\nb c\nc a\n")
+    path = tmp_path / "scenario.toml"
+    path.write_text(
+        '[graph]\nfile = "net.txt"\n'
+        '[cost]\nkind = "affine"\ncoefficients = [[1], [2], [3]]\n'
+        '[domain]\nkind = "box"\nlower = -1\nupper = 1\n'
+        '[masks]\nlaw = "none"\n'
+    )
+    found = read_scenario(path)
+    assert found.topology == Topology.from_edges([("a", "b"), ("b", "c"), ("c", "a")])
+    assert (found.law, found.sigma) == ("none", None)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_misspelt_key_in_any_section_is_answered_with_the_nearest(section):
+    key = SECTIONS[section][0]
+    content = {**table().get(section, {}), key + "x": 1}
+    with pytest.raises(InvalidScenarioError, match=f"did you mean '{key}'"):
+        parsed(**{section: content})
+
+
+@pytest.mark.parametrize("needed", ["graph", "cost", "domain", "masks"])
+def test_a_missing_section_is_named(needed):
+    with pytest.raises(InvalidScenarioError, match=rf"needs a \[{needed}\]"):
+        parsed(**{needed: {}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"graph": "complete:3"}, "must be a section"),
+        ({"graph": {"edges": "ab"}}, "expected a list"),
+        ({"graph": {"edges": [["a", "b", "c"]]}}, "pairs of names"),
+        ({"parties": {"names": "abc"}}, "list of names"),
+        ({"parties": {"names": ["a", "b"]}}, "expected 3 different"),
+        ({"domain": {"kind": "box", "lower": 0}}, "needs 'upper'"),
+        ({"domain": {"kind": "ball", "radius": "far"}}, "must be a number"),
+        ({"masks": {"law": "gaussian"}}, "needs 'sigma'"),
+        ({"masks": {"law": "gaussian", "sigma": "big"}}, "must be a number"),
+        ({"method": {"name": "extra"}}, "choose from dgd"),
+        ({"simulation": {"seed": 1.5}}, "whole number"),
+        (
+            {"cost": {"kind": "quadratic", "matrices": [[[1]]] * 3, "vectors": [[1]]}},
+            "3 matrices and 1 vectors",
+        ),
+    ],
+)
+def test_a_wrong_value_says_where_it_stands(changes, words):
+    with pytest.raises(ValueError, match=words):
+        parsed(**changes)
+
+
+def test_a_scenario_holds_secrets_and_shows_none():
+    found = parsed()
+    assert "3" not in repr(found)
+    with pytest.raises(SecretError):
+        found.__reduce_ex__(2)
