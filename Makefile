@@ -36,7 +36,7 @@ imports: $(DEV)
 	$(BIN)/lint-imports
 
 docs: $(DEV)  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(DEV)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/run.py

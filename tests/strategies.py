@@ -4,14 +4,19 @@ Coefficients are small multiples of 1/8, so that every sum of them is exact in f
 and a test that needs equal sums gets equal sums.
 """
 
-from itertools import combinations
+from itertools import combinations, compress
+from math import prod
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from veilsum.core.connectivity import components
 from veilsum.core.topology import Topology
+
+# For properties that run once per kind of cost, domain or basis, or that are slow.
+few = settings(max_examples=25)
 
 seeds = st.integers(0, 2**32 - 1)
 sigmas = st.floats(0.05, 20.0, allow_subnormal=False)
@@ -25,8 +30,7 @@ def connected_topologies(
     n = draw(st.integers(min_agents, max_agents))
     tree = [(draw(st.integers(0, i - 1)), i) for i in range(1, n)]
     others = [pair for pair in combinations(range(n), 2) if pair not in tree]
-    extra = draw(st.sets(st.sampled_from(others), max_size=2 * n)) if others else set()
-    links = [*tree, *sorted(extra)]
+    links = [*tree, *draw(_subsets(others))]
     edges = draw(_arcs(links)) if directed else links
     weights = draw(_weights(len(edges))) if weighted else None
     return Topology.from_edges(
@@ -34,19 +38,34 @@ def connected_topologies(
     )
 
 
-@st.composite
-def _arcs(draw, links):
+def _digits(count, base):
+    """`count` digits of one drawn number: many small choices at the price of one."""
+    return st.integers(0, base**count - 1).map(
+        lambda number: [number // base**k % base for k in range(count)]
+    )
+
+
+def _subsets(items):
+    return _digits(len(items), 2).map(lambda bits: list(compress(items, bits)))
+
+
+def _arcs(links):
     """Each link becomes one arc, the opposite arc, or both."""
-    arcs = []
-    for i, j in links:
-        choices = [[(i, j)], [(j, i)], [(i, j), (j, i)]]
-        arcs += draw(st.sampled_from(choices))
-    return arcs
+
+    def directions(choices):
+        ways = zip(choices, links, strict=True)
+        return [
+            arc
+            for choice, (i, j) in ways
+            for arc in ([(i, j)], [(j, i)], [(i, j), (j, i)])[choice]
+        ]
+
+    return _digits(len(links), 3).map(directions)
 
 
 def _weights(size):
-    positive = st.floats(0.1, 10.0, allow_subnormal=False)
-    return st.lists(positive, min_size=size, max_size=size)
+    """Positive variances from 1/8 to 8."""
+    return _digits(size, 64).map(lambda eighths: [(1 + k) / 8.0 for k in eighths])
 
 
 @st.composite
@@ -60,15 +79,18 @@ def any_topologies(draw, **options):
 def coalitions(draw, topology, *, min_honest=0):
     """Some parties by name, with at least `min_honest` left out."""
     most = topology.n_agents - min_honest
-    chosen = draw(st.sets(st.sampled_from(topology.parties), max_size=most))
-    return tuple(sorted(chosen))
+    return tuple(draw(_subsets(topology.parties))[:most])
 
 
 def eighths(shape, *, most=64):
     """Arrays of multiples of 1/8 no larger than most/8."""
-    return hnp.arrays(np.int64, shape, elements=st.integers(-most, most)).map(
-        lambda whole: whole / 8.0
-    )
+
+    def array(digits):
+        # 0, 1, 2, 3, 4 stand for 0, -1, 1, -2, 2: simplest first.
+        whole = [(k + 1) // 2 * (1 if k % 2 == 0 else -1) for k in digits]
+        return np.array(whole, dtype=np.float64).reshape(shape) / 8.0
+
+    return _digits(prod(shape), 2 * most + 1).map(array)
 
 
 def finite_arrays(shape, *, most=10.0):

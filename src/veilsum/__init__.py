@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from veilsum.core.bases import Affine, Polynomial, Quadratic
-    from veilsum.core.connectivity import (
-        algebraic_connectivity,
-        components,
-        minimum_vertex_cut,
-        vertex_connectivity,
-    )
+    from veilsum.core.connectivity import algebraic_connectivity, vertex_connectivity
     from veilsum.core.costs import Cost
     from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
     from veilsum.core.effective import EffectiveCost
@@ -27,10 +22,12 @@ if TYPE_CHECKING:
     from veilsum.core.remainders import SquaredNorm
     from veilsum.core.topology import Topology
     from veilsum.errors import (
+        BudgetError,
         InvalidGraphError,
         InvalidInputError,
         InvalidPairError,
         InvalidScenarioError,
+        LedgerError,
         MissingExtraError,
         NumericalError,
         OutputError,
@@ -38,12 +35,32 @@ if TYPE_CHECKING:
         VeilsumError,
     )
     from veilsum.files.graphs import read_topology, topology_from
+    from veilsum.files.ledger import Ledger, open_ledger, read_ledger
     from veilsum.files.scenarios import read_scenario
     from veilsum.jobs.paper import reproduce
     from veilsum.jobs.scenario_run import run_scenario
-    from veilsum.privacy.divergence import attacker_success, kl_divergence
+    from veilsum.privacy.accountant import Budget, Release
+    from veilsum.privacy.allocation import Allocation, allocate_noise
+    from veilsum.privacy.composition import Charge, Exposure
+    from veilsum.privacy.conversions import (
+        Leakage,
+        attacker_success,
+        divergence_for_success,
+        dp_delta,
+        dp_epsilon,
+    )
+    from veilsum.privacy.divergence import (
+        effective_resistance,
+        kl_divergence,
+        swap_divergence,
+    )
+    from veilsum.privacy.doctor import Diagnosis, examine
     from veilsum.privacy.guarantee import Guarantee, guarantee
+    from veilsum.privacy.planner import plan
+    from veilsum.privacy.plans import Plan, Plans
+    from veilsum.privacy.records import record_exchange_distance
     from veilsum.privacy.view import View
+    from veilsum.privacy.worst_case import worst_case
     from veilsum.scenario import Scenario, Settings
     from veilsum.sim.executions import Executions, simulate
     from veilsum.sim.vectorised import Run, solve
@@ -52,10 +69,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "core.bases": ("Affine", "Polynomial", "Quadratic"),
-    "core.connectivity": (
-        *("algebraic_connectivity", "components"),
-        *("minimum_vertex_cut", "vertex_connectivity"),
-    ),
+    "core.connectivity": ("algebraic_connectivity", "vertex_connectivity"),
     "core.costs": ("Cost",),
     "core.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
     "core.effective": ("EffectiveCost",),
@@ -66,17 +80,30 @@ _HOME = {
     "core.remainders": ("SquaredNorm",),
     "core.topology": ("Topology",),
     "errors": (
-        *("InvalidGraphError", "InvalidInputError", "InvalidPairError"),
-        *("InvalidScenarioError", "MissingExtraError", "NumericalError"),
-        *("OutputError", "SecretError", "VeilsumError"),
+        *("BudgetError", "InvalidGraphError", "InvalidInputError", "InvalidPairError"),
+        *("InvalidScenarioError", "LedgerError", "MissingExtraError"),
+        *("NumericalError", "OutputError", "SecretError", "VeilsumError"),
     ),
     "files.graphs": ("read_topology", "topology_from"),
+    "files.ledger": ("Ledger", "open_ledger", "read_ledger"),
     "files.scenarios": ("read_scenario",),
     "jobs.paper": ("reproduce",),
     "jobs.scenario_run": ("run_scenario",),
-    "privacy.divergence": ("attacker_success", "kl_divergence"),
+    "privacy.accountant": ("Budget", "Release"),
+    "privacy.allocation": ("Allocation", "allocate_noise"),
+    "privacy.composition": ("Charge", "Exposure"),
+    "privacy.conversions": (
+        *("Leakage", "attacker_success", "divergence_for_success"),
+        *("dp_delta", "dp_epsilon"),
+    ),
+    "privacy.divergence": ("effective_resistance", "kl_divergence", "swap_divergence"),
+    "privacy.doctor": ("Diagnosis", "examine"),
     "privacy.guarantee": ("Guarantee", "guarantee"),
+    "privacy.planner": ("plan",),
+    "privacy.plans": ("Plan", "Plans"),
+    "privacy.records": ("record_exchange_distance",),
     "privacy.view": ("View",),
+    "privacy.worst_case": ("worst_case",),
     "scenario": ("Scenario", "Settings"),
     "sim.executions": ("Executions", "simulate"),
     "sim.vectorised": ("Run", "solve"),
@@ -85,13 +112,19 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Affine",
+    "Allocation",
     "Ball",
     "Box",
+    "Budget",
+    "BudgetError",
+    "Charge",
     "Cost",
     "DegenerateGaussian",
     "Dgd",
+    "Diagnosis",
     "EffectiveCost",
     "Executions",
+    "Exposure",
     "GaussianMasks",
     "Guarantee",
     "HalfSpaces",
@@ -99,12 +132,18 @@ __all__ = [
     "InvalidInputError",
     "InvalidPairError",
     "InvalidScenarioError",
+    "Leakage",
+    "Ledger",
+    "LedgerError",
     "MissingExtraError",
     "NoMasks",
     "NumericalError",
     "OutputError",
+    "Plan",
+    "Plans",
     "Polynomial",
     "Quadratic",
+    "Release",
     "Run",
     "Scenario",
     "SecretError",
@@ -116,21 +155,31 @@ __all__ = [
     "View",
     "WholeSpace",
     "algebraic_connectivity",
+    "allocate_noise",
     "attacker_success",
-    "components",
+    "divergence_for_success",
+    "dp_delta",
+    "dp_epsilon",
+    "effective_resistance",
+    "examine",
     "guarantee",
     "kl_divergence",
-    "minimum_vertex_cut",
     "mixing_rate",
     "mixing_weights",
+    "open_ledger",
+    "plan",
+    "read_ledger",
     "read_scenario",
     "read_topology",
+    "record_exchange_distance",
     "reproduce",
     "run_scenario",
     "simulate",
     "solve",
+    "swap_divergence",
     "topology_from",
     "vertex_connectivity",
+    "worst_case",
 ]
 
 

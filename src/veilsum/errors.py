@@ -2,10 +2,12 @@
 
     VeilsumError
     ├── InvalidInputError      you gave something that cannot be used: change the input
+    │   ├── BudgetError            a charge or a release that policy refuses
     │   ├── InvalidGraphError      the network itself
     │   ├── InvalidPairError       two alternatives that Definition 2 does not compare
     │   ├── InvalidScenarioError   a scenario file: a key, a type, a value
     │   └── OutputError            a place that cannot be written
+    ├── LedgerError            the ledger file cannot be trusted or used
     ├── MissingExtraError      an optional package is missing: the message names it
     ├── SecretError            somebody tried to copy a secret out of the process
     └── NumericalError         the arithmetic failed on valid input: please report it
@@ -24,6 +26,10 @@ class InvalidInputError(VeilsumError, ValueError):
     """The caller's input cannot be used; the message says what would be."""
 
 
+class BudgetError(InvalidInputError):
+    """A run would spend more than is left, or show what must not be shown."""
+
+
 class InvalidGraphError(InvalidInputError):
     """The network is not one the protocol can run on."""
 
@@ -38,6 +44,10 @@ class InvalidScenarioError(InvalidInputError):
 
 class OutputError(InvalidInputError):
     """A result has nowhere to go."""
+
+
+class LedgerError(VeilsumError):
+    """The ledger file is missing, damaged, another program's, or cannot be written."""
 
 
 class MissingExtraError(VeilsumError, ImportError):

@@ -178,6 +178,8 @@ def _topology(graph: Table, parties: Table, read_graph: ReadGraph) -> Topology:
             "[graph] needs exactly one of family, file and edges, "
             f"found {listed(sources) or 'none'}"
         )
+    if "weight" in graph and "file" not in graph:
+        raise InvalidScenarioError("[graph] weight names an attribute of a graph file")
     topology = _graph(graph, read_graph)
     if "names" not in parties:
         return topology
@@ -212,7 +214,8 @@ def _listed(value: object) -> Sequence[Any]:
 
 def _costs(section: Table, topology: Topology) -> tuple[Cost, ...]:
     kind = _choice(section, "cost", "kind", list(_COSTS))
-    key, build = _COSTS[kind]
+    key, others, build = _COSTS[kind]
+    _check_keys(section, ("kind", key, *others), f"[cost] of kind {kind!r}")
     rows = _listed(_need(section, "cost", key, "one entry for each party"))
     if len(rows) != topology.n_agents:
         raise InvalidScenarioError(
@@ -251,17 +254,26 @@ def _quadratic(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
     return tuple(Cost.quadratic(p, q) for p, q in zip(rows, vectors, strict=True))
 
 
-_COSTS: dict[str, tuple[str, Callable[[Table, Sequence[Any]], tuple[Cost, ...]]]] = {
-    "affine": ("coefficients", _affine),
-    "squared-distance": ("targets", _squared_distance),
-    "polynomial": ("coefficients", _polynomial),
-    "quadratic": ("matrices", _quadratic),
+Build = Callable[[Table, Sequence[Any]], tuple[Cost, ...]]
+# Each kind: the key with one entry per party, its other keys, its constructor.
+_COSTS: dict[str, tuple[str, tuple[str, ...], Build]] = {
+    "affine": ("coefficients", ("remainder",), _affine),
+    "squared-distance": ("targets", (), _squared_distance),
+    "polynomial": ("coefficients", ("dim",), _polynomial),
+    "quadratic": ("matrices", ("vectors",), _quadratic),
+}
+_DOMAINS: dict[str, tuple[str, ...]] = {
+    "box": ("lower", "upper"),
+    "ball": ("centre", "radius"),
+    "simplex": ("total",),
+    "half-spaces": ("normals", "offsets"),
+    "all": (),
 }
 
 
 def _domain(section: Table, dim: int) -> Domain:
-    kinds = ("box", "ball", "simplex", "half-spaces", "all")
-    kind = _choice(section, "domain", "kind", kinds)
+    kind = _choice(section, "domain", "kind", list(_DOMAINS))
+    _check_keys(section, ("kind", *_DOMAINS[kind]), f"[domain] of kind {kind!r}")
 
     def need(key: str) -> AgentRows:
         value = _need(section, "domain", key, f"a {kind} is described by it")
@@ -290,12 +302,13 @@ def _masks(section: Table) -> tuple[LawName, FloatArray | None]:
             )
         return "none", None
     sigma = _need(section, "masks", "sigma", "the standard deviation of one share")
-    try:
-        return "gaussian", np.asarray(sigma, dtype=np.float64)
-    except (TypeError, ValueError):
+    entries = sigma if isinstance(sigma, list) else [sigma]
+    if not all(type(entry) in {int, float} for entry in entries):
         raise InvalidScenarioError(
-            f"[masks] sigma must be a number, found {sigma!r}"
-        ) from None
+            "[masks] sigma must be a number, or one for each coefficient, "
+            f"found {sigma!r}"
+        )
+    return "gaussian", np.asarray(sigma, dtype=np.float64)
 
 
 def _settings(method: Table, stopping: Table) -> Settings:

@@ -200,6 +200,7 @@ def edited(tmp_path, *changes):
     return path
 
 
+BOX = 'kind = "box"\nlower = -100.0\nupper = 100.0\n'
 FOUR = ("[[1.0], [2.0], [3.0]]", "[[1.0], [2.0], [3.0], [4.0]]")
 START = ("start = [[50.0], [-50.0], [20.0]]", "start = 0.0")
 
@@ -216,7 +217,7 @@ START = ("start = [[50.0], [-50.0], [20.0]]", "start = 0.0")
         ([("[2.0], [3.0]]", "[2.0, 1.0], [3.0, 1.0]]")], "affine in dimension"),
         ([("[[1.0], [2.0], [3.0]]", "[[1.0], [2.0]]")], "each of 3 parties"),
         ([("[[1.0]", '[["x"]')], "must be numbers"),
-        ([('kind = "box"', 'kind = "all"')], "compact domain"),
+        ([(BOX, 'kind = "all"\n')], "compact domain"),
         ([("lower = -100.0", "lower = 200.0")], "the box is empty"),
         ([("iterations = 10000", "iterations = 0")], "at least 1"),
         ([("iterations = 10000", 'iterations = "many"')], "whole number"),

@@ -5,8 +5,8 @@ import pytest
 import sympy
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import eighths, finite_arrays
 
+from strategies import eighths, few, finite_arrays
 from veilsum.core.bases import (
     Affine,
     Polynomial,
@@ -59,6 +59,7 @@ def numbers(data, basis):
 
 
 @every_basis
+@few
 @given(data=st.data())
 def test_features_are_the_ones_of_the_definition(basis, data):
     _, point = numbers(data, basis)
@@ -69,6 +70,7 @@ def test_features_are_the_ones_of_the_definition(basis, data):
 
 
 @every_basis
+@few
 @given(data=st.data())
 def test_the_gradient_is_the_symbolic_one(basis, data):
     theta, point = numbers(data, basis)
@@ -82,6 +84,7 @@ def test_the_gradient_is_the_symbolic_one(basis, data):
 
 
 @every_basis
+@few
 @given(data=st.data())
 def test_the_gradient_is_the_limit_of_differences(basis, data):
     theta = data.draw(finite_arrays((basis.size,), most=3.0))
@@ -100,6 +103,7 @@ def test_the_gradient_is_the_limit_of_differences(basis, data):
 
 
 @every_basis
+@few
 @given(data=st.data(), n=st.integers(1, 4))
 def test_rows_of_agents_get_what_each_would_get_alone(basis, data, n):
     theta = data.draw(finite_arrays((n, basis.size)))
@@ -112,6 +116,7 @@ def test_rows_of_agents_get_what_each_would_get_alone(basis, data, n):
 
 
 @every_basis
+@few
 @given(data=st.data())
 def test_a_change_of_gradient_is_the_difference_of_gradients(basis, data):
     theta = data.draw(eighths((basis.size,), most=16))
@@ -185,6 +190,7 @@ def symmetric(data, dim):
     return half + half.T
 
 
+@few
 @given(st.data(), st.integers(1, 5))
 def test_svec_keeps_inner_products(data, dim):
     one, other = symmetric(data, dim), symmetric(data, dim)
@@ -192,6 +198,7 @@ def test_svec_keeps_inner_products(data, dim):
     assert svec(one) @ svec(other) == pytest.approx(frobenius, rel=1e-12, abs=1e-9)
 
 
+@few
 @given(st.data(), st.integers(1, 5))
 def test_smat_undoes_svec(data, dim):
     matrix = symmetric(data, dim)
@@ -204,6 +211,7 @@ def test_svec_stacks_the_upper_triangle_row_by_row():
     np.testing.assert_allclose(svec(matrix), expected, rtol=1e-15)
 
 
+@few
 @given(st.data(), st.integers(1, 4))
 def test_a_quadratic_s_coefficients_give_back_the_quadratic(data, dim):
     matrix = symmetric(data, dim)

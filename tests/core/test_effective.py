@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import finite_arrays
 
+from strategies import few, finite_arrays
 from veilsum.core.costs import Cost, veil
 from veilsum.core.effective import EffectiveCost
 
@@ -37,6 +37,7 @@ def effective_costs(make, n, data):
 
 
 @every_cost
+@few
 @given(data=st.data())
 def test_an_effective_gradient_is_the_private_one_plus_the_mask_s(make, data):
     costs, masks, effective = effective_costs(make, 4, data)
@@ -50,6 +51,7 @@ def test_an_effective_gradient_is_the_private_one_plus_the_mask_s(make, data):
 
 
 @every_cost
+@few
 @given(data=st.data())
 def test_a_change_of_gradient_is_the_difference_of_two_gradients(make, data):
     _, _, effective = effective_costs(make, 3, data)
@@ -61,6 +63,7 @@ def test_a_change_of_gradient_is_the_difference_of_two_gradients(make, data):
 
 
 @every_cost
+@few
 @given(data=st.data())
 def test_all_agents_together_get_what_each_gets_alone(make, data):
     costs, masks, effective = effective_costs(make, 4, data)
@@ -76,6 +79,7 @@ def test_all_agents_together_get_what_each_gets_alone(make, data):
 
 
 @every_cost
+@few
 @given(data=st.data())
 def test_rows_of_a_stack_are_those_agents_effective_costs(make, data):
     _, _, effective = effective_costs(make, 5, data)
@@ -95,6 +99,19 @@ def test_evaluating_a_gradient_changes_neither_the_point_nor_the_coefficients(ma
     np.testing.assert_array_equal(effective.gradient(x), first)
     np.testing.assert_array_equal(x, np.full((3, 2), 0.5))
     np.testing.assert_array_equal(effective.coefficients, theta)
+
+
+@every_cost
+def test_writing_into_a_gradient_changes_no_cost(make):
+    """A method may scale what it got in place: theta~ is nobody's scratch space."""
+    costs = [make(float(k)) for k in range(3)]
+    effective = veil(costs, np.ones((3, costs[0].basis.size)))
+    x, theta = np.full((3, 2), 0.5), effective.coefficients.copy()
+    gradient = effective.gradient(x)
+    if gradient.flags.writeable:
+        gradient *= 0.0
+    np.testing.assert_array_equal(effective.coefficients, theta)
+    np.testing.assert_array_equal(x, np.full((3, 2), 0.5))
 
 
 class HalfSquaredNorm:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg, stats
-from strategies import any_topologies, finite_arrays, seeds, zero_sum_rows
 
+from strategies import any_topologies, few, finite_arrays, seeds, zero_sum_rows
 from veilsum.core.gaussians import DegenerateGaussian
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
@@ -18,6 +18,7 @@ def zero_sum_basis(n):
     return linalg.null_space(np.ones((1, n)))
 
 
+@few
 @given(st.data(), any_topologies(), scales)
 def test_the_density_is_a_normal_one_on_the_zero_sum_subspace(data, topology, scale):
     n = topology.n_agents
@@ -46,6 +47,7 @@ def test_a_point_that_is_not_zero_sum_has_no_density():
     assert found[1:].tolist() == [-np.inf, -np.inf]
 
 
+@few
 @given(any_topologies(), scales, seeds)
 def test_every_sample_is_on_the_support(topology, scale, seed):
     law = DegenerateGaussian(topology, scale)
@@ -55,6 +57,7 @@ def test_every_sample_is_on_the_support(topology, scale, seed):
     assert np.isfinite(law.log_density(points)).all()
 
 
+@few
 @given(st.data(), any_topologies(), scales)
 def test_the_pseudo_inverse_is_the_one_of_the_eigenvectors(data, topology, scale):
     points = data.draw(zero_sum_rows(topology.n_agents, 2)).T
@@ -80,6 +83,7 @@ def test_the_divergence_is_its_formula(data, topology, scale):
     assert float(found) == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
+@few
 @given(st.data(), any_topologies(), scales)
 def test_the_divergence_is_the_mean_log_ratio_of_densities(data, topology, scale):
     """E_A[log f_A - log f_B] is exact at the mean: the ratio is linear in the point."""
@@ -91,6 +95,7 @@ def test_the_divergence_is_the_mean_log_ratio_of_densities(data, topology, scale
     )
 
 
+@few
 @given(st.data(), any_topologies(), scales)
 def test_rows_are_treated_one_by_one(data, topology, scale):
     points = data.draw(zero_sum_rows(topology.n_agents, 3)).T
@@ -111,6 +116,7 @@ def test_a_disconnected_graph_is_refused_with_what_to_do():
         DegenerateGaussian(Topology.from_edges([(0, 1), (2, 3)]), 1.0)
 
 
+@few
 @given(finite_arrays((2,), most=5.0), scales)
 def test_two_parties_have_an_ordinary_normal_difference(point, scale):
     """On a single link u = (c, -c) with c ~ N(0, scale): distance along 1-perp."""

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import any_topologies, seeds, sigmas
 
+from strategies import any_topologies, few, seeds, sigmas
 from veilsum.core.masking import (
     GaussianMasks,
     NoMasks,
@@ -69,6 +69,7 @@ def test_a_share_is_the_first_draw_of_its_own_stream():
         np.testing.assert_array_equal(received, 2.0 * back.standard_normal(4))
 
 
+@few
 @given(any_topologies(), seeds, st.randoms(use_true_random=False))
 def test_no_share_depends_on_who_drew_first(topology, seed, random):
     order = list(range(topology.n_edges))
@@ -85,6 +86,7 @@ def test_no_share_depends_on_who_drew_first(topology, seed, random):
     np.testing.assert_array_equal(mixed.values, straight.values[order])
 
 
+@few
 @given(seeds, st.integers(0, 3), st.integers(0, 5), st.integers(0, 5))
 def test_each_key_has_its_own_stream(root, epoch, sender, receiver):
     def first(**key):
@@ -132,6 +134,7 @@ def test_epochs_have_different_shares():
     assert not np.isin(one, two).any()
 
 
+@few
 @given(any_topologies(), seeds, sigmas)
 def test_an_edge_s_weight_scales_the_variance_of_its_shares(topology, seed, sigma):
     law = GaussianMasks(check_sigma(sigma))
@@ -161,6 +164,7 @@ def test_as_many_sigmas_as_coefficients_are_needed():
         draw_shares(Topology.family("ring:3"), law, ShareStreams(0), size=3)
 
 
+@few
 @given(any_topologies(), seeds)
 def test_without_masks_every_share_is_zero(topology, seed):
     shares = draw_shares(topology, NoMasks(), ShareStreams(seed), size=2)
@@ -184,7 +188,7 @@ def test_a_refused_sigma_is_shown():
 
 
 def test_a_negative_seed_is_refused():
-    with pytest.raises(InvalidInputError, match="seed.*found -1"):
+    with pytest.raises(InvalidInputError, match=r"seed.*found -1"):
         ShareStreams.from_seed(-1)
 
 

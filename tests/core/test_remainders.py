@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import finite_arrays
 
+from strategies import finite_arrays
 from veilsum.core.remainders import (
     LocalGradient,
     NoRemainder,
@@ -31,7 +31,7 @@ def test_nothing_has_a_zero_gradient_of_the_same_shape(x):
 
 @given(finite_arrays((4, 2)), finite_arrays((2,)))
 def test_a_local_gradient_vanishes_at_its_anchor_and_follows_the_function(x, anchor):
-    local = LocalGradient(cubic, cubic(anchor))
+    local = LocalGradient.split(cubic, cubic(anchor))
     np.testing.assert_array_equal(local.gradient(anchor), np.zeros(2))
     np.testing.assert_allclose(local.gradient(x), cubic(x) - cubic(anchor))
 
@@ -43,12 +43,12 @@ def test_a_local_gradient_sees_one_point_at_a_time():
         shapes.append(x.shape)
         return x
 
-    LocalGradient(watched, np.zeros(2)).gradient(np.ones((3, 2)))
+    LocalGradient.split(watched, np.zeros(2)).gradient(np.ones((3, 2)))
     assert shapes == [(2,)] * 3
 
 
 def test_kinds_say_who_knows_a_remainder():
-    local = LocalGradient(cubic, np.zeros(1))
+    local = LocalGradient.split(cubic, np.zeros(1))
     assert NoRemainder().kind == "none"
     assert SquaredNorm().kind == "shared"
     assert local.kind == "local"
@@ -63,7 +63,7 @@ def test_equal_shared_remainders_are_evaluated_at_once():
 
 
 def test_different_remainders_are_stacked_row_by_row():
-    members = [SquaredNorm(2.0), NoRemainder(), LocalGradient(cubic, np.zeros(2))]
+    members = [SquaredNorm(2.0), NoRemainder(), LocalGradient.split(cubic, np.zeros(2))]
     x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     found = stack(members).gradient(x)
     expected = [[4.0, 8.0], [0.0, 0.0], [75.0, 108.0]]
@@ -71,7 +71,7 @@ def test_different_remainders_are_stacked_row_by_row():
 
 
 def test_local_remainders_are_never_merged_even_when_they_are_one_object():
-    local = LocalGradient(cubic, np.zeros(2))
+    local = LocalGradient.split(cubic, np.zeros(2))
     assert isinstance(stack([local, local]), RemainderStack)
 
 
@@ -80,6 +80,7 @@ def test_local_remainders_are_never_merged_even_when_they_are_one_object():
     [
         NoRemainder(),
         SquaredNorm(3.0),
+        LocalGradient.split(cubic, np.ones(2)),
         RemainderStack((SquaredNorm(1.0), SquaredNorm(2.0), NoRemainder())),
     ],
 )

@@ -7,20 +7,29 @@ from importlib import import_module
 import click
 
 import veilsum
-from veilsum.errors import VeilsumError
+from veilsum.errors import InvalidInputError, VeilsumError
 
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
+    "doctor": "Say why a network fails and which links mend it.",
+    "ledger": "Show what a party's data has spent and what is left.",
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
+    "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
     "solve": "Run the scenario in a TOML file and report the result.",
 }
 
 
 class BadInput(click.ClickException):
-    """What the user can mend: exit code 2."""
+    """What the user can mend."""
 
     exit_code = 2
+
+
+class Failure(click.ClickException):
+    """What the user cannot: a missing package, arithmetic that failed."""
+
+    exit_code = 1
 
 
 class _Commands(click.Group):
@@ -48,14 +57,18 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            where = "" if error.ctx is None else f" (see {error.ctx.command_path} -h)"
+            raise BadInput(f"{error.format_message()}{where}") from None
         except VeilsumError as error:
-            raise BadInput(str(error)) from None
+            kind = BadInput if isinstance(error, InvalidInputError) else Failure
+            raise kind(str(error)) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(veilsum.__version__, prog_name="veilsum")
 def app() -> None:
-    r"""Minimise a sum of private costs peer to peer: veil every term, keep the sum.
+    """Minimise a sum of private costs peer to peer: veil every term, keep the sum.
 
     \b
     Example:

@@ -25,7 +25,7 @@ def print_json(data: Any) -> None:
 
 def console() -> Console:
     """Return the console that tables go to."""
-    return Console(highlight=False, soft_wrap=False)
+    return Console(highlight=False, emoji=False)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("paper")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     default=Path("out/paper"),
     show_default=True,
     help="Folder for the figures.",
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @json_option
 def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
-    r"""Reproduce the paper's Section V and put its Section III-B to work.
+    """Reproduce the paper's Section V and put its Section III-B to work.
 
     Prints the paper's value, the value found here and the tolerance, and draws both
     figures as PNG and SVG.

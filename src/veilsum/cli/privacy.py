@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 from rich.padding import Padding
 
-from veilsum.cli.output import console, json_option, print_json, table
+from veilsum.cli.output import (
+    Advance,
+    console,
+    json_option,
+    print_json,
+    progress_bar,
+    table,
+)
+from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.privacy.guarantee import Guarantee
+    from veilsum.core.masking import LawName
+    from veilsum.core.topology import Topology
+    from veilsum.privacy.guarantee import Guarantee, Worst
 
 MEANING = {
-    "private": "the coalition learns at most epsilon of KL per squared distance",
-    "partial": "the coalition cuts the honest apart: each piece's sum is exposed",
+    "private": "inputs of equal honest sum differ by at most epsilon of KL per\n"
+    "         squared distance in all that the coalition sees",
+    "partial": "the honest parties are in pieces: each piece's sum is exposed",
     "exposed": "every honest party stands alone: its coefficients are known exactly",
     "vacuous": "nobody is honest: nothing is left to protect",
     "no_privacy": "no masks: every coefficient can be reconstructed",
@@ -31,7 +43,13 @@ MEANING = {
 )
 @click.option("--sigma", type=float, help="Standard deviation of one share.")
 @click.option(
-    "--corrupted", default="", metavar="A,B", help="The colluding parties, by name."
+    "--corrupted", metavar="A,B", help="The colluding parties, by name; default none."
+)
+@click.option(
+    "--tolerate",
+    type=int,
+    metavar="T",
+    help="Instead of naming them: the worst T parties there are.",
 )
 @click.option(
     "--law",
@@ -49,32 +67,90 @@ def command(
     *,
     spec: str,
     sigma: float | None,
-    corrupted: str,
-    law: str,
+    corrupted: str | None,
+    tolerate: int | None,
+    law: LawName,
     distance: float | None,
     weight: str | None,
     as_json: bool,
 ) -> None:
-    r"""Say what a coalition can learn: epsilon, or why there is none.
+    """Say what a coalition can learn: epsilon, or why there is none.
+
+    The coalition is named, or it is the worst one of a given size. A long search can be
+    stopped with Ctrl-C: what is known by then is printed.
 
     \b
     Example:
       veilsum privacy --graph petersen --sigma 1 --corrupted 0,1 --distance 1
+      veilsum privacy --graph petersen --sigma 1 --tolerate 2
     """
     from veilsum.files.graphs import topology_from
-    from veilsum.privacy.guarantee import guarantee
 
-    found = guarantee(
-        topology_from(spec, weight=weight),
-        sigma=sigma,
-        corrupted=[name.strip() for name in corrupted.split(",") if name.strip()],
-        law="none" if law == "none" else "gaussian",
-        distance=distance,
-    )
+    if corrupted is not None and tolerate is not None:
+        raise InvalidInputError(
+            "--corrupted names a coalition and --tolerate asks for the worst one: "
+            "give one of them"
+        )
+    topology = topology_from(spec, weight=weight)
+    if tolerate is None:
+        found = _against(topology, names(corrupted), sigma, law, distance)
+    else:
+        found = _against_any(topology, tolerate, sigma, law, distance)
     if as_json:
         print_json(found.to_dict())
     else:
         print_guarantee(found)
+
+
+def _against(
+    topology: Topology,
+    corrupted: list[str],
+    sigma: float | None,
+    law: LawName,
+    distance: float | None,
+) -> Guarantee:
+    from veilsum.privacy.guarantee import guarantee
+
+    return guarantee(
+        topology, sigma=sigma, law=law, corrupted=corrupted, distance=distance
+    )
+
+
+def _against_any(
+    topology: Topology,
+    tolerate: int,
+    sigma: float | None,
+    law: LawName,
+    distance: float | None,
+) -> Guarantee:
+    from veilsum.privacy.worst_case import worst_case
+
+    with progress_bar() as open_bar:
+        return worst_case(
+            topology,
+            tolerate=tolerate,
+            sigma=sigma,
+            law=law,
+            distance=distance,
+            progress=steps(open_bar),
+        )
+
+
+def names(text: str | None) -> list[str]:
+    """Return the names in a comma-separated option."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def steps(open_bar: Callable[[str, int], Advance]) -> Callable[[int, int], None]:
+    """Return a report of (done, total) that opens its bar when the total is known."""
+    bars: list[Advance] = []
+
+    def report(done: int, total: int) -> None:
+        if not bars:
+            bars.append(open_bar("coalitions", total))
+        bars[0](done)
+
+    return report
 
 
 def print_guarantee(found: Guarantee) -> None:
@@ -95,6 +171,8 @@ def print_guarantee(found: Guarantee) -> None:
             ],
         )
     )
+    if found.worst is not None and found.status != "no_privacy":
+        screen.print(f"\n{_worst(found.worst)}")
     if found.attacker_success is not None:
         screen.print(f"\n{_success(found)}")
     _print_list("Released", found.released)
@@ -115,6 +193,24 @@ def _few(names: tuple[str, ...]) -> str:
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
+
+
+def _worst(worst: Worst) -> str:
+    who = ", ".join(worst.worst_coalition) or "nobody"
+    if worst.cut == ():
+        return "The graph is in pieces before anybody colludes. See veilsum doctor."
+    if worst.cut is not None:
+        return (
+            f"This graph does not withstand {worst.tolerate}: without {who} the others "
+            "fall apart. See veilsum doctor."
+        )
+    known = f"Worst coalition of {worst.tolerate}: {who}; epsilon "
+    if worst.exact:
+        return known + f"{_number(worst.epsilon_upper)}, exactly."
+    return known + (
+        f"between {_number(worst.epsilon_lower)} (that attack) and "
+        f"{_number(worst.epsilon_upper)} (proved for all)."
+    )
 
 
 def _success(found: Guarantee) -> str:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     help="Folder for result.json and the error curve.",
 )
 @json_option
 def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
-    r"""Simulate the run that a scenario file describes.
+    """Simulate the run that a scenario file describes.
 
     \b
     Example:

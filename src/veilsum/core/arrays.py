@@ -53,6 +53,18 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
     return frozen(np.broadcast_to(array, (dim,)).copy())
 
 
+def as_rows(values: ArrayLike, *, n_agents: int, what: str) -> AgentRows:
+    """Return one row per party; a flat list means one coefficient each."""
+    array = as_floats(values, what=what)
+    rows = array[:, None] if array.ndim == 1 else array
+    if rows.ndim != 2 or len(rows) != n_agents:
+        raise InvalidInputError(
+            f"{what} must have one row for each of {n_agents} parties, "
+            f"found shape {array.shape}"
+        )
+    return rows
+
+
 def frozen(array: FloatArray) -> FloatArray:
     """Return the array, made read-only in place."""
     array.setflags(write=False)

@@ -47,7 +47,8 @@ class Basis(Protocol):
         ...
 
 
-def _check_dimension(dim: int) -> None:
+def check_dimension(dim: int) -> None:
+    """Refuse a dimension of x below one."""
     if dim < 1:
         raise InvalidInputError(f"the dimension of x must be at least 1, found {dim}")
 
@@ -59,7 +60,7 @@ class Affine:
     dim: int
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dim)
+        check_dimension(self.dim)
 
     @property
     def size(self) -> int:
@@ -100,7 +101,7 @@ class Polynomial:
     degree: int
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dim)
+        check_dimension(self.dim)
         if self.degree < 1:
             raise InvalidInputError(
                 f"a polynomial's degree must be at least 1, found {self.degree}"
@@ -176,7 +177,7 @@ class Quadratic:
     dim: int
 
     def __post_init__(self) -> None:
-        _check_dimension(self.dim)
+        check_dimension(self.dim)
 
     @property
     def size(self) -> int:

@@ -5,6 +5,7 @@ h_i(x) = theta_i . phi(x) + rho_i(x). Phase I touches theta and nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -20,7 +21,7 @@ from veilsum.core.arrays import (
     as_vector,
     frozen,
 )
-from veilsum.core.bases import Affine, Basis, Polynomial, Quadratic
+from veilsum.core.bases import Affine, Basis, Polynomial, Quadratic, check_dimension
 from veilsum.core.bases import quadratic_coefficients as _quadratic_coefficients
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.remainders import (
@@ -33,6 +34,9 @@ from veilsum.core.remainders import (
 )
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
+
+# X'WX computed in floating point is symmetric to rounding only.
+SYMMETRY_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +63,7 @@ class Cost(Secret):
         cls, coefficients: ArrayLike, *, remainder: Remainder | None = None
     ) -> Cost:
         """Return alpha'x + rho(x), with rho zero or a shared closed form."""
-        alpha = np.atleast_1d(as_floats(coefficients, what="affine coefficients"))
+        alpha = _flat(coefficients, what="affine coefficients")
         rho = NoRemainder() if remainder is None else remainder
         if np.any(rho.gradient(np.zeros_like(alpha))):
             raise InvalidInputError(
@@ -71,7 +75,7 @@ class Cost(Secret):
     @classmethod
     def squared_distance(cls, target: ArrayLike) -> Cost:
         """Return ||x - target||^2: the target is private, ||x||^2 is known to all."""
-        point = np.atleast_1d(as_floats(target, what="a target"))
+        point = _flat(target, what="a target")
         return cls.affine(-2.0 * point, remainder=SquaredNorm(1.0))
 
     @classmethod
@@ -80,7 +84,7 @@ class Cost(Secret):
 
         For x in R these are (c_1, ..., c_d) of c_1 x + ... + c_d x^d.
         """
-        theta = np.atleast_1d(as_floats(coefficients, what="polynomial coefficients"))
+        theta = _flat(coefficients, what="polynomial coefficients")
         return cls(Polynomial(dim, _degree(theta.size, dim)), theta, NoRemainder())
 
     @classmethod
@@ -88,11 +92,17 @@ class Cost(Secret):
         """Return x'Px/2 + q'x with both P and q private."""
         square = np.atleast_2d(as_floats(matrix, what="the quadratic's matrix"))
         dim = square.shape[0]
-        if square.shape != (dim, dim) or not np.array_equal(square, square.T):
+        if square.shape != (dim, dim):
             raise InvalidInputError(
-                "the quadratic's matrix must be square and symmetric, "
-                f"found shape {square.shape}"
+                f"the quadratic's matrix must be square, found shape {square.shape}"
             )
+        gap = float(np.abs(square - square.T).max())
+        if gap > SYMMETRY_TOLERANCE * float(np.abs(square).max()):
+            raise InvalidInputError(
+                "the quadratic's matrix must be symmetric, but an entry differs from "
+                f"its mirror image by {gap:.3g}; pass (P + P.T) / 2"
+            )
+        square = 0.5 * (square + square.T)
         linear = as_vector(vector, dim=dim, what="the quadratic's vector")
         theta = _quadratic_coefficients(square, linear)
         return cls(Quadratic(dim), frozen(theta), NoRemainder())
@@ -111,7 +121,7 @@ class Cost(Secret):
         """
         start = as_vector(anchor, dim=dim, what="the anchor")
         alpha = frozen(checked_gradient(gradient, start).copy())
-        return cls(Affine(dim), alpha, LocalGradient(gradient, alpha))
+        return cls(Affine(dim), alpha, LocalGradient.split(gradient, alpha))
 
     @property
     def dim(self) -> int:
@@ -123,8 +133,19 @@ class Cost(Secret):
         return self.remainder.gradient(x) + self.basis.gradient(self.coefficients, x)
 
 
+def _flat(values: ArrayLike, *, what: str) -> Vector:
+    """Return one party's numbers as a vector; a single number is a vector of one."""
+    array = as_floats(values, what=what)
+    if array.ndim > 1:
+        raise InvalidInputError(
+            f"{what} must be one party's list of numbers, found shape {array.shape}"
+        )
+    return np.atleast_1d(array)
+
+
 def _degree(size: int, dim: int) -> int:
     """Return the degree whose monomials number `size`."""
+    check_dimension(dim)
     degree = 1
     while comb(dim + degree, degree) - 1 < size:
         degree += 1
@@ -154,7 +175,7 @@ def common_basis(costs: Mapping[str, Cost]) -> Basis:
 
 
 def _most_common(bases: Sequence[Basis]) -> Basis:
-    return max(bases, key=bases.count)
+    return Counter(bases).most_common(1)[0][0]
 
 
 def _in_words(basis: Basis) -> str:
@@ -171,4 +192,5 @@ def veil(costs: Sequence[Cost], masks: AgentRows) -> EffectiveCost:
     """Return all effective costs, theta~_i = theta_i + u_i  (Eq. eff_cost)."""
     rows = coefficient_rows(costs) + masks
     remainder = stack([cost.remainder for cost in costs])
-    return EffectiveCost(costs[0].basis, rows, remainder)
+    # Frozen: an affine gradient is this very array.
+    return EffectiveCost(costs[0].basis, frozen(rows), remainder)

@@ -17,6 +17,7 @@ from veilsum.core.arrays import (
     as_floats,
     as_vector,
 )
+from veilsum.core.bases import check_dimension
 from veilsum.errors import InvalidInputError, NumericalError
 
 
@@ -44,6 +45,9 @@ class WholeSpace:
     """All of R^m."""
 
     dim: int
+
+    def __post_init__(self) -> None:
+        check_dimension(self.dim)
 
     @property
     def is_bounded(self) -> bool:
@@ -77,6 +81,7 @@ class Box(_Bounded):
     dim: int
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike, *, dim: int) -> None:
+        check_dimension(dim)
         low = as_vector(lower, dim=dim, what="the box's lower bounds")
         high = as_vector(upper, dim=dim, what="the box's upper bounds")
         if not (low <= high).all():
@@ -113,13 +118,16 @@ class Ball(_Bounded):
             raise InvalidInputError(
                 f"a ball's radius must be positive and finite, found {radius}"
             )
+        check_dimension(dim)
         middle = as_vector(centre, dim=dim, what="the ball's centre")
         _set(self, centre=middle, radius=float(radius), dim=dim)
 
     def project(self, x: Vectors) -> Vectors:
         """Pull every outside point straight to the sphere."""
         away = x - self.centre
-        norm = np.linalg.norm(away, axis=-1, keepdims=True)
+        # Scaled first: the square of a far point would overflow.
+        size = np.maximum(np.abs(away).max(axis=-1, keepdims=True), self.radius)
+        norm = size * np.linalg.norm(away / size, axis=-1, keepdims=True)
         return self.centre + away * (self.radius / np.maximum(norm, self.radius))
 
 
@@ -131,6 +139,7 @@ class Simplex(_Bounded):
     total: float = 1.0
 
     def __post_init__(self) -> None:
+        check_dimension(self.dim)
         if not 0 < self.total < np.inf:
             raise InvalidInputError(
                 f"a simplex's total must be positive and finite, found {self.total}"
@@ -138,13 +147,15 @@ class Simplex(_Bounded):
 
     def project(self, x: Vectors) -> Vectors:
         """Lower every coordinate by one amount, then cut at zero (Held et al. 1974)."""
-        descending = -np.sort(-x, axis=-1)
+        # The projection does not see a common shift; without it large x lose digits.
+        low = x - x.max(axis=-1, keepdims=True)
+        descending = -np.sort(-low, axis=-1)
         excess = np.cumsum(descending, axis=-1) - self.total
         rank = np.arange(1, self.dim + 1)
         # The support is the longest prefix whose smallest member stays positive.
         support = (descending * rank > excess).sum(axis=-1, keepdims=True)
         level = np.take_along_axis(excess, support - 1, axis=-1) / support
-        return np.maximum(x - level, 0.0)
+        return np.maximum(low - level, 0.0)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -157,12 +168,15 @@ class HalfSpaces:
     def __init__(self, normals: ArrayLike, offsets: ArrayLike) -> None:
         rows = as_floats(normals, what="the half-spaces' normals")
         limits = as_floats(offsets, what="the half-spaces' offsets")
-        if rows.ndim != 2 or limits.shape != rows.shape[:1]:
+        if rows.ndim != 2 or limits.shape != rows.shape[:1] or rows.shape[1] < 1:
             raise InvalidInputError(
                 "half-spaces need one normal vector and one offset each, found shapes "
                 f"{rows.shape} and {limits.shape}"
             )
-        _set(self, normals=rows, offsets=limits)
+        # Unit normals: linear programs and projections then compare like with like.
+        length = np.linalg.norm(rows, axis=1)
+        length[length == 0] = 1.0
+        _set(self, normals=rows / length[:, None], offsets=limits / length)
         if self._extreme(np.zeros(self.dim)) is None:
             raise InvalidInputError("the half-spaces have no point in common")
 
@@ -183,9 +197,11 @@ class HalfSpaces:
         found = optimize.linprog(
             -direction, A_ub=self.normals, b_ub=self.offsets, bounds=(None, None)
         )
-        if found.status == 2:
-            return None
-        return np.inf if found.status == 3 else float(-found.fun)
+        if found.status in {0, 2, 3}:
+            return {0: -(found.fun or 0.0), 2: None, 3: np.inf}[found.status]
+        raise NumericalError(
+            f"a linear program over the half-spaces failed: {found.message}"
+        )
 
     def project(self, x: Vectors) -> Vectors:
         """Return the nearest feasible point of every row."""

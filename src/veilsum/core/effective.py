@@ -31,9 +31,9 @@ class EffectiveCost:
         """Return grad h~_i at each agent's own x."""
         if self.remainder.kind == "none":
             return self.basis.gradient(self.coefficients, x)
-        gradient = self.remainder.gradient(x)
-        gradient += self.basis.gradient(self.coefficients, x)
-        return gradient
+        # Not in place: a remainder may hand back x itself, or something it keeps.
+        masked = self.basis.gradient(self.coefficients, x)
+        return self.remainder.gradient(x) + masked
 
     def gradient_change(self, new: Vectors, old: Vectors) -> Vectors:
         """Return grad h~(new) - grad h~(old) without forming either.

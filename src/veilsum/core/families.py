@@ -1,6 +1,6 @@
 """Named graphs as short strings: `complete:5`, `circulant:16:4,7`, `petersen`.
 
-The only other module that talks to networkx is `topology`; this one builds its graphs.
+networkx builds them; nothing outside `topology` sees its graphs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,15 @@ class Family:
     build: Callable[..., Any]
 
 
-def _whole(text: str) -> int:
+# Larger graphs than these are typing errors, or take all memory.
+MOST_PARTIES, MOST_IN_A_CLIQUE, MOST_DIMENSIONS = 1_000_000, 3000, 16
+
+
+def _whole(text: str, most: int = MOST_PARTIES) -> int:
     if not text.strip().isdigit():
         raise ValueError(f"{text!r} is not a whole number")
+    if len(text) > 9 or int(text) > most:
+        raise ValueError(f"{text} is more than the {most} that fit")
     return int(text)
 
 
@@ -34,7 +40,7 @@ def _star(n: str) -> Any:
 
 
 def _hypercube(dimension: str) -> Any:
-    return nx.hypercube_graph(_whole(dimension))
+    return nx.hypercube_graph(_whole(dimension, MOST_DIMENSIONS))
 
 
 def _circulant(n: str, offsets: str) -> Any:
@@ -53,20 +59,26 @@ def _seed(text: str) -> int:
 
 
 def _grid(shape: str) -> Any:
-    rows, columns = (_whole(part) for part in shape.split("x"))
-    return nx.grid_2d_graph(rows, columns)
+    rows, by, columns = shape.partition("x")
+    if not by:
+        raise ValueError(f"{shape!r} is not ROWSxCOLUMNS")
+    return nx.grid_2d_graph(_whole(rows, 1000), _whole(columns, 1000))
 
 
 def _barbell(left: str, right: str) -> Any:
     """Join two complete graphs by one link."""
-    a, b = _whole(left), _whole(right)
+    a, b = _whole(left, MOST_IN_A_CLIQUE), _whole(right, MOST_IN_A_CLIQUE)
+    if min(a, b) < 1:
+        raise ValueError("both sides need a party")
     graph = nx.disjoint_union(nx.complete_graph(a), nx.complete_graph(b))
     graph.add_edge(a - 1, a)
     return graph
 
 
 FAMILIES: dict[str, Family] = {
-    "complete": Family("complete:N", lambda n: nx.complete_graph(_whole(n))),
+    "complete": Family(
+        "complete:N", lambda n: nx.complete_graph(_whole(n, MOST_IN_A_CLIQUE))
+    ),
     "ring": Family("ring:N", lambda n: nx.cycle_graph(_whole(n))),
     "path": Family("path:N", lambda n: nx.path_graph(_whole(n))),
     "star": Family("star:N (hub and N-1 leaves)", _star),
@@ -89,7 +101,12 @@ def build(spec: str) -> Any:
     family = _find(name)
     try:
         graph = family.build(*arguments)
-    except (TypeError, ValueError, nx.NetworkXException) as error:
+    except TypeError:
+        raise InvalidGraphError(
+            f"cannot build the graph {spec!r}: write it as {family.usage} "
+            f"(found {len(arguments)} arguments)"
+        ) from None
+    except (ValueError, nx.NetworkXException) as error:
         raise InvalidGraphError(
             f"cannot build the graph {spec!r}: write it as {family.usage} ({error})"
         ) from None

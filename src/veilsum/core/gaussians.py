@@ -64,7 +64,7 @@ class DegenerateGaussian:
     def squared_norm(self, points: Points) -> FloatArray:
         """Return r' L^+ r / c for each zero-sum point r."""
         product = np.einsum("...n,...n->...", points, self.apply_pinv(points))
-        return product / self.scale
+        return np.asarray(product / self.scale)
 
     def log_density(self, points: Points) -> FloatArray:
         """Return the log density on 1-perp; -inf for a point that is not zero-sum."""
@@ -81,7 +81,7 @@ class DegenerateGaussian:
 
         d' L^+ d / (2 c); with c = 2 sigma^2 this is the paper's d' L^+ d / (4 sigma^2).
         """
-        return 0.5 * self.squared_norm(shift)
+        return np.asarray(0.5 * self.squared_norm(shift))
 
     @property
     def _rank(self) -> int:

@@ -28,12 +28,16 @@ _SHARE_PURPOSE = 1
 
 def check_sigma(sigma: ArrayLike) -> FloatArray:
     """Return sigma as an array; refuse what is not a positive finite number."""
-    array = np.asarray(sigma, dtype=np.float64)
-    # Written so that nan is refused too.
-    if array.size == 0 or not ((array > 0) & np.isfinite(array)).all():
+    try:
+        array = np.asarray(sigma, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"sigma must be a number, found {sigma!r}") from None
+    # Written so that nan is refused too; squares must stay within float64.
+    if array.size == 0 or not ((array > 1e-150) & (array < 1e150)).all():
         raise InvalidInputError(
-            f"sigma must be positive and finite, found {sigma!s}; it is the standard "
-            'deviation of one coordinate of one share. For no masks use law = "none"'
+            "sigma must be positive and finite, and its square within float64, found "
+            f"{sigma!s}; it is the standard deviation of one coordinate of one share. "
+            'For no masks use law = "none"'
         )
     return array
 

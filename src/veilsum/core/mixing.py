@@ -6,6 +6,7 @@ rho(W) = ||W - 11'/n||_2.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 
 import numpy as np
@@ -51,8 +52,11 @@ MIXING: dict[str, Callable[[Topology], Sparse]] = {
 def mixing_weights(topology: Topology, name: str) -> Sparse:
     """Return the named weights of an undirected graph."""
     if name not in MIXING:
+        near = difflib.get_close_matches(name, MIXING, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidInputError(
-            f"no mixing weights are called {name!r}; choose from {', '.join(MIXING)}"
+            f"no mixing weights are called {name!r}; {hint}choose from "
+            f"{', '.join(MIXING)}"
         )
     return MIXING[name](topology)
 

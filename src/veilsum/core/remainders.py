@@ -72,17 +72,23 @@ class SquaredNorm:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalGradient(Secret):
-    """A user's gradient, less its value at the anchor; evaluated one row at a time."""
+    """A closure over a party's own data; evaluated one row at a time."""
 
-    function: Callable[[Vector], Vector]
-    offset: Vector
+    gradient_at: Callable[[Vector], Vector]
     kind: Kind = field(default="local", init=False)
 
+    @classmethod
+    def split(
+        cls, function: Callable[[Vector], Vector], offset: Vector
+    ) -> LocalGradient:
+        """Return f(x) - offset, holding neither where an attribute would show it."""
+        return cls(lambda x: checked_gradient(function, x) - offset)
+
     def gradient(self, x: Vectors) -> Vectors:
-        """Return f(x) - f(anchor)."""
+        """Return the gradient at each row."""
         if x.ndim == 1:
-            return checked_gradient(self.function, x) - self.offset
-        return np.stack([self.gradient(row) for row in x])
+            return self.gradient_at(x)
+        return np.stack([self.gradient_at(row) for row in x])
 
     def rows(self, which: slice) -> LocalGradient:  # noqa: ARG002 - alike for all
         """Return itself."""

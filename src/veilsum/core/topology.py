@@ -62,7 +62,7 @@ class Topology:
         >>> Topology.from_edges([("ann", "bob"), ("bob", "cem")]).parties
         ('ann', 'bob', 'cem')
         """
-        pairs = [(str(a), str(b)) for a, b in edges]
+        pairs = _pairs(edges)
         names = _party_names(pairs, parties)
         rows = _edge_rows(pairs, names, directed=directed)
         noise = _edge_weights(weights, len(rows))
@@ -186,10 +186,12 @@ class Topology:
         position[kept] = np.arange(len(kept))
         rows = position[self.edges]
         inside = (rows >= 0).all(axis=1)
+        edges = rows[inside]
+        edges.setflags(write=False)
         return Topology(
             tuple(self.parties[i] for i in kept),
-            rows[inside],
-            self.weights[inside],
+            edges,
+            frozen(self.weights[inside]),
             directed=self.directed,
         )
 
@@ -224,6 +226,27 @@ class Topology:
     def __repr__(self) -> str:
         kind = "arcs" if self.directed else "edges"
         return f"<Topology: {self.n_agents} parties, {self.n_edges} {kind}>"
+
+
+def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
+    """Return edges by name; refuse two parties that would share one.
+
+    Names that Python holds equal, such as 1 and True, are one party.
+    """
+    names: dict[Hashable, str] = {}
+    meant: dict[str, Hashable] = {}
+    pairs = []
+    for edge in edges:
+        if len(edge) != 2:
+            raise InvalidGraphError(f"an edge is a pair of parties, found {edge!r}")
+        for party in edge:
+            name = names.setdefault(party, str(party))
+            if meant.setdefault(name, party) != party:
+                raise InvalidGraphError(
+                    f"two parties have one name: {meant[name]!r} and {party!r}"
+                )
+        pairs.append((names[edge[0]], names[edge[1]]))
+    return pairs
 
 
 def _party_names(
@@ -271,7 +294,10 @@ def _edge_rows(
 def _edge_weights(weights: Sequence[float] | None, n_edges: int) -> Vector | None:
     if weights is None:
         return None
-    array = np.array(weights, dtype=np.float64)
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidGraphError("edge weights must be numbers") from None
     if array.shape != (n_edges,):
         raise InvalidGraphError(
             f"expected one weight for each of {n_edges} edges, found {array.size}"
@@ -290,7 +316,12 @@ def _attribute(edge: tuple[Any, Any, Mapping[str, Any]], weight: str | None) -> 
         return 1.0
     if weight not in data:
         raise InvalidGraphError(f"edge {a} - {b} has no attribute {weight!r}")
-    return float(data[weight])
+    try:
+        return float(data[weight])
+    except (TypeError, ValueError):
+        raise InvalidGraphError(
+            f"edge {a} - {b} has {weight} = {data[weight]!r}, which is not a number"
+        ) from None
 
 
 def _merged(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import ParseError
+from xml.etree import ElementTree
 
 import networkx as nx
 
+from veilsum.core.arrays import listed
 from veilsum.core.families import FAMILIES
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError
@@ -23,6 +24,10 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
     path = Path(spec)
     if path.is_file():
         return read_topology(path, weight=weight)
+    if weight is not None:
+        raise InvalidGraphError(
+            f"edge weights are read from a graph file, and {spec!r} is not one"
+        )
     if path.suffix and spec.split(":")[0] not in FAMILIES:
         raise InvalidGraphError(f"there is no graph file {spec!r}")
     return Topology.family(spec)
@@ -39,7 +44,13 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
         graph = reader(path)
     except OSError as error:
         raise InvalidGraphError(f"cannot read {path}: {error.strerror}") from None
-    except (ParseError, KeyError, TypeError, ValueError, nx.NetworkXException) as error:
+    except (
+        ElementTree.ParseError,
+        KeyError,
+        TypeError,
+        ValueError,
+        nx.NetworkXException,
+    ) as error:
         raise InvalidGraphError(
             f"{path} is not a graph in the format its name promises: {error}"
         ) from None
@@ -60,14 +71,29 @@ def _edge_list(path: Path) -> Any:
 
 
 def _graphml(path: Path) -> Any:
+    root = ElementTree.parse(path).getroot()
+    ends = [e.get(end) for e in root.iter() for end in ("source", "target")]
+    known = {e.get("id") for e in root.iter() if e.tag.endswith("}node")}
+    _check_ends([end for end in ends if end is not None], known)
     return nx.read_graphml(path)
 
 
 def _node_link(path: Path) -> Any:
     data = json.loads(path.read_text("utf-8"))
+    if not isinstance(data, dict):
+        raise TypeError("expected an object with nodes and links")
     # networkx renamed the key; files of both ages are about.
     key = "links" if "links" in data else "edges"
+    ends = [link[end] for link in data[key] for end in ("source", "target")]
+    _check_ends(ends, {node["id"] for node in data["nodes"]})
     return nx.node_link_graph(data, edges=key)
+
+
+def _check_ends(ends: Iterable[Any], known: Collection[Any]) -> None:
+    """Refuse a link to a party the file does not list; networkx would invent it."""
+    unknown = sorted({str(end) for end in ends if end not in known})
+    if unknown:
+        raise ValueError(f"links name unknown parties: {listed(unknown)}")
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {

@@ -24,7 +24,8 @@ from veilsum.core.costs import Cost
 from veilsum.core.domains import Box
 from veilsum.core.remainders import SquaredNorm
 from veilsum.core.topology import Topology
-from veilsum.privacy.divergence import attacker_success, kl_divergence
+from veilsum.privacy.conversions import attacker_success
+from veilsum.privacy.divergence import kl_divergence
 from veilsum.scenario import Settings
 from veilsum.sim.engine import Progress
 from veilsum.sim.executions import Executions, simulate

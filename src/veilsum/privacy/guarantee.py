@@ -15,21 +15,21 @@ from collections.abc import Hashable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import listed
-from veilsum.core.connectivity import algebraic_connectivity, components
+from veilsum.core.connectivity import components
 from veilsum.core.masking import LAWS, LawName, check_sigma
+from veilsum.core.spectrum import Certificate, certified_mu2
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
-from veilsum.privacy.divergence import attacker_success
+from veilsum.privacy.conversions import attacker_success
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
-Certificate = Literal["exact", "inertia", "probabilistic", "none"]
 
 LIMITS = (
     "covers parties that follow the protocol and are curious, not ones that break it",
-    "links must be encrypted: whoever overhears a share is a member of the coalition",
+    "links must be encrypted: an edge that others overhear hides nothing",
     "hides the masked coefficients only; the remainder of each cost is not hidden",
     "compares inputs of equal honest sum; that sum itself is released exactly",
     "holds for one run; fresh masks on the same data add their divergences",
@@ -42,12 +42,39 @@ FLOAT_LIMIT = (
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One connected piece of the honest graph and what is promised to it."""
+    """One connected piece of the honest graph and what is promised to it.
+
+    `mu2` is proved from below; on a graph too large for that it is None, and so is
+    `epsilon`.
+    """
 
     parties: tuple[str, ...]
     status: Status
     epsilon: float | None
     mu2: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """What the search over coalitions of up to `tolerate` parties found.
+
+    Attributes:
+        worst_coalition: the most harmful one found; a cut, if there is one.
+        epsilon_lower: what that coalition achieves: nobody can promise less.
+        epsilon_upper: what no coalition exceeds; None if nothing could be proved.
+        exact: whether the two are one number.
+        cut: a smallest set whose loss disconnects the rest, if t parties suffice.
+        vertex_connectivity: kappa; None on a graph too large to compute it, where only
+            kappa > tolerate was checked.
+    """
+
+    tolerate: int
+    worst_coalition: tuple[str, ...]
+    epsilon_lower: float | None
+    epsilon_upper: float | None
+    exact: bool
+    cut: tuple[str, ...] | None
+    vertex_connectivity: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +95,13 @@ class Guarantee:
     attacker_success: float | None
     released: tuple[str, ...]
     limits: tuple[str, ...]
+    worst: Worst | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""
-        return asdict(self)
+        plain = asdict(self)
+        worst = plain.pop("worst")
+        return plain | (worst or {})
 
 
 def guarantee(
@@ -97,9 +127,10 @@ def guarantee(
     ('private', 0.125)
     """
     colluders = topology.indices(corrupted)
-    least = _least_sigma(law, sigma)
+    least = least_sigma(law, sigma)
     honest = topology.without(colluders)
-    parts = tuple(_component(honest, part, least) for part in components(honest))
+    pieces = [_component(honest, part, least) for part in components(honest)]
+    parts = tuple(part for part, _ in pieces)
     status = _status(parts, law)
     epsilon = parts[0].epsilon if status == "private" else None
     return Guarantee(
@@ -107,11 +138,11 @@ def guarantee(
         law=law,
         epsilon=epsilon,
         mu2=_overall_mu2(parts),
-        mu2_certificate="none" if _overall_mu2(parts) is None else "exact",
+        mu2_certificate=_overall_certificate(pieces),
         corrupted=topology.names(colluders),
         honest=honest.parties,
         components=parts,
-        attacker_success=_success(status, epsilon, distance),
+        attacker_success=success_at(status, epsilon, distance),
         released=_released(parts, law),
         limits=_limits(law),
     )
@@ -123,10 +154,18 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
     >>> epsilon_bound(sigma=1.0, mu2=2.0)
     0.125
     """
-    return 1.0 / (2.0 * shares_per_edge * sigma**2 * mu2)
+    with np.errstate(all="ignore"):
+        epsilon = float(1.0 / (2.0 * shares_per_edge * mu2) / np.float64(sigma) / sigma)
+    if not 0 < epsilon < np.inf:
+        raise InvalidInputError(
+            f"sigma = {sigma:g} puts epsilon outside the range of float64; "
+            "choose sigma nearer to the size of the coefficients"
+        )
+    return epsilon
 
 
-def _least_sigma(law: LawName, sigma: ArrayLike | None) -> float | None:
+def least_sigma(law: LawName, sigma: ArrayLike | None) -> float | None:
+    """Return the least sigma, None without masks; refuse a contradiction."""
     if law not in LAWS:
         raise InvalidInputError(
             f"no mask law is called {law!r}; choose from {', '.join(LAWS)}"
@@ -144,17 +183,19 @@ def _least_sigma(law: LawName, sigma: ArrayLike | None) -> float | None:
 
 def _component(
     honest: Topology, part: tuple[int, ...], sigma: float | None
-) -> Component:
+) -> tuple[Component, Certificate]:
     names = honest.names(part)
     if len(part) == 1:
         status: Status = "no_privacy" if sigma is None else "exposed"
-        return Component(names, status, None, None)
-    mu2 = algebraic_connectivity(honest.induced(part))
+        return Component(names, status, None, None), "none"
+    found = certified_mu2(honest.induced(part))
     if sigma is None:
-        return Component(names, "no_privacy", None, mu2)
-    arcs = honest.shares_per_edge
-    epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
-    return Component(names, "private", epsilon, mu2)
+        return Component(names, "no_privacy", None, found.lower), found.certificate
+    epsilon = None
+    if found.lower is not None:
+        arcs = honest.shares_per_edge
+        epsilon = epsilon_bound(sigma=sigma, mu2=found.lower, shares_per_edge=arcs)
+    return Component(names, "private", epsilon, found.lower), found.certificate
 
 
 def _status(parts: tuple[Component, ...], law: LawName) -> Status:
@@ -174,17 +215,31 @@ def _overall_mu2(parts: tuple[Component, ...]) -> float | None:
     return parts[0].mu2 if parts else None
 
 
-def _success(
+def _overall_certificate(pieces: list[tuple[Component, Certificate]]) -> Certificate:
+    """Return how mu2(L_H) is known; a search decides that pieces make it 0."""
+    if len(pieces) > 1:
+        return "exact"
+    return pieces[0][1] if pieces else "none"
+
+
+def success_at(
     status: Status, epsilon: float | None, distance: float | None
 ) -> float | None:
-    """Return the bound at a distance; 1 where some alternative is told for certain."""
-    if distance is None or status == "vacuous":
-        return None
-    if not 0 <= distance < float("inf"):
+    """Return the attacker's bound at a distance, None where there is none.
+
+    1 where some alternative at that distance is told for certain.
+    """
+    if distance is not None and not 0 <= distance < float("inf"):
         raise InvalidInputError(
             f"a distance must be a number not below zero, found {distance}"
         )
-    return 1.0 if epsilon is None else attacker_success(epsilon * distance**2)
+    if distance is None or status == "vacuous":
+        return None
+    if distance == 0:
+        return 0.5
+    if epsilon is None:
+        return None if status == "private" else 1.0
+    return attacker_success(epsilon * distance * distance)
 
 
 def _released(parts: tuple[Component, ...], law: LawName) -> tuple[str, ...]:
@@ -196,7 +251,7 @@ def _released(parts: tuple[Component, ...], law: LawName) -> tuple[str, ...]:
 def _released_by(part: Component) -> str:
     if len(part.parties) == 1:
         return f"every coefficient of {part.parties[0]}, exactly"
-    return f"the sum of the coefficients of {listed(part.parties)}"
+    return f"the sum of the coefficients of {', '.join(part.parties)}"
 
 
 def _limits(law: LawName) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from veilsum.core.masking import Shares
 from veilsum.core.topology import Topology
 
 Estimates = Float[FloatArray, "times heard m"]
+ColluderRows = Float[FloatArray, "c p"]
+HonestRows = Float[FloatArray, "h p"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,11 +43,11 @@ class View:
 
     corrupted: tuple[str, ...]
     honest: tuple[str, ...]
-    coefficients: AgentRows
+    coefficients: ColluderRows
     known_edges: tuple[tuple[str, str], ...]
     known_shares: EdgeShares
-    effective: AgentRows
-    stripped: AgentRows
+    effective: HonestRows
+    stripped: HonestRows
     heard: tuple[str, ...]
     estimates: Estimates
     pieces: tuple[tuple[int, ...], ...]

@@ -69,7 +69,7 @@ def convergence_figure(report: PaperReport) -> Any:
     axes[0].set_ylabel(r"$|x_i(k) - x^*|$")
     axes[0].legend(frameon=False)
     axes[0].text(1.1, 1e-3, "agent 2's coefficient is the mean:\nexact from step 2")
-    figure.suptitle("The masks cost no accuracy: errors vanish like 1/k either way")
+    figure.suptitle("Masked or not, every agent's error vanishes like 1/k")
     return figure
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from scipy import optimize
 
 from veilsum.core.arrays import Vector
-from veilsum.core.costs import Cost
+from veilsum.core.costs import Cost, coefficient_rows
 from veilsum.core.domains import Ball, Box, Domain, HalfSpaces, Simplex
+from veilsum.core.remainders import RemainderStack, stack
 from veilsum.errors import NumericalError
 
 Gradient = Callable[[Vector], Vector]
@@ -28,13 +29,20 @@ RESIDUAL_TOLERANCE = 1e-8
 
 def central_minimiser(costs: Sequence[Cost], domain: Domain) -> Vector:
     """Return argmin over X of the sum of all costs, which one owner would compute."""
-
-    def gradient(x: Vector) -> Vector:
-        return np.sum([cost.gradient(x) for cost in costs], axis=0)
-
+    gradient = _pooled(costs)
     start = domain.project(np.zeros(domain.dim))
     found = _minimise(gradient, domain, start)
     return _polish(gradient, domain, domain.project(found))
+
+
+def _pooled(costs: Sequence[Cost]) -> Gradient:
+    """Return the gradient of the sum: coefficients are added up once."""
+    basis, rest = costs[0].basis, stack([cost.remainder for cost in costs])
+    total = coefficient_rows(costs).sum(axis=0)
+    if isinstance(rest, RemainderStack):
+        members = rest.members
+        return lambda x: basis.gradient(total, x) + sum(r.gradient(x) for r in members)
+    return lambda x: basis.gradient(total, x) + len(costs) * rest.gradient(x)
 
 
 def _minimise(gradient: Gradient, domain: Domain, start: Vector) -> Vector:
@@ -88,7 +96,9 @@ def _for_scipy(domain: Domain) -> tuple[optimize.Bounds | None, list[object]]:
 
 def _polish(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
     """Return the root of x - P(x - step grad F(x)) next to an approximate one."""
-    step = 1.0 / _curvature(gradient, near)
+    # A step of the size of the curve, but never far past the domain on a slope.
+    slope = float(np.linalg.norm(gradient(near)))
+    step = 1.0 / max(_curvature(gradient, near), slope, 1e-12)
 
     def residual(x: Vector) -> Vector:
         return x - domain.project(x - step * gradient(x))
@@ -110,4 +120,4 @@ def _curvature(gradient: Gradient, x: Vector) -> float:
     width = 1e-6 * max(1.0, float(np.abs(x).max()))
     steps = width * np.eye(x.size)
     columns = [(gradient(x + d) - gradient(x - d)) / (2 * width) for d in steps]
-    return max(float(np.linalg.norm(columns, ord=2)), 1e-12)
+    return float(np.linalg.norm(columns, ord=2))

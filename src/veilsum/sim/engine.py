@@ -56,8 +56,9 @@ def iterate(
             if row == len(times):
                 break
             state = engine.advance(method, state)
-            if progress is not None and state.iteration % stride == 0:
-                progress(state.iteration)
+            done = state.iteration
+            if progress is not None and (done % stride == 0 or done == times[-1]):
+                progress(done)
     return kept
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import FloatArray, as_floats
+from veilsum.core.arrays import FloatArray, as_rows
 from veilsum.core.masking import check_sigma
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
@@ -59,7 +59,7 @@ def simulate(
     `coefficients` has one row per party; a flat list means one coefficient each.
     """
     check_sigma(sigma)
-    rows = as_floats(coefficients, what="coefficients").reshape(topology.n_agents, -1)
+    rows = as_rows(coefficients, n_agents=topology.n_agents, what="coefficients")
     if executions < 1:
         raise InvalidInputError(f"executions must be at least 1, found {executions}")
     colluders = topology.indices(corrupted)
@@ -68,11 +68,12 @@ def simulate(
     effective = np.empty((*rows.shape, executions))
     stripped = np.empty((len(honest), rows.shape[1], executions))
     known = touching(topology, colluders)
+    hidden_links, known_links = (_links(topology, e, sigma) for e in (~known, known))
     for here, shares in _chunks(topology, rows.shape[1], executions, stream):
         masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
-        _add_edges(topology, shares, ~known, sigma, masked)
+        _add_noise(hidden_links, shares, masked)
         stripped[..., here] = masked[honest]
-        _add_edges(topology, shares, known, sigma, masked)
+        _add_noise(known_links, shares, masked)
         effective[..., here] = masked
     return Executions(
         parties=topology.parties,
@@ -97,19 +98,24 @@ def _chunks(
         yield here, stream.standard_normal(out=buffer)[..., : here.stop - low]
 
 
-def _add_edges(
-    topology: Topology,
-    shares: ShareChunk,
-    which: np.ndarray,
-    sigma: float,
-    into: Float[FloatArray, "n p chunk"],
+# An edge as the inner loop wants it: its place, its ends, the size of its shares.
+Link = tuple[int, int, int, float]
+
+
+def _links(topology: Topology, which: np.ndarray, sigma: float) -> list[Link]:
+    size = sigma * np.sqrt(topology.weights)
+    chosen = np.flatnonzero(which).tolist()
+    return [(e, *topology.edges[e].tolist(), float(size[e])) for e in chosen]
+
+
+def _add_noise(
+    links: list[Link], shares: ShareChunk, into: Float[FloatArray, "n p chunk"]
 ) -> None:
-    """Add sigma c_e to the first end of each chosen edge, take it from the second."""
-    for edge in np.flatnonzero(which).tolist():
+    """Add sigma c_e to the first end of each link, take it from the second."""
+    for edge, i, j, size in links:
         noise = shares[edge, 0]
-        if not topology.directed:
-            noise = np.subtract(noise, shares[edge, 1], out=noise)
-        noise *= sigma * np.sqrt(topology.weights[edge])
-        i, j = topology.edges[edge]
+        if shares.shape[1] == 2:
+            noise -= shares[edge, 1]
+        noise *= size
         into[i] += noise
         into[j] -= noise

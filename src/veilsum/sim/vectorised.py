@@ -14,6 +14,7 @@ from veilsum.core.arrays import (
     AgentPoints,
     AgentRows,
     FloatArray,
+    Sparse,
     Vector,
     as_floats,
     as_vector,
@@ -157,33 +158,39 @@ def solve(
     promise = guarantee(topology, sigma=sigma, law=law, corrupted=corrupted)
     method = Dgd(domain, scale=chosen.step, power=chosen.power)
     start = _start(chosen.start, topology, domain)
-    weights = mixing_weights(topology, chosen.mixing)
+    weights = _dgd_weights(topology, chosen.mixing)
 
-    masks_law = NoMasks() if sigma is None else GaussianMasks(check_sigma(sigma))
-    streams = ShareStreams.from_seed(seed)
-    size = members[0].basis.size
-    shares = draw_shares(topology, masks_law, streams, size=size)
-    masks = shares.masks()
-    effective = veil(members, masks)
-
-    reference = central_minimiser(members, domain)
+    shares = _phase_one(members, topology, sigma, seed)
+    effective = veil(members, shares.masks())
     times = record_times(chosen.iterations, FLOAT_BYTES * start.size)
     kept = iterate(method, weights, effective, start, times=times, progress=progress)
+    reference = central_minimiser(members, domain)
     return Run(
         topology=topology,
         minimiser=kept[-1].mean(axis=0),
         estimates=kept[-1],
         reference=reference,
         trace=Trace(times, kept, np.linalg.norm(kept - reference, axis=2)),
-        sum_of_masks=float(np.abs(masks.sum(axis=0)).max()),
+        sum_of_masks=float(np.abs(shares.masks().sum(axis=0)).max()),
         iterations=chosen.iterations,
         rounds=chosen.iterations + 1,
-        bytes=_traffic(topology, size, domain.dim, chosen.iterations),
+        bytes=_traffic(shares, domain.dim, chosen.iterations),
         guarantee=promise,
         effective=effective,
         _shares=shares,
         _coefficients=coefficient_rows(members),
     )
+
+
+def _phase_one(
+    members: list[Cost],
+    topology: Topology,
+    sigma: ArrayLike | None,
+    seed: int | None,
+) -> Shares:
+    law = NoMasks() if sigma is None else GaussianMasks(check_sigma(sigma))
+    streams = ShareStreams.from_seed(seed)
+    return draw_shares(topology, law, streams, size=members[0].basis.size)
 
 
 def _in_order(
@@ -224,6 +231,19 @@ def _check_problem(members: list[Cost], topology: Topology, domain: Domain) -> N
         )
 
 
+def _dgd_weights(topology: Topology, name: str) -> Sparse:
+    """Return weights that DGD's convergence is proved for: a positive diagonal."""
+    weights = mixing_weights(topology, name)
+    lowest = int(np.argmin(weights.diagonal()))
+    if not weights.diagonal()[lowest] > 0:
+        raise InvalidInputError(
+            f"dgd needs mixing weights with a positive diagonal, and {name!r} gives "
+            f"party {topology.parties[lowest]!r} {weights.diagonal()[lowest]:.3g}; "
+            "use metropolis"
+        )
+    return weights
+
+
 def _start(start: ArrayLike, topology: Topology, domain: Domain) -> AgentPoints:
     shape = (topology.n_agents, domain.dim)
     array = as_floats(start, what="the start")
@@ -233,7 +253,6 @@ def _start(start: ArrayLike, topology: Topology, domain: Domain) -> AgentPoints:
     return np.array(np.broadcast_to(point, shape))
 
 
-def _traffic(topology: Topology, size: int, dim: int, iterations: int) -> int:
-    shares = topology.n_edges * topology.shares_per_edge * size
-    estimates = 2 * topology.n_edges * dim * iterations
-    return FLOAT_BYTES * (shares + estimates)
+def _traffic(shares: Shares, dim: int, iterations: int) -> int:
+    estimates = 2 * shares.topology.n_edges * dim * iterations
+    return FLOAT_BYTES * (shares.values.size + estimates)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import connected_topologies, finite_arrays
 
+from strategies import connected_topologies, few, finite_arrays
 from veilsum.core.costs import Cost, veil
 from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.core.effective import EffectiveCost
@@ -30,6 +30,7 @@ def line_by_line(weights, gradients, start, *, low, high, scale, power, steps):
     return x
 
 
+@few
 @given(
     st.data(),
     connected_topologies(max_agents=6),
@@ -68,6 +69,7 @@ def test_dgd_is_the_recursion_of_the_theory(data, topology, scale, power):
 @pytest.mark.parametrize(
     "domain", [Box(-1.0, 1.0, dim=2), Ball(0.0, 1.0, dim=2), Simplex(2)], ids=repr
 )
+@few
 @given(data=st.data())
 def test_one_agent_and_all_agents_take_the_same_step(domain, data):
     n = 3
@@ -150,5 +152,5 @@ def test_a_step_scale_that_is_none_is_refused(scale):
     "domain", [WholeSpace(2), HalfSpaces([[1.0, 1.0]], [1.0])], ids=["all", "half"]
 )
 def test_an_unbounded_domain_is_refused_with_what_would_do(domain):
-    with pytest.raises(InvalidInputError, match="compact domain.*Give a box"):
+    with pytest.raises(InvalidInputError, match=r"compact domain.*Give a box"):
         Dgd(domain)

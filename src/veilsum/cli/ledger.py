@@ -1,0 +1,173 @@
+"""`veilsum ledger`: what a party's data has been exposed to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from veilsum.cli.app import BadInput
+from veilsum.cli.output import console, json_option, print_json, table
+from veilsum.errors import LedgerError
+
+if TYPE_CHECKING:
+    from veilsum.privacy.accountant import Budget, History, Release
+    from veilsum.privacy.composition import Charge, Exposure
+    from veilsum.privacy.statement import Account
+
+ACCOUNT = (
+    *("data set", "runs", "resent", "epsilon", "epsilon left"),
+    *("aggregates", "aggregates left"),
+)
+
+
+@click.command("ledger")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def command(*, file: Path, as_json: bool) -> None:
+    """Show a ledger: its entries, what each data set has spent, what is left.
+
+    The file is only read. Data sets are numbered in order of appearance.
+
+    \b
+    Example:
+      veilsum ledger hospital-3.ledger
+    """
+    from veilsum.files.ledger import read_ledger
+
+    try:
+        history = read_ledger(file)
+    except LedgerError as error:
+        raise BadInput(str(error)) from None
+    if as_json:
+        print_json(_document(history))
+    else:
+        _print(file, history)
+
+
+def _document(history: History) -> dict[str, Any]:
+    from veilsum.privacy.statement import accounts, data_set_numbers
+
+    numbers = data_set_numbers(history)
+    return {
+        "budget": asdict(history.budget),
+        "earlier_budgets": [asdict(old) for old in history.budgets[:-1]],
+        "charges": [_charge(one, numbers[one.data]) for one in history.charges],
+        "releases": [_release(one, numbers[one.data]) for one in history.releases],
+        "data_sets": [account.to_dict() for account in accounts(history)],
+    }
+
+
+def _charge(charge: Charge, number: int) -> dict[str, Any]:
+    return {
+        "epoch": charge.epoch,
+        "data_set": number,
+        "law": charge.law,
+        "parties": list(charge.parties),
+        "exposures": [_exposure(one) for one in charge.exposures],
+        "when": charge.when,
+    }
+
+
+def _release(release: Release, number: int) -> dict[str, Any]:
+    return {
+        "statistic": release.statistic,
+        "point": list(release.point),
+        "parties": list(release.parties),
+        "data_set": number,
+        "when": release.when,
+    }
+
+
+def _exposure(exposure: Exposure) -> dict[str, Any]:
+    return {
+        "coalition": list(exposure.coalition),
+        "tolerate": exposure.tolerate,
+        "status": exposure.status,
+        "epsilon": exposure.epsilon,
+        "components": [asdict(part) for part in exposure.components],
+    }
+
+
+def _print(file: Path, history: History) -> None:
+    from veilsum.privacy.statement import accounts, data_set_numbers
+
+    numbers, found = data_set_numbers(history), accounts(history)
+    console().print(f"{escape(str(file))}: {_promise(history.budget)}")
+    _print_table(
+        ("epoch", "data set", "parties", "against", "status", "epsilon"),
+        [row for c in history.charges for row in _charge_rows(c, numbers[c.data])],
+    )
+    _print_table(
+        ("exact aggregate", "data set", "parties", "point"),
+        [_release_row(release, numbers[release.data]) for release in history.releases],
+    )
+    _print_table(ACCOUNT, [_account_row(account) for account in found])
+    for account in found:
+        if account.total.reason is not None:
+            words = f"\nData set {account.data_set} has no bound: "
+            console().print(words + escape(account.total.reason))
+
+
+def _print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    screen = console()
+    screen.print()
+    screen.print(table(columns, rows) if rows else f"{columns[0]}: none so far")
+
+
+def _promise(budget: Budget) -> str:
+    epsilon = "no limit of" if budget.epsilon is None else f"{budget.epsilon:.6g} of"
+    return (
+        f"each data set has {epsilon} epsilon and {budget.releases} exact aggregates; "
+        "party sets of one statistic are the same or differ by at least "
+        f"{budget.smallest_difference}"
+    )
+
+
+def _charge_rows(charge: Charge, number: int) -> Iterable[tuple[str, ...]]:
+    for exposure in charge.exposures:
+        yield (
+            escape(charge.epoch),
+            str(number),
+            _few(charge.parties),
+            escape(exposure.against),
+            exposure.status,
+            _number(exposure.epsilon),
+        )
+
+
+def _release_row(release: Release, number: int) -> tuple[str, ...]:
+    parties, point = _few(release.parties), _at(release.point)
+    return escape(release.statistic), str(number), parties, point
+
+
+def _account_row(account: Account) -> tuple[str, ...]:
+    return (
+        str(account.data_set),
+        str(account.runs),
+        str(account.resent),
+        _number(account.total.epsilon),
+        _number(account.epsilon_left),
+        str(account.releases),
+        str(account.releases_left),
+    )
+
+
+def _few(names: tuple[str, ...]) -> str:
+    from veilsum.core.arrays import listed
+
+    return escape(listed(names, most=5))
+
+
+def _at(point: tuple[float, ...]) -> str:
+    from veilsum.core.arrays import listed
+
+    return listed([f"{value:.4g}" for value in point], most=3)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"

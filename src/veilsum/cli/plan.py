@@ -1,0 +1,271 @@
+"""`veilsum plan`: from a target to a network and its sigma."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.padding import Padding
+from rich.text import Text
+
+from veilsum.cli.output import console, json_option, print_json, progress_bar, table
+from veilsum.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from veilsum.core.topology import Topology
+    from veilsum.privacy.plans import Plan, Plans, Refused
+    from veilsum.privacy.records import Model, Range, RecordDistance
+
+COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
+
+
+@click.command("plan")
+@click.option("--parties", type=int, metavar="N", help="How many parties there are.")
+@click.option(
+    "--tolerate", type=int, required=True, metavar="T", help="How many may collude."
+)
+@click.option(
+    "--attacker-success",
+    type=float,
+    metavar="P",
+    help="The most that the best attacker may reach, above 0.5 and below 1.",
+)
+@click.option(
+    "--epsilon", type=float, metavar="E", help="The target as KL per squared distance."
+)
+@click.option(
+    "--distance",
+    type=float,
+    metavar="D",
+    help="||A - B|| of the inputs that are not to be told apart.",
+)
+@click.option(
+    "--columns",
+    metavar="NAME:MIN:MAX,...",
+    help="Ranges of the columns: the distance is then that of exchanging two records.",
+)
+@click.option("--response", metavar="NAME:MIN:MAX", help="Range of a model's response.")
+@click.option(
+    "--model",
+    type=click.Choice(["sum", "mean", "linear", "linear-with-errors"]),
+    help="What is summed over records; the linear models need a response.",
+)
+@click.option(
+    "--degree", type=int, metavar="K", help="The most links a party may have."
+)
+@click.option(
+    "--graph",
+    "spec",
+    metavar="SPEC|FILE",
+    help="Plan for this graph only: a family such as ring:9, or a graph file.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@json_option
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    parties: int | None,
+    tolerate: int,
+    attacker_success: float | None,
+    epsilon: float | None,
+    distance: float | None,
+    columns: str | None,
+    response: str | None,
+    model: Model | None,
+    degree: int | None,
+    spec: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Find a network and the noise it needs for a target.
+
+    Networks are ranked by sigma. Without --degree the complete graph is best, and
+    sparse ones are shown beside it. Ctrl-C ends the search and keeps what it has.
+
+    \b
+    Example:
+      veilsum plan --parties 16 --tolerate 2 --attacker-success 0.51 \\
+        --columns age:0:100,bmi:10:60 --response y:0:300 --model linear --degree 4
+    """
+    from veilsum.privacy.planner import plan
+
+    records = _record_distance(columns, response, model, distance)
+    with progress_bar() as open_bar:
+        found = plan(
+            parties,
+            tolerate=tolerate,
+            attacker_success=attacker_success,
+            epsilon=epsilon,
+            distance=records.distance if records else distance,
+            degree=degree,
+            graph=_graph(spec),
+            seed=seed,
+            progress=open_bar,
+        )
+    if as_json:
+        print_json(found.to_dict() | _record_keys(records))
+    else:
+        _print(found, records)
+
+
+def _graph(spec: str | None) -> Topology | str | None:
+    """Return the graph a person named; a family keeps its name in the plan."""
+    from pathlib import Path
+
+    from veilsum.files.graphs import topology_from
+
+    if spec is None:
+        return None
+    found = topology_from(spec)
+    return found if Path(spec).is_file() else spec
+
+
+def _record_distance(
+    columns: str | None,
+    response: str | None,
+    model: Model | None,
+    distance: float | None,
+) -> RecordDistance | None:
+    """Return the distance that the ranges give, None where it was given itself."""
+    if columns is None and model is None and response is None:
+        return None
+    if distance is not None:
+        raise InvalidInputError("give --distance or --columns with --model, not both")
+    if columns is None or model is None:
+        raise InvalidInputError(
+            "a distance from ranges needs --columns and --model; see veilsum plan -h"
+        )
+    from veilsum.privacy.records import record_exchange_distance
+
+    ranges = dict(map(_range, columns.split(",")))
+    if len(ranges) < len(columns.split(",")):
+        raise InvalidInputError("two columns have one name; give each its own")
+    answer = _range(response)[1] if response is not None else None
+    return record_exchange_distance(ranges, model=model, response=answer)
+
+
+def _range(text: str) -> tuple[str, Range]:
+    name, *bounds = text.strip().split(":")
+    try:
+        low, high = map(float, bounds)
+    except ValueError:
+        raise InvalidInputError(
+            f"a range is written NAME:MIN:MAX, as in age:0:100, found {text!r}"
+        ) from None
+    return name, (low, high)
+
+
+def _record_keys(records: RecordDistance | None) -> dict[str, object]:
+    if records is None:
+        return {}
+    return {
+        "records": {
+            "statistic": records.statistic,
+            "distance": records.distance,
+            "exact": records.exact,
+        }
+    }
+
+
+def _print(found: Plans, records: RecordDistance | None) -> None:
+    screen = console()
+    best = found.best.sigma
+    rows = [_row(one, best) for one in found.plans]
+    rows += [_refused_row(one) for one in found.refused]
+    screen.print(_table(rows))
+    screen.print()
+    if records is not None:
+        screen.print(Text(_about_records(records)))
+    screen.print(Text(_in_words(found)))
+    screen.print(_accuracy(found.best))
+    if found.best.graph == "edges":
+        screen.print("Its links have no short name: --json lists them.")
+    if found.interrupted:
+        screen.print("The search was stopped: better networks may exist.")
+    screen.print("\nNotes:")
+    for note in found.notes:
+        screen.print(Padding(note, (0, 0, 0, 2), expand=False))
+
+
+def _table(rows: list[tuple[str, ...]]) -> object:
+    made = table(COLUMNS, [])
+    for row in rows:
+        # As they are: rich would read :100: in a graph's name as a picture.
+        made.add_row(*map(Text, row))
+    made.columns[-1].justify = "left"
+    # Whole names can be copied into --graph; the verdict is what may be folded.
+    for column in made.columns[:-1]:
+        column.no_wrap = True
+    return made
+
+
+def _row(plan: Plan, best: float) -> tuple[str, ...]:
+    ratio = plan.sigma / best
+    verdict = "OK" if ratio < 1.005 else f"OK, sigma x{ratio:.2f}"
+    return (
+        _title(plan),
+        str(plan.vertex_connectivity),
+        f"{plan.worst_mu2:.3f}" if plan.exact else f">= {plan.worst_mu2:.3g}",
+        _span(plan.links_per_party),
+        _rounded_up(plan.sigma),
+        verdict,
+    )
+
+
+def _refused_row(refused: Refused) -> tuple[str, ...]:
+    kappa, links = refused.vertex_connectivity, refused.links_per_party
+    return (
+        refused.graph,
+        "" if kappa is None else str(kappa),
+        "none",
+        "" if links is None else _span(links),
+        "none",
+        f"NO: {refused.reason}",
+    )
+
+
+def _title(plan: Plan) -> str:
+    """Return a graph's name; one without a name is told by where it comes from."""
+    return plan.kind if plan.graph == "edges" else plan.graph
+
+
+def _span(links: tuple[int, int]) -> str:
+    return str(links[0]) if links[0] == links[1] else f"{links[0]}-{links[1]}"
+
+
+def _rounded_up(sigma: float) -> str:
+    """Return six digits that are not below sigma: less noise would miss the target."""
+    from decimal import ROUND_CEILING, Context
+
+    above = Context(prec=6, rounding=ROUND_CEILING).create_decimal(sigma)
+    return f"{float(above):.6g}"
+
+
+def _about_records(records: RecordDistance) -> str:
+    size = "" if records.exact else "at most "
+    return (
+        f"Masked for each record: {records.statistic}. Exchanging two records "
+        f"between honest parties moves the inputs by {size}{records.distance:.6g}."
+    )
+
+
+def _in_words(found: Plans) -> str:
+    best, distance = found.best, found.target.distance
+    line = (
+        f"{_title(best)}, sigma {_rounded_up(best.sigma)}: epsilon {best.epsilon:.4g} "
+        f"against any {found.tolerate} colluding"
+    )
+    if distance is None or best.attacker_success is None:
+        return f"{line}."
+    return (
+        f"{line}; KL {best.epsilon * distance**2:.3g} at distance {distance:.6g}: the "
+        f"best attacker guesses right {100 * best.attacker_success:.2f}% of the time "
+        "(a coin: 50%)."
+    )
+
+
+def _accuracy(best: Plan) -> str:
+    return (
+        f"At this sigma float64 arithmetic errs by about {best.float64_error:.1g}, "
+        f"lattice arithmetic on a grid of 2^{-best.lattice_bits} by at most "
+        f"{best.lattice_error:.1g}, where the average cost has curvature 1."
+    )

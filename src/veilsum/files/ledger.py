@@ -1,0 +1,273 @@
+"""A party's ledger: what its data has been exposed to, across all runs.
+
+One file for each party. It is charged before anything is sent, so that a run that is
+interrupted stays charged, and the same epoch is charged once however often it is tried.
+Reading the history, deciding and writing are one transaction: two processes cannot
+spend the same budget twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from veilsum.core.secrets import Secret
+from veilsum.errors import BudgetError, InvalidInputError, LedgerError
+from veilsum.files.journal import (
+    Journal,
+    Record,
+    create_journal,
+    open_journal,
+    read_journal,
+)
+from veilsum.privacy.accountant import (
+    Budget,
+    Decision,
+    Entry,
+    History,
+    Release,
+    decide,
+)
+from veilsum.privacy.composition import Charge, Exposure
+from veilsum.privacy.guarantee import Component
+from veilsum.privacy.statement import Account, accounts
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class Ledger(Secret):
+    """An open ledger: `charge` before sending, `release` before a sum is known.
+
+    Use it as a context manager. It may be shared by threads, not by processes: each
+    process opens the file itself.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._history = History()
+
+    @property
+    def path(self) -> Path:
+        """The ledger's file."""
+        return self._journal.path
+
+    @property
+    def budget(self) -> Budget:
+        """The budget now in force."""
+        return self.history().budget
+
+    def history(self) -> History:
+        """Return everything recorded so far, by any process."""
+        with self._journal.transaction("BEGIN"):
+            return self._caught_up()
+
+    def totals(self) -> tuple[Account, ...]:
+        """Return what each data set has spent and has left."""
+        return accounts(self.history())
+
+    def charge(
+        self,
+        charge: Charge,
+        *,
+        releases: Iterable[Release] = (),
+        when: str | None = None,
+    ) -> Decision:
+        """Record an epoch, and what it will release, before anything of it is sent.
+
+        When this returns, the record is on disk. The same epoch again costs nothing.
+
+        Raises:
+            BudgetError: the rules refuse; nothing was recorded, nothing may be sent.
+            LedgerError: the file could not be written; nothing may be sent.
+        """
+        return self._admit([charge, *releases], when)[0]
+
+    def release(
+        self, *releases: Release, when: str | None = None
+    ) -> tuple[Decision, ...]:
+        """Record exact aggregates before they become known: all of them, or none.
+
+        Raises:
+            BudgetError: the rules refuse one of them; none was recorded.
+            LedgerError: the file could not be written.
+        """
+        return self._admit(releases, when)
+
+    def change_budget(self, budget: Budget, *, when: str | None = None) -> None:
+        """Put another budget in force; the ledger keeps the old ones on record."""
+        with self._journal.transaction():
+            self._caught_up()
+            self._journal.append([_record(_stamped(budget, when))])
+
+    def fingerprint(self, *parts: ReadableBuffer) -> str:
+        """Return a keyed fingerprint of arrays or bytes, types and shapes included.
+
+        Equal within this ledger for equal parts, unrelated in any other ledger. Only
+        bytes count: 0.0 and -0.0 differ, and so do 1 and 1.0.
+        """
+        flat = [piece for part in parts for piece in _flattened(part)]
+        return self._journal.keyed_hash(*flat)
+
+    def close(self) -> None:
+        """Close the file; closing twice is harmless."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        try:
+            known = self.history()
+        except LedgerError:
+            return f"<Ledger {self.path}: closed or unreadable>"
+        return (
+            f"<Ledger {self.path}: {len(known.charges)} charges, "
+            f"{len(known.releases)} releases>"
+        )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self._journal.__reduce_ex__(protocol)
+
+    def _caught_up(self) -> History:
+        """Return the history with what other processes have written since."""
+        self._history = self._history.plus(*self._journal.news(_entry))
+        return self._history
+
+    def _admit(
+        self, wanted: Sequence[Charge | Release], when: str | None
+    ) -> tuple[Decision, ...]:
+        """Decide about entries in order; write those that are news, or none."""
+        decisions: list[Decision] = []
+        news: list[Entry] = []
+        with self._journal.transaction():
+            known = self._caught_up()
+            for entry in wanted:
+                decision = decide(known.plus(*news), entry, known.budget)
+                if decision.outcome == "refused":
+                    raise BudgetError(decision.reason)
+                if decision.is_news:
+                    news.append(_stamped(entry, when))
+                decisions.append(decision)
+            self._journal.append(map(_record, news))
+        return tuple(decisions)
+
+
+def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:
+    """Open a party's ledger.
+
+    Args:
+        path: the file.
+        create: the budget of a new ledger if there is no file. A ledger that exists
+            must have this budget already; `Ledger.change_budget` changes it openly.
+
+    Raises:
+        LedgerError: there is no such file, it is damaged, or it is not a ledger. It
+            is left as it is.
+        BudgetError: the ledger has another budget than `create`.
+    """
+    place = Path(path)
+    if create is not None and not place.exists():
+        create_journal(place, [_record(_stamped(create, None))])
+    ledger = Ledger(open_journal(place, _entry))
+    if create is not None and ledger.budget != create:
+        found = ledger.budget
+        ledger.close()
+        raise BudgetError(
+            f"{place} has {found}, not {create}: open it without create; "
+            "change_budget puts another budget in force"
+        )
+    return ledger
+
+
+def read_ledger(path: str | Path) -> History:
+    """Return a ledger's history without the right to write.
+
+    Raises:
+        LedgerError: there is no such file, it is damaged, or it is not a ledger.
+    """
+    return History().plus(*read_journal(Path(path), _entry))
+
+
+def _stamped(entry: Entry, when: str | None) -> Entry:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return replace(entry, when=when or entry.when or now)
+
+
+def _record(entry: Entry) -> Record:
+    return type(entry).__name__.lower(), asdict(entry)
+
+
+def _entry(kind: str, body: dict[str, Any]) -> Entry:
+    try:
+        return _READERS[kind](body)
+    except (KeyError, TypeError, InvalidInputError) as error:
+        raise LedgerError(
+            f"the ledger holds a {kind} that this veilsum cannot read ({error}); it is "
+            "left as it is: use the version that wrote it"
+        ) from None
+
+
+def _charge(body: dict[str, Any]) -> Charge:
+    exposures = tuple(_exposure(inner) for inner in body.pop("exposures"))
+    return Charge(**_with_tuples(body), exposures=exposures)
+
+
+def _exposure(body: dict[str, Any]) -> Exposure:
+    parts = tuple(Component(**_with_tuples(inner)) for inner in body.pop("components"))
+    return Exposure(**_with_tuples(body), components=parts)
+
+
+def _release(body: dict[str, Any]) -> Release:
+    return Release(**_with_tuples(body))
+
+
+def _budget(body: dict[str, Any]) -> Budget:
+    return Budget(**body)
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+    "charge": _charge,
+    "release": _release,
+    "budget": _budget,
+}
+
+
+def _with_tuples(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in body.items()
+    }
+
+
+def _flattened(part: ReadableBuffer) -> tuple[bytes | memoryview, bytes | memoryview]:
+    """Return what kind of array it is, and its bytes, copied only if they must be."""
+    try:
+        view = memoryview(part)
+    except (TypeError, ValueError, BufferError):
+        raise InvalidInputError(
+            f"a fingerprint is made of bytes or arrays of numbers, found a "
+            f"{type(part).__name__}: encode it first"
+        ) from None
+    if view.format == "O" or view.format.startswith("T{"):
+        raise InvalidInputError(
+            "a fingerprint is made of arrays of one plain type, found objects or "
+            "records: give each column by itself"
+        )
+    kind = f"{view.format}{view.shape}".encode()
+    try:
+        return kind, view.cast("B")
+    except (TypeError, ValueError):
+        return kind, view.tobytes()

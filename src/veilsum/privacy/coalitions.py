@@ -1,0 +1,409 @@
+"""Which t parties, colluding, leave the honest graph weakest.
+
+m_t(G) = min over |C| = t of mu2(G - C); by Lemma A smaller coalitions do no worse. An
+attack is found by greed and exchange; a search then proves that nothing is below it,
+set by set, skipping whole families that a bound already clears:
+
+    mu2(G - D - S) >= lambda_min on 1-perp of L_{G-D} - diag(c),
+
+c_i the most that S, chosen among the candidates, can take from party i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from scipy import linalg
+
+from veilsum.core.arrays import FloatArray, Matrix
+from veilsum.core.connectivity import vertex_connectivity
+from veilsum.core.symmetry import is_vertex_transitive
+from veilsum.core.topology import Topology
+
+Sets = Int[NDArray[np.int64], "b t"]
+Values = Float[FloatArray, " b"]
+Verdicts = Bool[NDArray[np.bool_], " b"]
+Progress = Callable[[int, int], None]
+
+# How far below the attack a coalition must reach to count, relative to the largest
+# degree: far above rounding, far below anything that matters.
+SLACK = 1e-11
+# Matrix entries held at once by a batch of coalitions: 4 MB, about a core's cache.
+BATCH_ENTRIES = 500_000
+# Above this size matrices are taken one by one.
+BATCH_PARTIES = 200
+# The attack tries every party of a small graph, and the best-looking of a large one.
+TRY_ALL = 64
+TRY_BEST = 3
+# A family this small is cleared set by set; bounding it would cost as much.
+SMALL_FAMILY = 500
+# Bounding stops at a depth where, after so many tries, few families were skipped.
+PATIENCE, PAYS = 30, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """lower <= m_t <= upper, the upper attained by a coalition.
+
+    `interrupted` says that a person stopped the search.
+    """
+
+    lower: float
+    upper: float
+    coalition: tuple[int, ...]
+    exact: bool
+    interrupted: bool = False
+
+
+def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
+    """Return mu2 of what is left after each set, by batched dense eigenvalues."""
+    laplacians = _laplacians(adjacency, sets)
+    if laplacians.shape[1] <= BATCH_PARTIES:
+        return np.asarray(np.linalg.eigvalsh(laplacians)[:, 1])
+    # One eigenvalue of a large matrix costs half of all of them.
+    select = {"eigvals_only": True, "subset_by_index": [1, 1]}
+    return np.array([linalg.eigh(one, **select)[0] for one in laplacians])
+
+
+def _laplacians(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h h"]:
+    """Return the Laplacians of G - C, one for each set C."""
+    n = len(adjacency)
+    kept = np.ones((len(sets), n), dtype=np.bool_)
+    np.put_along_axis(kept, sets, values=False, axis=1)
+    rows = np.nonzero(kept)[1].reshape(len(sets), n - sets.shape[1])
+    left = adjacency[rows[:, :, None], rows[:, None, :]]
+    laplacians = -left
+    diagonal = np.arange(rows.shape[1])
+    laplacians[:, diagonal, diagonal] = left.sum(axis=2)
+    return laplacians
+
+
+def clear_direct(adjacency: Matrix, sets: Sets, level: float) -> Verdicts:
+    """Return which sets provably leave mu2 > level: L - level I is positive on 1-perp.
+
+    Cholesky costs a fraction of the eigenvalues; the ones are lifted out of the way.
+    """
+    shifted = _laplacians(adjacency, sets)
+    h = shifted.shape[1]
+    shifted += 2.0 * adjacency.sum(axis=1).max() / h
+    diagonal = np.arange(h)
+    shifted[:, diagonal, diagonal] -= level
+    return _positive(shifted)
+
+
+def _positive(matrices: Float[FloatArray, "b h h"]) -> Verdicts:
+    """Return which matrices have a Cholesky factor; halve a batch until it is known."""
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.zeros(1, dtype=np.bool_)
+        middle = len(matrices) // 2
+        return np.concatenate(
+            [_positive(matrices[:middle]), _positive(matrices[middle:])]
+        )
+    return np.ones(len(matrices), dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTest:
+    """The same verdict from small matrices, for large sparse graphs.
+
+    Removing C removes its edges B B': L' = L - B B'. With K = L - level I, inertia of
+    [[K, B], [B', I]] gives neg(K - BB') = neg(K) + neg(I - B' K^-1 B). K has one
+    negative eigenvalue (level < mu2(G)); L' should have 1 + t, the zeros of the honest
+    part and of t lone parties. So the small matrix must have exactly t.
+    """
+
+    topology: Topology
+    level: float
+    inverse: Matrix = field(init=False, repr=False)
+    incident: list[NDArray[np.int64]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n = self.topology.n_agents
+        shifted = self.topology.laplacian.toarray() - self.level * np.eye(n)
+        object.__setattr__(self, "inverse", np.linalg.inv(shifted))
+        ends = self.topology.edges
+        rows = [np.flatnonzero((ends == v).any(axis=1)) for v in range(n)]
+        object.__setattr__(self, "incident", rows)
+
+    def clear(self, sets: Sets) -> Verdicts:
+        """Return which sets provably leave mu2 > level."""
+        groups: dict[int, list[int]] = {}
+        edges = [np.unique(np.concatenate([self.incident[v] for v in s])) for s in sets]
+        for row, touched in enumerate(edges):
+            groups.setdefault(len(touched), []).append(row)
+        verdicts = np.zeros(len(sets), dtype=np.bool_)
+        for rows in groups.values():
+            chosen = np.array([edges[row] for row in rows])
+            negative = (np.linalg.eigvalsh(self._small(chosen)) < 0).sum(axis=1)
+            verdicts[rows] = negative == sets.shape[1]
+        return verdicts
+
+    def _small(self, chosen: Int[NDArray[np.int64], "b k"]) -> FloatArray:
+        """Return I - B' K^-1 B for the edges of each set."""
+        i, j = np.moveaxis(self.topology.edges[chosen], -1, 0)
+        root = np.sqrt(self.topology.weights[chosen])
+
+        def block(a: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
+            return self.inverse[a[:, :, None], b[:, None, :]]
+
+        product = block(i, i) - block(i, j) - block(j, i) + block(j, j)
+        product *= root[:, :, None] * root[:, None, :]
+        return np.eye(chosen.shape[1]) - product
+
+
+def candidates_bound(
+    adjacency: Matrix, gone: Sequence[int], candidates: NDArray[np.int64], more: int
+) -> float:
+    """Return a lower bound on mu2 after losing `gone` and any `more` candidates."""
+    (laplacian,) = _laplacians(adjacency, np.array([gone], dtype=np.int64))
+    kept = np.setdiff1d(np.arange(len(adjacency)), gone)
+    weights = np.sort(adjacency[np.ix_(kept, candidates)], axis=1)
+    laplacian -= np.diag(
+        weights[:, -more:].sum(axis=1) if more else np.zeros(len(kept))
+    )
+    h = len(kept)
+    laplacian += 4.0 * adjacency.sum(axis=1).max() / h
+    return float(np.linalg.eigvalsh(laplacian)[0])
+
+
+def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
+    """Return a coalition that leaves mu2 low: greedy starts, then single exchanges."""
+    if size == 0:
+        return ()
+    starts = [_greedy(adjacency, size), _around_the_weakest(adjacency, size)]
+    improved = [_exchange(adjacency, start) for start in starts]
+    return improved[int(np.argmin(_values(adjacency, improved)))]
+
+
+def _greedy(adjacency: Matrix, size: int) -> tuple[int, ...]:
+    """Take one party after the other, each the worst loss at its turn."""
+    chosen: tuple[int, ...] = ()
+    for _ in range(size):
+        tries = [_with(chosen, v) for v in _promising(adjacency, chosen)]
+        chosen = tries[int(np.argmin(_values(adjacency, tries)))]
+    return chosen
+
+
+def _around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
+    """Take the strongest links away from a party of least degree."""
+    weakest = int(np.argmin(adjacency.sum(axis=1)))
+    nearest = np.argsort(-adjacency[weakest], kind="stable")
+    picked = [int(v) for v in nearest if v != weakest][:size]
+    return tuple(sorted(picked))
+
+
+def _exchange(adjacency: Matrix, start: tuple[int, ...]) -> tuple[int, ...]:
+    """Swap one member for one outsider while that lowers mu2."""
+    best, value = start, float(_values(adjacency, [start])[0])
+    while True:
+        tries = [
+            _with(rest, v)
+            for rest in combinations(best, len(best) - 1)
+            for v in _promising(adjacency, rest)
+        ]
+        values = _values(adjacency, tries)
+        if values.min() >= value * (1 - 1e-12):
+            return best
+        best, value = tries[int(np.argmin(values))], float(values.min())
+
+
+def _with(members: tuple[int, ...], other: int) -> tuple[int, ...]:
+    return tuple(sorted((*members, other)))
+
+
+def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
+    """Return the parties worth trying next: all of a few, the best-looking of many.
+
+    Looks are Rayleigh quotients: with x the Fiedler vector of G - D,
+    mu2(G - D - v) <= (mu2 - sum_j w_vj (x_j - x_v)^2) / (1 - x_v^2 h / (h - 1)).
+    """
+    others = [v for v in range(len(adjacency)) if v not in gone]
+    if len(others) <= TRY_ALL:
+        return others
+    (laplacian,) = _laplacians(adjacency, np.array([gone], dtype=np.int64))
+    (mu2,), vectors = linalg.eigh(laplacian, subset_by_index=[1, 1])
+    x = vectors[:, 0]
+    left = adjacency[np.ix_(others, others)]
+    lost = (left * (x[:, None] - x[None, :]) ** 2).sum(axis=1)
+    h = len(others)
+    score = (mu2 - lost) / (1.0 - x**2 * h / (h - 1))
+    return [others[k] for k in np.argsort(score)[:TRY_BEST]]
+
+
+def _values(adjacency: Matrix, sets: Sequence[tuple[int, ...]]) -> Values:
+    array = np.array(sets, dtype=np.int64).reshape(len(sets), -1)
+    pieces = _pieces(array, len(adjacency) - array.shape[1])
+    return np.concatenate([mu2_without(adjacency, piece) for piece in pieces])
+
+
+def _pieces(sets: Sets, height: int) -> Iterator[Sets]:
+    step = max(64, BATCH_ENTRIES // height**2)
+    for low in range(0, len(sets), step):
+        yield sets[low : low + step]
+
+
+@dataclass(eq=False)
+class Search:
+    """Proves that no coalition is below the attack, or finds one that is.
+
+    The state is what an interrupt leaves behind: the best coalition so far, and how
+    many first members have been dealt with.
+    """
+
+    topology: Topology
+    size: int
+    most_work: float
+    progress: Progress | None = None
+    best: tuple[int, ...] = ()
+    value: float = np.inf
+    work: float = 0.0
+    done: int = 0
+    _edge_test: EdgeTest | None = None
+    _bounded: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _waiting: list[Sets] = field(default_factory=list)
+
+    def run(self) -> Bracket:
+        """Return the exact minimum, or the best bracket when stopped early."""
+        self.adjacency = self.topology.adjacency.toarray()
+        self._offer(attack(self.adjacency, self.size))
+        firsts = range(1 if self._symmetric() else self.topology.n_agents)
+        try:
+            for first in firsts if self.size else ():
+                self._clear_family((first,))
+                if first == firsts[-1] or self._batch_is_full():
+                    self._clear_waiting()
+                    self.done = first + 1
+                    self._report(len(firsts))
+        except _OutOfWorkError:
+            return self._open_bracket()
+        except KeyboardInterrupt:
+            return replace(self._open_bracket(), interrupted=True)
+        return Bracket(self.value, self.value, self.best, exact=True)
+
+    def _symmetric(self) -> bool:
+        """Symmetries are worth looking for where they save more than they cost."""
+        return self.size > 1 and is_vertex_transitive(self.topology)
+
+    def _report(self, total: int) -> None:
+        if self.progress is not None:
+            self.progress(self.done, total)
+
+    def _offer(self, coalition: tuple[int, ...]) -> None:
+        value = float(_values(self.adjacency, [coalition])[0])
+        if value < self.value:
+            self.best, self.value, self._edge_test = coalition, value, None
+
+    @property
+    def _level(self) -> float:
+        return self.value - SLACK * float(self.adjacency.sum(axis=1).max())
+
+    def _clear_family(self, members: tuple[int, ...]) -> None:
+        """Deal with every coalition that starts with these members, in index order."""
+        later = range(members[-1] + 1, self.topology.n_agents)
+        more = self.size - len(members)
+        if self._not_worth_bounding(len(later), more):
+            self._waiting.append(_completions(members, later, more))
+            if self._batch_is_full():
+                self._clear_waiting()
+        elif not self._pruned(members, np.array(later), more):
+            for following in later:
+                self._clear_family((*members, following))
+
+    def _not_worth_bounding(self, later: int, more: int) -> bool:
+        """Whether a family is small, or bounding families like it has not paid."""
+        tried, pruned = self._bounded.get(more, (0, 0))
+        useless = tried >= PATIENCE and pruned < PAYS * tried
+        return more < 2 or useless or comb(later, more) <= SMALL_FAMILY
+
+    def _pruned(
+        self, members: tuple[int, ...], later: NDArray[np.int64], more: int
+    ) -> bool:
+        self._spend(3.0 * self._cost(self.topology.n_agents - len(members)))
+        cleared = candidates_bound(self.adjacency, members, later, more) > self.value
+        tried, pruned = self._bounded.get(more, (0, 0))
+        self._bounded[more] = (tried + 1, pruned + cleared)
+        return cleared
+
+    def _batch_is_full(self) -> bool:
+        height = self.topology.n_agents - self.size
+        entries = sum(map(len, self._waiting)) * height**2
+        return entries >= BATCH_ENTRIES
+
+    def _clear_waiting(self) -> None:
+        """Clear sets by a cheap test; look closely at those it does not clear."""
+        if not self._waiting:
+            return
+        sets = np.concatenate(self._waiting)
+        self._waiting.clear()
+        for piece in _pieces(sets, self.topology.n_agents - self.size):
+            self._spend(len(piece) * self._test_cost)
+            for coalition in piece[~self._test(piece)].tolist():
+                self._offer(tuple(coalition))
+
+    def _test(self, sets: Sets) -> Verdicts:
+        if not self._prefers_edges:
+            return clear_direct(self.adjacency, sets, self._level)
+        if self._edge_test is None:
+            self._edge_test = EdgeTest(self.topology, self._level)
+        return self._edge_test.clear(sets)
+
+    @property
+    def _prefers_edges(self) -> bool:
+        """Whether C's edges are so few that their matrix is much the smaller one."""
+        touched = self.size * float(self.topology.degrees.max())
+        return 4 * touched < self.topology.n_agents - self.size
+
+    @staticmethod
+    def _cost(height: int) -> float:
+        """The work of one dense matrix, in units of one for thirty parties."""
+        return (height / 30.0) ** 3
+
+    @property
+    def _test_cost(self) -> float:
+        if self._prefers_edges:
+            small = self._cost(self.size * int(self.topology.degrees.max()))
+            return 1.0 + 2.5 * small
+        return self._cost(self.topology.n_agents - self.size)
+
+    def _spend(self, work: float) -> None:
+        self.work += work
+        if self.work > self.most_work:
+            raise _OutOfWorkError
+
+    def _open_bracket(self) -> Bracket:
+        """Return what is known when the first `done` members have been dealt with."""
+        left = np.arange(self.done, self.topology.n_agents)
+        lower = simple_bound(self.topology, self.size)
+        if len(left) >= self.size:
+            lower = max(lower, candidates_bound(self.adjacency, [], left, self.size))
+        return Bracket(min(lower, self.value), self.value, self.best, exact=False)
+
+
+def _completions(members: tuple[int, ...], later: range, more: int) -> Sets:
+    """Return every coalition made of these members and `more` later ones."""
+    tails = np.array(list(combinations(later, more)), dtype=np.int64)
+    heads = np.tile(np.array(members, dtype=np.int64), (len(tails), 1))
+    return np.hstack([heads, tails.reshape(len(tails), more)])
+
+
+class _OutOfWorkError(Exception):
+    """The search has used up the work it was given."""
+
+
+def simple_bound(topology: Topology, size: int) -> float:
+    """Return Fiedler's 2 (kappa - t) (1 - cos(pi / (n - t))); 0 on weighted graphs."""
+    if (topology.weights != 1).any():
+        return 0.0
+    spare = vertex_connectivity(topology) - size
+    return (
+        2.0 * max(spare, 0) * (1.0 - float(np.cos(np.pi / (topology.n_agents - size))))
+    )

@@ -1,0 +1,365 @@
+"""Runs on the same data, added up.
+
+Masks that are drawn anew are independent, so divergences of runs add. A coalition's
+total is the sum of its bounds, one for each run; the same masked costs sent once more
+show nothing new and are counted once. A run without a bound leaves the total without
+one: the answer is then a reason, never a number.
+
+A total is a bound per squared distance: KL <= total * ||D||^2, D the largest change of
+coefficients in any of the runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import fsum, inf, isclose
+from typing import TypeAlias
+
+from veilsum.core.arrays import listed
+from veilsum.errors import InvalidInputError
+from veilsum.privacy.guarantee import Component, Guarantee, Status
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+# A bound computed again after a restart may differ by rounding; it is the same bound.
+SAME_BOUND = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """What one run shows to one coalition, or to every coalition up to a size.
+
+    Attributes:
+        coalition: C, by name; with `tolerate` the worst coalition found.
+        status: the guarantee's status against it.
+        epsilon: bounds KL per squared distance; None where there is no bound.
+        components: the pieces of the honest graph, each with its own bound.
+        tolerate: if given, `epsilon` holds for all coalitions of at most this size.
+    """
+
+    coalition: tuple[str, ...]
+    status: Status
+    epsilon: float | None
+    components: tuple[Component, ...] = ()
+    tolerate: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coalition", party_set(self.coalition))
+        object.__setattr__(self, "epsilon", _checked_bound(self.epsilon))
+        if self.epsilon is not None and self.status != "private":
+            raise InvalidInputError(
+                f"a run that is {self.status} has no epsilon, found {self.epsilon}; "
+                "leave it None"
+            )
+        if self.tolerate is not None and self.tolerate < 0:
+            raise InvalidInputError(
+                f"tolerate must not be negative, found {self.tolerate}"
+            )
+
+    @classmethod
+    def of(cls, promise: Guarantee, *, tolerate: int | None = None) -> Exposure:
+        """Return what a guarantee promises, as the ledger records it.
+
+        `tolerate` says that the promise holds for all coalitions of that size.
+        """
+        return cls(
+            coalition=promise.corrupted,
+            status=promise.status,
+            epsilon=promise.epsilon,
+            components=promise.components if tolerate is None else (),
+            tolerate=tolerate,
+        )
+
+    @property
+    def against(self) -> str:
+        """Who looks on, in words."""
+        return in_words(self.coalition if self.tolerate is None else self.tolerate)
+
+    @property
+    def bound(self) -> float | None:
+        """Epsilon; zero where nobody is honest and nothing is left to protect."""
+        return 0.0 if self.status == "vacuous" else self.epsilon
+
+    def covers(self, coalition: Iterable[str] | int) -> bool:
+        """Say whether the bound holds for a coalition, or for all of a size."""
+        if isinstance(coalition, int):
+            return self.tolerate is not None and coalition <= self.tolerate
+        members = party_set(coalition)
+        if self.tolerate is not None:
+            return len(members) <= self.tolerate
+        return members == self.coalition
+
+    def agrees_with(self, other: Exposure) -> bool:
+        """Say whether both state one bound, up to rounding."""
+        mine, theirs = self.bound, other.bound
+        same_number = mine == theirs or (
+            mine is not None
+            and theirs is not None
+            and isclose(mine, theirs, rel_tol=SAME_BOUND)
+        )
+        same_subject = (self.coalition, self.status, self.tolerate) == (
+            *(other.coalition, other.status, other.tolerate),
+        )
+        return same_subject and same_number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charge:
+    """One epoch: a party's masked costs are about to be shown to a set of parties.
+
+    Fingerprints are keyed (`Ledger.fingerprint`) and stay out of `repr`.
+
+    Attributes:
+        epoch: names the epoch, uniquely in the party's whole life.
+        data: fingerprint of the data set; budgets are per data set.
+        effective: fingerprint of the masked costs that will be sent.
+        masks: fingerprint of all shares sent and received; None without masks.
+        law: how the shares were drawn.
+        parties: everybody who takes part.
+        exposures: one bound for each coalition that is accounted for.
+        when: a time stamp; the ledger fills it in.
+    """
+
+    epoch: str
+    data: str = field(repr=False)
+    effective: str = field(repr=False)
+    masks: str | None = field(repr=False)
+    law: str
+    parties: tuple[str, ...]
+    exposures: tuple[Exposure, ...]
+    when: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.epoch, what="an epoch")
+        check_name(self.law, what="a law")
+        for what in ("data", "effective"):
+            check_fingerprint(getattr(self, what), what=what)
+        object.__setattr__(self, "parties", party_set(self.parties, least=1))
+        object.__setattr__(
+            self, "exposures", tuple(sorted(self.exposures, key=_subject))
+        )
+        self._check_masks()
+        self._check_exposures()
+
+    @property
+    def worst_bound(self) -> float | None:
+        """The largest bound stated; None if one of the coalitions has none."""
+        bounds = [exposure.bound for exposure in self.exposures]
+        stated = [bound for bound in bounds if bound is not None]
+        return max(stated) if len(stated) == len(bounds) else None
+
+    def _check_masks(self) -> None:
+        if self.masks is not None:
+            check_fingerprint(self.masks, what="masks")
+        if (self.masks is None) != (self.law == "none"):
+            raise InvalidInputError(
+                "masks must be a fingerprint of the shares, and None exactly when "
+                f'law = "none"; found {"none" if self.masks is None else "masks"} '
+                f'with law = "{self.law}"'
+            )
+
+    def _check_exposures(self) -> None:
+        if not self.exposures:
+            raise InvalidInputError(
+                f"epoch {self.epoch!r} names no coalition: give at least one exposure"
+            )
+        for exposure in self.exposures:
+            strangers = sorted({*exposure.coalition} - {*self.parties})
+            if strangers:
+                raise InvalidInputError(
+                    f"epoch {self.epoch!r} has a coalition with {listed(strangers)}, "
+                    f"not among its parties {listed(self.parties)}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A sum of bounds; without one, the reason why."""
+
+    epsilon: float | None
+    reason: str | None = None
+
+
+# One piece of the honest graph in one run: the epoch, its parties, its bound.
+_Piece: TypeAlias = tuple[str, tuple[str, ...], Total]
+
+
+def without_resends(charges: Iterable[Charge]) -> tuple[Charge, ...]:
+    """Return one charge for each set of masks: what is shown again costs nothing."""
+    first: dict[str, Charge] = {}
+    for charge in sorted(charges, key=lambda charge: charge.epoch):
+        first.setdefault(charge.masks or f"no masks: {charge.epoch}", charge)
+    return tuple(first.values())
+
+
+def total_against(charges: Iterable[Charge], coalition: Iterable[str] | int) -> Total:
+    """Return the sum of one coalition's bounds, or of any coalition of a size.
+
+    Of a run in which only some of the coalition took part, those count. A run that
+    states nothing about the coalition has no bound against it.
+    """
+    who = coalition if isinstance(coalition, int) else party_set(coalition)
+    return _sum(_against(charge, who) for charge in without_resends(charges))
+
+
+def worst_total(charges: Sequence[Charge]) -> Total:
+    """Return the largest total over the coalitions that were recorded."""
+    return _largest(total_against(charges, who) for who in coalitions(charges))
+
+
+def mobile_total(charges: Iterable[Charge]) -> Total:
+    """Return the bound if the adversary may corrupt other parties in every run.
+
+    The sum over runs of each run's worst bound: no coalition's total is larger.
+    """
+    fresh = without_resends(charges)
+    worst = [charge.worst_bound for charge in fresh]
+    if None in worst:
+        return _sum(_stated(charge, e) for charge in fresh for e in charge.exposures)
+    return Total(fsum(bound for bound in worst if bound is not None))
+
+
+def component_totals(
+    charges: Iterable[Charge], coalition: Iterable[str]
+) -> dict[tuple[str, ...], Total]:
+    """Return totals for each group of parties that was in one piece in every run.
+
+    KL <= sum_j e_j ||D_j||^2, where e_j adds up the bounds of the pieces j was in;
+    for inputs with equal sums over every piece of every run.
+    """
+    who = party_set(coalition)
+    lives: dict[str, list[_Piece]] = {}
+    for charge in without_resends(charges):
+        for piece in _pieces(charge, who):
+            for party in piece[1]:
+                lives.setdefault(party, []).append(piece)
+    groups: dict[tuple[_Piece, ...], list[str]] = {}
+    for party in sorted(lives):
+        groups.setdefault(tuple(lives[party]), []).append(party)
+    return {
+        tuple(group): _sum(bound for _, _, bound in life)
+        for life, group in groups.items()
+    }
+
+
+def coalitions(charges: Iterable[Charge]) -> tuple[tuple[str, ...] | int, ...]:
+    """Return the coalitions that bounds were recorded for; a size means all of it."""
+    found = {
+        exposure.coalition if exposure.tolerate is None else exposure.tolerate
+        for charge in charges
+        for exposure in charge.exposures
+    }
+    return tuple(sorted(found, key=str))
+
+
+def in_words(coalition: tuple[str, ...] | int) -> str:
+    """Return a coalition, or all of a size, for a sentence."""
+    if isinstance(coalition, int):
+        return f"any {coalition} {'party' if coalition == 1 else 'parties'}"
+    return listed(coalition) or "nobody"
+
+
+def party_set(names: Iterable[str], *, least: int = 0) -> tuple[str, ...]:
+    """Return names sorted; refuse too few, and a repeated or unprintable one."""
+    if isinstance(names, str):
+        raise InvalidInputError(f"expected several names, found the text {names!r}")
+    ordered = tuple(sorted(names))
+    for name in ordered:
+        check_name(name, what="a party")
+    if len(set(ordered)) < len(ordered):
+        raise InvalidInputError(f"a party is named twice among {listed(ordered)}")
+    if len(ordered) < least:
+        raise InvalidInputError(f"at least {least} party must be named, found none")
+    return ordered
+
+
+def check_name(name: str, *, what: str) -> None:
+    """Refuse what cannot be shown on one line of a table."""
+    if not name or not name.isprintable():
+        raise InvalidInputError(f"{what} needs a printable name, found {name!r}")
+
+
+def check_fingerprint(text: str, *, what: str) -> None:
+    """Refuse what is no keyed fingerprint, without repeating it."""
+    if not _FINGERPRINT.fullmatch(text):
+        raise InvalidInputError(
+            f"{what} must be a keyed fingerprint, 64 hexadecimal digits, as "
+            f"Ledger.fingerprint gives; found {len(text)} characters"
+        )
+
+
+def _subject(exposure: Exposure) -> tuple[int, tuple[str, ...]]:
+    """Return a sorting key: named coalitions first, then sizes."""
+    size = -1 if exposure.tolerate is None else exposure.tolerate
+    return size, exposure.coalition
+
+
+def _checked_bound(epsilon: float | None) -> float | None:
+    if epsilon is None or epsilon == inf:
+        return None
+    if not epsilon >= 0:
+        raise InvalidInputError(f"epsilon must not be negative, found {epsilon}")
+    return float(epsilon)
+
+
+def _stated(charge: Charge, exposure: Exposure) -> Total:
+    if exposure.bound is not None:
+        return Total(exposure.bound)
+    return Total(
+        None,
+        f"epoch {charge.epoch!r} has no bound against {exposure.against} "
+        f"({exposure.status})",
+    )
+
+
+def _against(charge: Charge, who: tuple[str, ...] | int) -> Total:
+    """Return the best bound of one run that holds for a coalition."""
+    present = who if isinstance(who, int) else _present(charge, who)
+    stated = [_stated(charge, e) for e in charge.exposures if e.covers(present)]
+    if not stated:
+        return Total(
+            None, f"epoch {charge.epoch!r} states no bound against {in_words(who)}"
+        )
+    return min(
+        stated, key=lambda total: inf if total.epsilon is None else total.epsilon
+    )
+
+
+def _present(charge: Charge, who: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in who if name in charge.parties)
+
+
+def _pieces(charge: Charge, who: tuple[str, ...]) -> tuple[_Piece, ...]:
+    """Return a run's pieces; all the honest are one where none are recorded."""
+    present = _present(charge, who)
+    for exposure in charge.exposures:
+        if exposure.components and exposure.covers(present):
+            return tuple(_piece(charge, part) for part in exposure.components)
+    honest = tuple(name for name in charge.parties if name not in present)
+    return ((charge.epoch, honest, _against(charge, who)),)
+
+
+def _piece(charge: Charge, part: Component) -> _Piece:
+    why = f"epoch {charge.epoch!r} has no bound for it ({part.status})"
+    bound = Total(part.epsilon, why if part.epsilon is None else None)
+    return charge.epoch, part.parties, bound
+
+
+def _sum(totals: Iterable[Total]) -> Total:
+    """Add up; fsum rounds once, so the order of runs does not matter."""
+    terms = tuple(totals)
+    return _without_bound(terms) or Total(fsum(term.epsilon or 0.0 for term in terms))
+
+
+def _largest(totals: Iterable[Total]) -> Total:
+    terms = tuple(totals)
+    return _without_bound(terms) or Total(
+        max((term.epsilon or 0.0 for term in terms), default=0.0)
+    )
+
+
+def _without_bound(terms: tuple[Total, ...]) -> Total | None:
+    reasons = sorted({term.reason for term in terms if term.reason is not None})
+    return Total(None, "; ".join(reasons[:3])) if reasons else None

@@ -1,0 +1,205 @@
+"""The graph doctor: why a network fails, what mends it, what would help further.
+
+A network withstands t colluders if no t parties can cut it: kappa > t. If they can, the
+doctor names the cuts, proposes links that raise kappa to t + 1, and says by how many,
+at most, it may have missed the fewest. On the mended network it then looks for the one
+further link that lowers epsilon = 1 / (4 sigma^2 mu2) most, whatever sigma is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from veilsum.core.augmentation import Augmentation, augment, with_links
+from veilsum.core.blocks import Link, cut_parties
+from veilsum.core.connectivity import components, vertex_connectivity
+from veilsum.core.cuts import smallest_cuts
+from veilsum.core.topology import Topology
+from veilsum.privacy.worst_case import check_tolerate, worst_mu2
+
+NamedLink = tuple[str, str]
+
+# Cuts of two or more parties that are shown; single cut parties are all shown.
+MOST_CUTS = 10
+# Links that are evaluated exactly, and how many of those that help are returned.
+MOST_TRIED, MOST_HELPFUL = 8, 3
+# Above this many parties each evaluation takes seconds: fewer links are tried, ...
+MANY_PARTIES, FEWER_TRIED = 80, 3
+# ... and above this many none.
+MOST_PARTIES = 250
+# Coalitions tested for one link before settling for a bound.
+MOST_WORK = 20_000
+# A ratio this close to 1 is no help.
+NO_HELP = 1.0 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Parties whose loss takes the network apart, and the pieces that are left.
+
+    `parties` is empty where the network is in pieces already.
+    """
+
+    parties: tuple[str, ...]
+    pieces: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HelpfulLink:
+    """A further link, and epsilon with it divided by epsilon without it."""
+
+    link: NamedLink
+    epsilon_ratio: float
+    mu2_before: float
+    mu2_after: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What the doctor found.
+
+    Attributes:
+        safe: whether any t parties may collude: kappa > t. At least two honest parties
+            are then left, and connected.
+        tolerate: t.
+        vertex_connectivity: kappa, n - 1 for a complete graph.
+        cuts: the smallest cuts, if t parties can make them: all cut parties where one
+            suffices, up to ten cuts otherwise.
+        links_to_add: links that raise the connectivity to t + 1.
+        gap: how many of these could be saved at most; 0 where they are proved fewest.
+        helpful_links: further links for the mended network, the most helpful first;
+            empty where no link that was tried lowers epsilon by itself, and on networks
+            of more than 250 parties, where none is tried.
+        repaired: the network with `links_to_add`.
+    """
+
+    safe: bool
+    tolerate: int
+    vertex_connectivity: int
+    cuts: tuple[Cut, ...]
+    links_to_add: tuple[NamedLink, ...]
+    gap: int
+    helpful_links: tuple[HelpfulLink, ...]
+    repaired: Topology = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "safe": self.safe,
+            "tolerate": self.tolerate,
+            "vertex_connectivity": self.vertex_connectivity,
+            "cuts": [_plain_cut(cut) for cut in self.cuts],
+            "links_to_add": [list(link) for link in self.links_to_add],
+            "gap": self.gap,
+            "helpful_links": [_plain_link(link) for link in self.helpful_links],
+        }
+
+
+def examine(topology: Topology, *, tolerate: int) -> Diagnosis:
+    """Return whether t colluders can cut the network, and what to do about it.
+
+    >>> found = examine(Topology.family("star:4"), tolerate=1)
+    >>> found.safe, found.cuts[0].parties, found.links_to_add
+    (False, ('0',), (('1', '2'), ('1', '3')))
+    """
+    check_tolerate(topology, tolerate)
+    kappa = vertex_connectivity(topology)
+    safe = kappa > tolerate
+    mended = _mended(topology, kappa, tolerate)
+    repaired = with_links(topology, mended.links)
+    return Diagnosis(
+        safe=safe,
+        tolerate=tolerate,
+        vertex_connectivity=kappa,
+        cuts=() if safe else _cuts(topology, tolerate),
+        links_to_add=tuple(_named(topology, link) for link in mended.links),
+        gap=mended.gap,
+        helpful_links=_helpful_links(repaired, tolerate),
+        repaired=repaired,
+    )
+
+
+def _mended(topology: Topology, kappa: int, tolerate: int) -> Augmentation:
+    if kappa > tolerate:
+        return Augmentation((), 0)
+    return augment(topology, connectivity=tolerate + 1)
+
+
+def _named(topology: Topology, link: Link) -> NamedLink:
+    return topology.parties[link[0]], topology.parties[link[1]]
+
+
+def _cuts(topology: Topology, tolerate: int) -> tuple[Cut, ...]:
+    """Return the smallest cuts; of a network in pieces, its cut parties too."""
+    cuts = list(smallest_cuts(topology, most=MOST_CUTS))
+    if cuts == [()] and tolerate > 0:
+        cuts += [(v,) for v in cut_parties(topology)]
+    return tuple(_cut(topology, cut) for cut in cuts)
+
+
+def _cut(topology: Topology, cut: Sequence[int]) -> Cut:
+    left = topology.without(cut)
+    pieces = tuple(left.names(part) for part in components(left))
+    return Cut(topology.names(cut), tuple(sorted(pieces, key=len)))
+
+
+def _helpful_links(topology: Topology, tolerate: int) -> tuple[HelpfulLink, ...]:
+    """Try the links that promise most; return those that lower epsilon, best first."""
+    if topology.n_agents > MOST_PARTIES:
+        return ()
+    before = worst_mu2(topology, tolerate=tolerate, most_work=MOST_WORK)
+    if before.lower is None:
+        return ()
+    tried = [
+        _tried(topology, tolerate, link, before.lower)
+        for link in _promising_links(topology, before.coalition)
+    ]
+    helpful = [link for link in tried if link.epsilon_ratio < NO_HELP]
+    return tuple(sorted(helpful, key=lambda link: link.epsilon_ratio)[:MOST_HELPFUL])
+
+
+def _tried(topology: Topology, tolerate: int, link: Link, before: float) -> HelpfulLink:
+    longer = with_links(topology, [link])
+    found = worst_mu2(longer, tolerate=tolerate, most_work=MOST_WORK)
+    # More links never lower any mu2, so `before` is still proved if nothing better is.
+    after = max(before, found.lower or 0.0)
+    return HelpfulLink(_named(topology, link), before / after, before, after)
+
+
+def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]:
+    """Return absent links between honest parties, by their gap in the Fiedler vector.
+
+    A link i - j adds (x_i - x_j)^2 to the energy of the weakest direction x.
+    """
+    honest = [v for v in range(topology.n_agents) if v not in coalition]
+    left = topology.induced(honest)
+    _, vectors = linalg.eigh(left.laplacian.toarray(), subset_by_index=[0, 1])
+    x = vectors[:, 1]
+    gaps = np.triu(np.abs(x[:, None] - x[None, :]), k=1)
+    gaps[left.adjacency.toarray() > 0] = 0.0
+    most = MOST_TRIED if topology.n_agents <= MANY_PARTIES else FEWER_TRIED
+    best = np.argsort(-gaps, axis=None, kind="stable")[:most]
+    i, j = np.unravel_index(best, gaps.shape)
+    pairs = zip(i.tolist(), j.tolist(), strict=True)
+    return [(honest[a], honest[b]) for a, b in pairs if gaps[a, b] > 0]
+
+
+def _plain_cut(cut: Cut) -> dict[str, Any]:
+    return {
+        "parties": list(cut.parties),
+        "separates": [list(piece) for piece in cut.pieces],
+    }
+
+
+def _plain_link(helpful: HelpfulLink) -> dict[str, Any]:
+    return {
+        "link": list(helpful.link),
+        "epsilon_ratio": helpful.epsilon_ratio,
+        "mu2_before": helpful.mu2_before,
+        "mu2_after": helpful.mu2_after,
+    }

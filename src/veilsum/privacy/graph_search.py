@@ -1,0 +1,291 @@
+"""Which network to build: graphs of a degree whose weakest honest part is strongest.
+
+Graphs are compared by m_t(G) = min over |C| = t of mu2(G - C). Searching uses values
+that can only be too high, cheap ones first, since a graph is dropped as soon as one
+coalition is found that makes it worse than the best so far; what a search returns is
+then rated exactly by `worst_mu2`. By Lemma A m_t(G) <= (n - t) mu2(G) / n, which ends
+a list sorted by mu2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from math import comb, gcd
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from scipy import linalg
+
+from veilsum.core.arrays import FloatArray, Matrix
+from veilsum.core.connectivity import algebraic_connectivity
+from veilsum.core.topology import Topology
+from veilsum.privacy.coalitions import attack, mu2_without
+
+Advance = Callable[[int], None]
+Progress = Callable[[str, int], Advance]
+Offsets = tuple[int, ...]
+OffsetSets = Int[NDArray[np.int64], "k h"]
+
+# Offset sets listed in full; of more than these only a sample is looked at.
+MOST_OFFSET_SETS = 20_000
+SAMPLED_OFFSET_SETS = 4_000
+# Coalitions few enough to try them all, each time a graph is looked at.
+FEW_COALITIONS = 600
+# Of a graph whose parties are all alike, only coalitions with party 0 are tried.
+FEW_ROOTED_COALITIONS = 2_000
+# Coalitions that spoilt recent graphs are tried first on the next one.
+MEMORY = 16
+RANDOM_GRAPHS = 20
+# A value must be this much larger to count as better.
+BETTER = 1.0 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Weakness:
+    """A coalition and the mu2 it leaves: an upper bound on m_t."""
+
+    value: float
+    coalition: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A graph to consider: its kind in words, its name if it has one, itself.
+
+    `worst` is its worst coalition where the search has tried them all.
+    """
+
+    kind: str
+    graph: str
+    topology: Topology
+    worst: Weakness | None = None
+
+
+def silent(_label: str, _total: int) -> Advance:
+    """Report progress to nobody."""
+    return lambda _done: None
+
+
+def families(n: int) -> Iterator[Candidate]:
+    """Yield the well-known graphs on n parties, without repeating one."""
+    yield _family("complete", f"complete:{n}")
+    if n >= 8 and n & (n - 1) == 0:
+        yield _family("hypercube", f"hypercube:{n.bit_length() - 1}")
+    if n >= 5:
+        yield _family("wheel", f"wheel:{n}")
+    if n >= 4:
+        yield _family("ring", f"ring:{n}")
+
+
+def harary(n: int, degree: int, *, tolerate: int) -> Candidate:
+    """Return the graph of fewest links for its connectivity, each to the nearest."""
+    offsets = [*range(1, degree // 2 + 1), *_middle(n, degree)]
+    return _with_worst(_circulant(n, tuple(offsets), kind="Harary"), tolerate)
+
+
+def _family(kind: str, spec: str) -> Candidate:
+    return Candidate(kind, spec, Topology.family(spec))
+
+
+def _circulant(n: int, offsets: Offsets, *, kind: str = "circulant") -> Candidate:
+    return _family(kind, f"circulant:{n}:{','.join(map(str, offsets))}")
+
+
+# --- circulant graphs -------------------------------------------------------------
+
+
+def best_circulant(
+    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Progress = silent
+) -> Candidate | None:
+    """Return the best circulant graph of a degree, None if all are disconnected.
+
+    Every offset set is considered when there are few, else a seeded sample; in the
+    order of mu2, until mu2 shows that nothing better can follow.
+    """
+    best, value = None, 0.0
+    memory: list[tuple[int, ...]] = []
+    sets, mu2 = _by_mu2(n, _offset_sets(n, degree, seed), _middle(n, degree))
+    tries = _tries(n)
+    advance = progress("circulant graphs", tries)
+    for tried, (offsets, bound) in enumerate(islice(_unlike(n, sets, mu2), tries)):
+        if (n - tolerate) / n * bound <= value * BETTER:
+            break
+        candidate = _circulant(n, offsets)
+        found = _rooted(candidate.topology, tolerate, memory, above=value * BETTER)
+        if found.value > value * BETTER:
+            best, value = candidate, found.value
+        memory = [found.coalition, *memory][:MEMORY]
+        advance(tried + 1)
+    return None if best is None else _with_worst(best, tolerate)
+
+
+def _tries(n: int) -> int:
+    """Return how many graphs to look at: eigenvalues of large ones take longer."""
+    return max(3, min(200, 2_400 // n))
+
+
+def _middle(n: int, degree: int) -> Offsets:
+    """Return the offset that gives one link only, for an odd degree."""
+    return (n // 2,) if degree % 2 and n % 2 == 0 else ()
+
+
+def _offset_sets(n: int, degree: int, seed: int) -> OffsetSets:
+    """Return sets of offsets below n/2, each of which gives two links."""
+    offsets, size = np.arange(1, (n + 1) // 2), degree // 2
+    if comb(len(offsets), size) <= MOST_OFFSET_SETS:
+        chosen = list(combinations(offsets.tolist(), size))
+        return np.array(chosen, dtype=np.int64).reshape(len(chosen), size)
+    stream = np.random.default_rng(seed)
+    keys = stream.random((SAMPLED_OFFSET_SETS, len(offsets)))
+    return np.sort(offsets[np.argsort(keys, axis=1)[:, :size]], axis=1)
+
+
+def _by_mu2(
+    n: int, sets: OffsetSets, middle: Offsets
+) -> tuple[list[Offsets], list[float]]:
+    """Return the offset sets and their mu2, the largest mu2 first.
+
+    The k-th eigenvalue is the sum over offsets s of 2 - 2 cos(2 pi k s / n).
+    """
+    k = np.arange(1, n // 2 + 1)
+    table = 2.0 - 2.0 * np.cos(2.0 * np.pi * np.outer(np.arange(n), k) / n)
+    values = sum((table[column] for column in sets.T), np.zeros((len(sets), len(k))))
+    for offset in middle:
+        values = values + table[offset] / 2.0
+    mu2 = values.min(axis=1)
+    order = np.argsort(-mu2, kind="stable")
+    chosen = [(*row, *middle) for row in sets[order].tolist()]
+    return chosen, mu2[order].tolist()
+
+
+def _unlike(
+    n: int, sets: list[Offsets], mu2: list[float]
+) -> Iterator[tuple[Offsets, float]]:
+    """Yield offset sets, skipping those that a multiplier turns into an earlier one."""
+    seen: set[Offsets] = set()
+    units = [u for u in range(1, n // 2 + 1) if gcd(u, n) == 1]
+    for offsets, value in zip(sets, mu2, strict=True):
+        alike = min(_multiplied(offsets, u, n) for u in units)
+        if alike not in seen:
+            seen.add(alike)
+            yield offsets, value
+
+
+def _multiplied(offsets: Offsets, unit: int, n: int) -> Offsets:
+    moved = (unit * offset % n for offset in offsets)
+    return tuple(sorted(min(offset, n - offset) for offset in moved))
+
+
+def _rooted(
+    topology: Topology, size: int, memory: list[tuple[int, ...]], *, above: float
+) -> Weakness:
+    """Return the worst coalition of a graph whose parties are all alike.
+
+    Any coalition can be moved to hold party 0, so those are all. What is not above
+    `above` may be any coalition that bad; where there are too many, an attack decides.
+    """
+    adjacency, n = topology.adjacency.toarray(), topology.n_agents
+    quick = least_of(adjacency, [*memory, *suspects(adjacency, size)], above=above)
+    if quick.value <= above or size == 0:
+        return quick
+    if comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
+        return weakest(adjacency, size, above=above)
+    rooted = [(0, *rest) for rest in combinations(range(1, n), size - 1)]
+    return least_of(adjacency, rooted, above=above)
+
+
+def _with_worst(candidate: Candidate, size: int) -> Candidate:
+    """Add the worst coalition of a circulant graph, if all of them can be tried."""
+    n = candidate.topology.n_agents
+    if size and comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
+        return candidate
+    worst = _rooted(candidate.topology, size, [], above=-1.0)
+    return replace(candidate, worst=worst)
+
+
+# --- any graph --------------------------------------------------------------------
+
+
+def weakest(adjacency: Matrix, size: int, *, above: float) -> Weakness:
+    """Return a bad coalition; look further only while mu2 stays above a value."""
+    found = least_of(adjacency, suspects(adjacency, size), above=above)
+    if found.value <= above or size == 0:
+        return found
+    n = len(adjacency)
+    if comb(n, size) <= FEW_COALITIONS:
+        return least_of(adjacency, list(combinations(range(n), size)), above=above)
+    return least_of(adjacency, [found.coalition, attack(adjacency, size)], above=above)
+
+
+def least_of(
+    adjacency: Matrix, sets: list[tuple[int, ...]], *, above: float
+) -> Weakness:
+    """Return the worst of some coalitions, or the first bunch's that is bad enough."""
+    best = Weakness(np.inf, ())
+    for low in range(0, len(sets), 64):
+        bunch = sets[low : low + 64]
+        values = mu2_without(adjacency, np.array(bunch, dtype=np.int64))
+        at = int(np.argmin(values))
+        if values[at] < best.value:
+            best = Weakness(float(values[at]), bunch[at])
+        if best.value <= above:
+            break
+    return best
+
+
+def suspects(adjacency: Matrix, size: int) -> list[tuple[int, ...]]:
+    """Return two coalitions that are easily found and often bad."""
+    weakest_party = int(np.argmin(adjacency.sum(axis=1)))
+    near = np.argsort(-adjacency[weakest_party], kind="stable")
+    around = [int(v) for v in near if v != weakest_party][:size]
+    return [tuple(sorted(around)), _least_missed(adjacency, size)]
+
+
+def _least_missed(adjacency: Matrix, size: int) -> tuple[int, ...]:
+    """Take, one by one, the party whose loss the Fiedler vector minds least."""
+    kept = list(range(len(adjacency)))
+    for _ in range(size):
+        left = adjacency[np.ix_(kept, kept)]
+        del kept[int(np.argmin(_rayleigh_after_loss(left)))]
+    return tuple(sorted(set(range(len(adjacency))) - set(kept)))
+
+
+def _rayleigh_after_loss(adjacency: Matrix) -> Float[FloatArray, " n"]:
+    """Return (mu2 - sum_j w_vj (x_j - x_v)^2) / (1 - x_v^2 h / (h - 1)) for each v."""
+    h = len(adjacency)
+    laplacian = np.diag(adjacency.sum(axis=1)) - adjacency
+    # One eigenvector: numpy's solver of all of them takes up to thirty times as long.
+    (mu2,), vectors = linalg.eigh(laplacian, subset_by_index=[1, 1])
+    x = vectors[:, 0]
+    lost = (adjacency * (x[:, None] - x[None, :]) ** 2).sum(axis=1)
+    # A party that holds all of a vector's weight leaves nothing to compare.
+    room = np.maximum(1.0 - x**2 * h / (h - 1), 1e-12)
+    return np.asarray((mu2 - lost) / room)
+
+
+def best_random_regular(
+    n: int, *, degree: int, tolerate: int, seed: int = 0, progress: Progress = silent
+) -> Candidate | None:
+    """Return the best of some random regular graphs; None if there are none to draw.
+
+    Dense ones are left out: drawing them takes long, and circulant graphs are as good.
+    """
+    degree -= n * degree % 2
+    if not 3 <= degree <= n // 2:
+        return None
+    best, value = None, 0.0
+    tries = min(RANDOM_GRAPHS, _tries(n))
+    advance = progress("random regular graphs", tries)
+    for tried in range(tries):
+        drawn = _family("random regular", f"regular:{n}:{degree}:seed={seed + tried}")
+        mu2 = algebraic_connectivity(drawn.topology)
+        if (n - tolerate) / n * mu2 > value * BETTER:
+            adjacency = drawn.topology.adjacency.toarray()
+            found = weakest(adjacency, tolerate, above=value * BETTER).value
+            if found > value * BETTER:
+                best, value = drawn, found
+        advance(tried + 1)
+    return best

@@ -1,0 +1,397 @@
+"""From a target back to sigma and a network: Theorem 1 read from right to left.
+
+An attacker who may tell two inputs at distance D apart with chance p at most needs
+
+    epsilon = 2 Phi^-1(p)^2 / D^2,    sigma = D / (2 sqrt 2 Phi^-1(p) sqrt(mu2)),
+
+mu2 that of the weakest honest graph after any t parties collude. sigma is rounded up,
+so that evaluating a plan gives the target or less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from math import inf
+from typing import Any
+
+from veilsum.core.arrays import listed
+from veilsum.core.connectivity import (
+    components,
+    minimum_vertex_cut,
+    vertex_connectivity,
+)
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.privacy.conversions import attacker_success as success_of
+from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.graph_search import (
+    Candidate,
+    Progress,
+    best_circulant,
+    best_random_regular,
+    families,
+    harary,
+    silent,
+)
+from veilsum.privacy.guarantee import epsilon_bound
+from veilsum.privacy.link_swaps import improved_by_swaps
+from veilsum.privacy.plans import (
+    Plan,
+    Plans,
+    Refused,
+    Target,
+    float64_error,
+    lattice_bits,
+    sigma_for,
+)
+from veilsum.privacy.worst_case import (
+    WorstMu2,
+    check_tolerate,
+    worst_mu2,
+)
+
+# Above this many parties a network has to be named, not searched for.
+MOST_PARTIES = 500
+# Exchanging links starts from several networks where that takes no time.
+SWAP_STARTS, SMALL_NETWORK = 3, 24
+
+
+def plan(
+    parties: int | None = None,
+    *,
+    tolerate: int,
+    attacker_success: float | None = None,
+    epsilon: float | None = None,
+    distance: float | None = None,
+    degree: int | None = None,
+    graph: Topology | str | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Plans:
+    """Return networks and their sigma for a target, the least sigma first.
+
+    Args:
+        parties: how many there are; not needed with a graph.
+        tolerate: t, how many may collude.
+        attacker_success: p, the most the best attacker may reach at the distance.
+        epsilon: the target as a number instead: KL per squared distance.
+        distance: D = ||A - B|| of the inputs not to be told apart.
+        degree: the most links a party may have. Without it the complete graph is best,
+            and sparse graphs of degree about t + 2 are shown beside it.
+        graph: plan for this network and no other; a topology or a family's spec.
+        seed: repeats the searches.
+        progress: takes a label and a total, returns what takes the count.
+
+    >>> found = plan(5, tolerate=2, attacker_success=0.51, distance=1.0)
+    >>> found.best.graph, round(found.best.sigma, 2), found.best.worst_mu2
+    ('complete:5', 8.14, 3.0)
+    """
+    wanted = target(
+        attacker_success=attacker_success, epsilon=epsilon, distance=distance
+    )
+    given = _given(graph)
+    count = _checked_parties(parties, given)
+    _check_tolerate(count, tolerate)
+    _check_degree(count, tolerate, degree)
+    planning = _Planning(count, tolerate, wanted, degree, seed, progress)
+    return planning.for_any() if given is None else planning.for_one(given)
+
+
+def _given(graph: Topology | str | None) -> Candidate | None:
+    if isinstance(graph, str):
+        return Candidate("given", graph, Topology.family(graph))
+    return None if graph is None else Candidate("given", "edges", graph)
+
+
+def target(
+    *, attacker_success: float | None, epsilon: float | None, distance: float | None
+) -> Target:
+    """Return the target as one epsilon; refuse none, two, or half of one."""
+    if (attacker_success is None) == (epsilon is None):
+        raise InvalidInputError(
+            "give one target: an attacker's success at a distance, or an epsilon"
+        )
+    if distance is not None and not 0 < distance < inf:
+        raise InvalidInputError(
+            f"a distance to plan for must be positive and finite, found {distance}"
+        )
+    if epsilon is not None:
+        return Target(
+            epsilon=_positive(epsilon), distance=distance, attacker_success=None
+        )
+    assert attacker_success is not None
+    divergence = divergence_for_success(attacker_success)
+    if distance is None:
+        raise InvalidInputError(
+            "an attacker's success needs a distance, ||A - B|| of the inputs not to be "
+            "told apart: give it, or the columns' ranges to compute it from"
+        )
+    return Target(
+        epsilon=_positive(divergence / distance / distance),
+        distance=distance,
+        attacker_success=attacker_success,
+    )
+
+
+def _positive(epsilon: float) -> float:
+    if not 0 < epsilon < inf:
+        raise InvalidInputError(
+            f"a target epsilon must be positive and finite, found {epsilon}"
+        )
+    return float(epsilon)
+
+
+def _checked_parties(parties: int | None, given: Candidate | None) -> int:
+    if given is not None:
+        n = given.topology.n_agents
+        if parties not in {None, n}:
+            raise InvalidInputError(
+                f"the graph has {n} parties, not {parties}; leave the number out"
+            )
+        return n
+    if parties is None:
+        raise InvalidInputError("say how many parties there are, or give a graph")
+    if not 2 <= parties <= MOST_PARTIES:
+        raise InvalidInputError(
+            f"networks are searched for 2 to {MOST_PARTIES} parties, found {parties}; "
+            "for more, name a graph"
+        )
+    return parties
+
+
+def _check_tolerate(count: int, tolerate: int) -> None:
+    # The check looks at the number of parties only, so any graph of that size will do.
+    check_tolerate(Topology.family(f"path:{count}"), tolerate)
+
+
+def _check_degree(count: int, tolerate: int, degree: int | None) -> None:
+    """Refuse a degree budget that no graph on so many parties meets."""
+    if degree is None:
+        return
+    if not 1 <= degree < count:
+        raise InvalidInputError(
+            f"a degree budget for {count} parties is between 1 and {count - 1}, found "
+            f"{degree}"
+        )
+    most = _most_tolerated(count, degree)
+    if tolerate > most:
+        raise InvalidInputError(
+            f"no graph of {count} parties with at most {degree} links each tolerates "
+            f"{tolerate}: the most is {_or_none(most)}; allow "
+            f"{_least_degree(count, tolerate)} links, or tolerate less"
+        )
+
+
+def _or_none(most: int) -> str:
+    return str(most) if most >= 0 else "not even 0, since it is in pieces"
+
+
+def _most_tolerated(count: int, degree: int) -> int:
+    """Return the most t with kappa > t possible: Harary's graphs attain kappa = degree.
+
+    A regular graph of odd degree needs an even number of parties; one link each makes
+    pairs, not a network.
+    """
+    if degree == 1:
+        return 0 if count == 2 else -1
+    return degree - 1 - count * degree % 2
+
+
+def _least_degree(count: int, tolerate: int) -> int:
+    fits = (k for k in range(1, count) if _most_tolerated(count, k) >= tolerate)
+    return next(fits)
+
+
+@dataclass(eq=False)
+class _Planning:
+    """Collects plans and refusals; an interrupt ends the search, not the answer."""
+
+    count: int
+    tolerate: int
+    target: Target
+    degree: int | None
+    seed: int
+    progress: Progress
+    plans: list[Plan] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    interrupted: bool = False
+
+    def for_one(self, given: Candidate) -> Plans:
+        """Plan for a given network; refuse it if it cannot meet the target."""
+        self._consider(given)
+        if not self.plans:
+            raise InvalidGraphError(
+                f"no sigma meets the target on this graph: {self.refused[0].reason}; "
+                "change its links, or tolerate fewer"
+            )
+        return self._result()
+
+    def for_any(self) -> Plans:
+        """Plan over the families and what the searches find."""
+        try:
+            for candidate in self._candidates():
+                self._consider(candidate)
+                if self.interrupted:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._refuse_the_star()
+        if not self.plans:
+            raise InvalidInputError(
+                "stopped before any network was rated; give the search more time"
+            )
+        return self._result()
+
+    def _stop(self) -> None:
+        self.interrupted = True
+
+    def _result(self) -> Plans:
+        ranked = sorted(self.plans, key=lambda one: (one.sigma, len(one.edges)))
+        return Plans(
+            tolerate=self.tolerate,
+            target=self.target,
+            plans=tuple(ranked),
+            refused=tuple(self.refused),
+            interrupted=self.interrupted,
+        )
+
+    def _candidates(self) -> Iterator[Candidate]:
+        """Yield networks, the quick ones first, each once."""
+        seen: set[Topology] = set()
+        # Lazily: a later search starts from what was rated before it.
+        for candidate in chain(families(self.count), self._searched()):
+            if candidate.topology not in seen:
+                seen.add(candidate.topology)
+                yield candidate
+
+    def _searched(self) -> Iterable[Candidate]:
+        """Yield what the searches find within the degree, best of all last."""
+        degree = self._search_degree()
+        if not 3 <= degree < self.count - 1:
+            return
+        keys: dict[str, Any] = {
+            "degree": degree,
+            "tolerate": self.tolerate,
+            "seed": self.seed,
+            "progress": self.progress,
+        }
+        yield harary(self.count, degree, tolerate=self.tolerate)
+        found = [best_circulant(self.count, **keys)]
+        yield from filter(None, found)
+        found.append(best_random_regular(self.count, **keys))
+        yield from filter(None, found[1:])
+        if self.plans:
+            starts = self._starts(degree)
+            swapped = improved_by_swaps(starts, **keys, stopped=self._stop)
+            yield from filter(None, [swapped])
+
+    def _starts(self, degree: int) -> list[Topology]:
+        """Return the best networks so far that the degree allows."""
+        fitting = [one for one in self.plans if one.links_per_party[1] <= degree]
+        ranked = sorted(fitting, key=lambda one: one.sigma)
+        few = SWAP_STARTS if self.count <= SMALL_NETWORK else 1
+        return [one.topology for one in ranked[:few]]
+
+    def _search_degree(self) -> int:
+        """Return the budget, or a small even degree that leaves some slack."""
+        if self.degree is not None:
+            return self.degree
+        return self.tolerate + 2 + self.tolerate % 2
+
+    def _consider(self, candidate: Candidate) -> None:
+        links = _links(candidate.topology)
+        kappa = vertex_connectivity(candidate.topology)
+        reason = self._too_many_links(links) or self._cut_reason(
+            candidate.topology, kappa
+        )
+        if reason is None:
+            found = self._rated(candidate)
+            if found.lower is not None:
+                self.plans.append(self._plan(candidate, found, kappa, links))
+                return
+            reason = "no bound could be proved in the time a plan may take"
+        self.refused.append(Refused(candidate.graph, reason, kappa, links))
+
+    def _too_many_links(self, links: tuple[int, int]) -> str | None:
+        if self.degree is None or links[1] <= self.degree:
+            return None
+        return f"needs {links[1]} links, the budget is {self.degree}"
+
+    def _cut_reason(self, topology: Topology, kappa: int) -> str | None:
+        """Say who separates whom, if as many as may collude can do that."""
+        if kappa > self.tolerate:
+            return None
+        cut = minimum_vertex_cut(topology) or ()
+        if not cut:
+            return "it is in pieces, each of whose sums is exposed"
+        left = topology.without(cut)
+        pieces = sorted(components(left), key=len)
+        names = [f"{{{listed(left.names(piece), most=4)}}}" for piece in pieces]
+        return f"{{{listed(topology.names(cut))}}} separates {' from '.join(names[:2])}"
+
+    def _rated(self, candidate: Candidate) -> WorstMu2:
+        """Return the worst mu2; a search that tried all coalitions need not repeat."""
+        t, n = self.tolerate, candidate.topology.n_agents
+        if candidate.kind == "complete":
+            return _exactly(float(n - t), tuple(range(t)))
+        if candidate.worst is not None:
+            return _exactly(candidate.worst.value, candidate.worst.coalition)
+        found = worst_mu2(
+            candidate.topology, tolerate=t, progress=self._report(candidate)
+        )
+        self.interrupted |= found.interrupted
+        return found
+
+    def _report(self, candidate: Candidate) -> Any:
+        advance = self.progress(f"coalitions of {candidate.kind}", 100)
+        return lambda done, total: advance(round(100 * done / total))
+
+    def _plan(
+        self,
+        candidate: Candidate,
+        found: WorstMu2,
+        kappa: int,
+        links: tuple[int, int],
+    ) -> Plan:
+        topology, mu2 = candidate.topology, found.lower
+        assert mu2 is not None
+        arcs = topology.shares_per_edge
+        sigma = sigma_for(epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs)
+        epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
+        distance = self.target.distance
+        bits = lattice_bits(sigma=sigma, links=links[1])
+        names = topology.parties
+        return Plan(
+            graph=candidate.graph,
+            kind=candidate.kind,
+            edges=tuple((names[i], names[j]) for i, j in topology.edges.tolist()),
+            sigma=sigma,
+            epsilon=epsilon,
+            worst_mu2=mu2,
+            worst_coalition=topology.names(found.coalition),
+            exact=found.exact,
+            vertex_connectivity=kappa,
+            links_per_party=links,
+            attacker_success=distance and success_of(epsilon * distance**2),
+            float64_error=float64_error(sigma),
+            lattice_bits=bits,
+            lattice_error=2.0 ** -(bits + 1),
+            topology=topology,
+        )
+
+    def _refuse_the_star(self) -> None:
+        if self.count < 3:
+            return
+        reason = "the hub alone sees everything"
+        links = (1, self.count - 1)
+        self.refused.append(Refused(f"star:{self.count}", reason, 1, links))
+
+
+def _links(topology: Topology) -> tuple[int, int]:
+    return int(topology.degrees.min()), int(topology.degrees.max())
+
+
+def _exactly(value: float, coalition: tuple[int, ...]) -> WorstMu2:
+    return WorstMu2(value, value, coalition, exact=True, certificate="exact")

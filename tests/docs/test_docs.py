@@ -1,0 +1,183 @@
+"""The documentation keeps its word: examples run, links lead on, nothing is missing."""
+
+import doctest
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veilsum as vs
+from veilsum import errors
+from veilsum.cli.app import COMMANDS
+from veilsum.jobs.paper import PaperReport
+from veilsum.scenario import SECTIONS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
+INLINE_CODE = re.compile(r"`[^`\n]+`")
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+ELSEWHERE = ("http:", "https:", "mailto:", "#")
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+
+
+def text_of(name):
+    return (DOCS / name).read_text("utf-8")
+
+
+# Examples and links
+
+
+@pytest.mark.usefixtures("unchecked_shapes")  # as a reader runs them
+@pages
+def test_every_python_example_runs(page):
+    """Examples of one page share their names, in the order of reading."""
+    blocks = FENCE.finditer(page.read_text("utf-8"))
+    source = "\n".join(m["body"] for m in blocks if m["language"] == "python")
+    name = str(page.relative_to(ROOT))
+    example = doctest.DocTestParser().get_doctest(source, {}, name, name, 0)
+    report = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append)
+    assert result.failed == 0, "".join(report)
+
+
+def test_the_readme_has_an_example():
+    assert ">>> " in (ROOT / "README.md").read_text("utf-8")
+
+
+@pages
+def test_every_python_block_is_an_example_that_runs(page):
+    """A block without prompts would be shown and never tested."""
+    for match in FENCE.finditer(page.read_text("utf-8")):
+        assert match["language"] != "python" or ">>> " in match["body"], match[0]
+
+
+@pages
+def test_every_relative_link_leads_to_a_file(page):
+    prose = INLINE_CODE.sub("", FENCE.sub("", page.read_text("utf-8")))
+    targets = [match["target"] for match in LINK.finditer(prose)]
+    paths = [t.partition("#")[0] for t in targets if not t.startswith(ELSEWHERE)]
+    missing = [path for path in paths if not (page.parent / path).is_file()]
+    assert not missing
+
+
+# The command line
+
+
+def cli_page_generator():
+    spec = importlib.util.spec_from_file_location(
+        "make_cli_page", DOCS / "make_cli_page.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_section(command):
+    assert f"\n## veilsum {command}\n" in text_of("reference/cli.md")
+
+
+def test_the_command_page_is_what_the_commands_say_now():
+    expected = cli_page_generator().render()
+    assert text_of("reference/cli.md") == expected, (
+        "the commands' help has changed: run .venv/bin/python docs/make_cli_page.py"
+    )
+
+
+# Errors and scenario keys
+
+
+def exception_names():
+    classes = inspect.getmembers(errors, inspect.isclass)
+    return [name for name, found in classes if issubclass(found, errors.VeilsumError)]
+
+
+@pytest.mark.parametrize("name", exception_names())
+def test_every_exception_is_described(name):
+    assert f"| `{name}` |" in text_of("reference/errors.md")
+
+
+def scenario_section(name):
+    """The text between one heading and the next."""
+    _, _, after = text_of("guides/scenario-files.md").partition(f"\n## `[{name}]`\n")
+    return after.partition("\n## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [(name, key) for name in SECTIONS for key in SECTIONS[name]]
+)
+def test_every_scenario_key_is_described_in_its_section(section, key):
+    assert f"| `{key}` |" in scenario_section(section)
+
+
+# JSON
+
+
+def tiny_run(costs):
+    return vs.solve(
+        costs,
+        vs.Topology.family("complete:3"),
+        domain=vs.Box(-2.0, 2.0, dim=1),
+        sigma=1.0,
+        seed=0,
+        corrupted=["2"],
+        settings=vs.Settings(iterations=2),
+    )
+
+
+def tiny_report():
+    """A paper report with all its keys, from runs too short to mean anything."""
+    triangle = vs.Topology.family("complete:3")
+    sample = vs.simulate(
+        triangle,
+        [1.0, 2.0, 3.0],
+        sigma=1.0,
+        executions=3,
+        stream=np.random.default_rng(0),
+        corrupted=["2"],
+    )
+    run = tiny_run([vs.Cost.squared_distance([p]) for p in (0.0, 0.5, 1.0)])
+    quartic = tiny_run([vs.Cost.polynomial([0.0, 1.0, 0.0, 1.0])] * 3)
+    return PaperReport(
+        plain=run, veiled=run, quartic=quartic, under_a=sample, under_b=sample
+    )
+
+
+def keys_of(value):
+    """Every key of a document, those of nested objects too."""
+    if isinstance(value, dict):
+        return set(value).union(*(keys_of(inner) for inner in value.values()))
+    if isinstance(value, list | tuple):
+        return set().union(*(keys_of(inner) for inner in value))
+    return set()
+
+
+def json_section(title):
+    _, _, after = text_of("reference/json.md").partition(f"\n## {title}\n")
+    return after.partition("\n## ")[0]
+
+
+def test_every_key_of_a_guarantee_is_described():
+    found = vs.guarantee(vs.Topology.family("petersen"), sigma=1.0, corrupted=["0"])
+    page = json_section("Guarantee")
+    assert not [key for key in keys_of(found.to_dict()) if f"| `{key}` |" not in page]
+
+
+def test_every_key_of_a_result_is_described():
+    run = tiny_run([vs.Cost.squared_distance([p]) for p in (0.0, 0.5, 1.0)])
+    page = json_section("Result")
+    assert not [key for key in run.to_dict() if f"| `{key}` |" not in page]
+
+
+def test_every_key_of_the_paper_report_is_described():
+    page = json_section("Paper")
+    keys = {*keys_of(tiny_report().to_dict()), "figures"}
+    assert not [key for key in keys if f"`{key}`" not in page]

@@ -1,0 +1,701 @@
+"""A ledger on disk: durable, charged once, never overspent, never overwritten."""
+
+import copy
+import os
+import pickle
+import re
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledgers import PARTIES, aggregate, mark, private, run
+from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretError
+from veilsum.files.journal import APPLICATION_ID, VERSION, create_journal, open_journal
+from veilsum.files.ledger import open_ledger, read_ledger
+from veilsum.privacy.accountant import Budget
+from veilsum.privacy.composition import Exposure, Total, mobile_total
+from veilsum.privacy.guarantee import Component
+
+TESTS = Path(__file__).parents[1]
+ENDINGS = ("", "-wal", "-shm")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "party.ledger"
+
+
+@pytest.fixture
+def ledger(path):
+    with open_ledger(path, create=Budget()) as opened:
+        yield opened
+
+
+def filled(path, charges=3, **budget):
+    """A ledger with some charges, closed; its bytes."""
+    with open_ledger(path, create=Budget(**budget)) as ledger:
+        for number in range(charges):
+            ledger.charge(run(f"run {number}"), when="then")
+    return path.read_bytes()
+
+
+def epochs(path):
+    return [charge.epoch for charge in read_ledger(path).charges]
+
+
+def key_of(path):
+    with sqlite3.connect(path) as connection:
+        (key,) = connection.execute("SELECT key FROM secret").fetchone()
+    connection.close()
+    return key
+
+
+# What is written is there
+
+
+def test_everything_comes_back_as_it_was(path):
+    parts = (
+        Component(("b",), "exposed", None, None),
+        Component(("c", "d", "e"), "private", 0.1, 3.0),
+    )
+    cut = Exposure(coalition=("a",), status="partial", epsilon=None, components=parts)
+    charge = run("one", cut, private(0.1 + 0.2, "a", "b", tolerate=2))
+    release = aggregate(point=(0.1, -1e-300))
+    with open_ledger(path, create=Budget(releases=7)) as ledger:
+        ledger.charge(charge, when="noon")
+        ledger.release(release, when="later")
+    with open_ledger(path) as ledger:
+        found = ledger.history()
+    assert found == read_ledger(path)
+    assert found.charges == (charge,)
+    assert found.releases == (release,)
+    assert found.budget == Budget(releases=7)
+    assert (found.charges[0].when, found.releases[0].when) == ("noon", "later")
+
+
+def test_entries_without_a_time_get_the_present_one(ledger):
+    ledger.charge(run("one"))
+    assert ledger.history().charges[0].when.endswith("+00:00")
+
+
+def test_the_same_epoch_is_recorded_once(path, ledger):
+    outcomes = [ledger.charge(run("one")).outcome for _ in range(3)]
+    assert outcomes == ["accepted", "already", "already"]
+    assert epochs(path) == ["one"]
+
+
+def test_a_charge_is_readable_by_others_when_it_returns(path, ledger):
+    ledger.charge(run("one"))
+    assert epochs(path) == ["one"]
+
+
+def test_two_open_ledgers_of_one_file_see_each_others_charges(path, ledger):
+    with open_ledger(path) as other:
+        ledger.charge(run("one"))
+        assert other.charge(run("one")).outcome == "already"
+        other.charge(run("two"))
+        assert len(ledger.history().charges) == 2
+
+
+def test_a_refused_charge_leaves_no_trace(path):
+    with open_ledger(path, create=Budget(epsilon=0.25)) as ledger:
+        ledger.charge(run("one", private(0.25, "a")))
+        before = ledger.history()
+        with pytest.raises(BudgetError, match="0 is left"):
+            ledger.charge(run("two", private(0.25, "a")))
+        with pytest.raises(BudgetError, match="changed"):
+            ledger.charge(run("three", masks=mark("masks one"), data=mark("new")))
+        assert ledger.history() == before
+    assert read_ledger(path) == before
+
+
+def test_a_charge_and_its_releases_are_recorded_together_or_not_at_all(path):
+    with open_ledger(path, create=Budget(releases=1)) as ledger:
+        wanted = [aggregate("count"), aggregate("sum")]
+        with pytest.raises(BudgetError, match="0 are left"):
+            ledger.charge(run("one"), releases=wanted)
+        assert ledger.history().charges == ledger.history().releases == ()
+        ledger.charge(run("one"), releases=wanted[:1])
+        ledger.charge(run("one"), releases=wanted[:1])
+        assert len(ledger.history().releases) == 1
+
+
+def test_the_differencing_pair_is_refused(ledger):
+    ledger.release(aggregate())
+    with pytest.raises(BudgetError, match="would give away e by subtraction"):
+        ledger.release(aggregate(parties=PARTIES[:-1]))
+
+
+def test_the_rounds_of_a_regression_are_recorded_one_by_one(ledger):
+    names = ("score", "information", "deviance", "count")
+    for number in range(5):
+        point = (float(number), 0.5)
+        ledger.charge(
+            run(f"fit/{number}", private(0.0, "a"), law="uniform"),
+            releases=[aggregate(name, point=point) for name in names],
+        )
+    (account,) = ledger.totals()
+    assert (account.runs, account.releases, account.releases_left) == (5, 20, 80)
+    assert account.total == Total(0.0)
+
+
+def test_a_budget_is_changed_openly(path):
+    with open_ledger(path, create=Budget(epsilon=1.0)) as ledger:
+        ledger.change_budget(Budget(epsilon=2.0), when="tomorrow")
+        assert ledger.budget == Budget(epsilon=2.0)
+    found = read_ledger(path)
+    assert [budget.epsilon for budget in found.budgets] == [1.0, 2.0]
+    with pytest.raises(BudgetError, match="change_budget"):
+        open_ledger(path, create=Budget(epsilon=1.0))
+    open_ledger(path, create=Budget(epsilon=2.0)).close()
+
+
+def test_threads_share_a_ledger(path):
+    with open_ledger(path, create=Budget(epsilon=0.5)) as ledger:
+
+        def spend(name):
+            for number in range(10):
+                try:
+                    ledger.charge(run(f"{name} {number}", private(1 / 16, "a")))
+                except BudgetError:
+                    return
+
+        threads = [threading.Thread(target=spend, args=(name,)) for name in "xyz"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert mobile_total(ledger.history().charges) == Total(0.5)
+
+
+# Crashes and other processes
+
+CHARGER = """
+import sys
+sys.path.insert(0, {tests!r})
+from ledgers import private, run
+from veilsum.errors import BudgetError
+from veilsum.files.ledger import open_ledger
+from veilsum.privacy.accountant import Budget
+
+path, name, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+with open_ledger(path, create=Budget(epsilon=0.5)) as ledger:
+    for number in range(times):
+        charge = run(f"{{name}} {{number}}", private({cost}, "a"))
+        try:
+            ledger.charge(charge)
+        except BudgetError:
+            continue
+        print(charge.epoch, flush=True)
+"""
+
+
+def charger(path, name, times, *, cost):
+    """A process that waits for a word and then prints each charge it has made."""
+    code = CHARGER.format(tests=str(TESTS), cost=cost)
+    words = [sys.executable, "-c", code, str(path), name, str(times)]
+    process = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def start(*processes):
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
+def lines_of(process):
+    output, _ = process.communicate()
+    assert process.returncode == 0
+    return output.splitlines()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
+@pytest.mark.parametrize("acknowledged", [1, 7, 40])
+def test_every_acknowledged_charge_survives_a_kill(path, acknowledged):
+    process = charger(path, "run", 10_000, cost=0.0)
+    start(process)
+    seen = [process.stdout.readline().strip() for _ in range(acknowledged)]
+    process.send_signal(signal.SIGKILL)
+    # What it had printed before the blow fell was charged as well.
+    seen += [line.strip() for line in process.stdout if line.endswith("\n")]
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    with open_ledger(path) as ledger:
+        found = [charge.epoch for charge in ledger.history().charges]
+        # At most the one charge that was under way is there without a word of it.
+        assert found[: len(seen)] == seen
+        assert len(found) <= len(seen) + 1
+        assert [ledger.charge(run(seen[-1], private(0.0, "a"))).outcome] == ["already"]
+        assert len(ledger.history().charges) == len(found)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+
+
+HOLDER = """
+import sys
+from veilsum.files.ledger import open_ledger
+
+with open_ledger(sys.argv[1]) as ledger, ledger._journal.transaction():
+    ledger._caught_up()
+    ledger._journal.append([("charge", {"half": "a charge"})])
+    print("inside", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
+def test_a_process_killed_between_writing_and_committing_leaves_no_trace(path):
+    filled(path)
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "inside\n"
+    assert len(epochs(path)) == 3
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with open_ledger(path) as ledger:
+        assert ledger.charge(run("afterwards")).outcome == "accepted"
+    assert epochs(path) == ["run 0", "run 1", "run 2", "afterwards"]
+
+
+def test_two_processes_never_spend_more_than_the_budget(path):
+    """Each tries 32 runs of 1/64 on a budget of 1/2, which has room for 32 in all."""
+    processes = [charger(path, name, 32, cost=1 / 64) for name in ("left", "right")]
+    start(*processes)
+    accepted = [line for process in processes for line in lines_of(process)]
+    assert len(accepted) == 32
+    assert sorted(epochs(path)) == sorted(accepted)
+    assert mobile_total(read_ledger(path).charges) == Total(0.5)
+
+
+@pytest.mark.slow
+def test_two_processes_that_create_one_ledger_share_it(path):
+    processes = [charger(path, name, 1, cost=0.0) for name in ("left", "right")]
+    start(*processes)
+    assert [lines_of(process) for process in processes] == [["left 0"], ["right 0"]]
+    assert sorted(epochs(path)) == ["left 0", "right 0"]
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory):
+    """A ledger and its write-ahead log as a power cut would find them."""
+    folder = tmp_path_factory.mktemp("torn")
+    path = folder / "live.ledger"
+    with open_ledger(path, create=Budget()) as ledger:
+        for number in range(6):
+            ledger.charge(run(f"run {number}"))
+        for ending in ENDINGS[:2]:
+            shutil.copy(f"{path}{ending}", f"{folder / 'cut.ledger'}{ending}")
+    return folder / "cut.ledger"
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_a_log_cut_anywhere_keeps_whole_charges_from_the_first_on(torn, data):
+    log = Path(f"{torn}-wal").read_bytes()
+    cut = data.draw(st.integers(0, len(log)))
+    path = torn.with_name("copy.ledger")
+    for ending in ENDINGS:
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+    shutil.copy(torn, path)
+    Path(f"{path}-wal").write_bytes(log[:cut])
+    found = epochs(path)
+    assert found == [f"run {number}" for number in range(len(found))]
+    with open_ledger(path) as ledger:
+        assert [charge.epoch for charge in ledger.history().charges] == found
+        ledger.charge(run("afterwards"))
+    assert epochs(path) == [*found, "afterwards"]
+    if cut == len(log):
+        assert len(found) == 6
+
+
+def test_a_disk_without_room_refuses_the_charge(path, ledger):
+    ledger.charge(run("one"))
+    connection = ledger._journal._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill_up():
+        for number in range(1000):
+            ledger.charge(run(f"more {number}"))
+
+    with pytest.raises(LedgerError, match=r"nothing was recorded: .* full"):
+        fill_up()
+    found = epochs(path)
+    assert found == ["one", *(f"more {k}" for k in range(len(found) - 1))]
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert ledger.charge(run("later")).outcome == "accepted"
+
+
+def test_a_ledger_held_by_another_writer_is_named(path, ledger):
+    ledger._journal._connection.execute("PRAGMA busy_timeout = 0")
+    with open_ledger(path) as other, other._journal.transaction():
+        with pytest.raises(LedgerError, match="database is locked"):
+            ledger.charge(run("one"))
+        assert read_ledger(path).charges == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_must_open_the_ledger_itself(ledger, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(LedgerError, match="open it again in this one"):
+        ledger.charge(run("one"))
+
+
+def test_a_closed_ledger_says_so(path):
+    ledger = open_ledger(path, create=Budget())
+    ledger.close()
+    ledger.close()
+    with pytest.raises(LedgerError, match="is closed"):
+        ledger.charge(run("one"))
+    assert "closed" in repr(ledger)
+
+
+# Files that are not a sound ledger
+
+
+def foreign(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.close()
+
+
+def edited(statement):
+    def edit(path):
+        filled(path)
+        with sqlite3.connect(path) as connection:
+            connection.execute(statement)
+        connection.close()
+
+    return edit
+
+
+def text_file(path):
+    path.write_text("epoch,epsilon\n1,0.125\n" * 100)
+
+
+def truncated(size):
+    def cut(path):
+        path.write_bytes(filled(path)[:size])
+
+    return cut
+
+
+def unsealed(path):
+    """Change a seal in the table, so that its copy in the index is another."""
+    content = filled(path)
+    with sqlite3.connect(path) as connection:
+        query = "SELECT seal FROM journal WHERE id = 2"
+        (seal,) = connection.execute(query).fetchone()
+    connection.close()
+    path.write_bytes(content.replace(seal, seal[::-1], 1))
+
+
+def flipped(fraction):
+    def flip(path):
+        content = bytearray(filled(path))
+        where = int(fraction * len(content))
+        content[where : where + 64] = bytes(b ^ 0xFF for b in content[where:][:64])
+        path.write_bytes(content)
+
+    return flip
+
+
+UNSOUND = {
+    "text": (text_file, "is not a ledger, or its beginning is damaged"),
+    "empty": (Path.touch, "is not a veilsum ledger"),
+    "another application's": (foreign, "is not a veilsum ledger"),
+    "newer": (edited(f"PRAGMA user_version = {VERSION + 1}"), "a ledger of format 2"),
+    "older": (edited("PRAGMA user_version = 0"), "a ledger of format 0"),
+    "without its header": (flipped(0.0), "its beginning is damaged"),
+    "cut in the header": (truncated(60), "is damaged"),
+    "cut after a page": (truncated(4096), "is damaged"),
+    "cut in a page": (truncated(-1000), "its end is missing"),
+    "without the key": (edited("DELETE FROM secret"), "its key is missing"),
+    "with another key": (
+        edited("UPDATE secret SET key = randomblob(32)"),
+        "record 1 was changed",
+    ),
+    "with a seal changed": (unsealed, "missing from index"),
+    "without a record": (
+        edited("DELETE FROM journal WHERE id = 2"),
+        "record 2 was changed",
+    ),
+    "with a cheaper run": (
+        edited("UPDATE journal SET body = replace(body, '0.125', '0.001')"),
+        "record 2 was changed",
+    ),
+    "with nothing in a record": (
+        edited("UPDATE journal SET seal = 7 WHERE id = 3"),
+        "record 3 was changed",
+    ),
+    "with a table more": (edited("CREATE TABLE more (a)"), "its tables are not"),
+    "with a strange record": (
+        lambda path: _append_strange(path),
+        "holds a wish that this veilsum cannot read",
+    ),
+}
+
+
+def _append_strange(path):
+    filled(path)
+    journal = open_journal(path, lambda kind, _body: kind)
+    with journal.transaction():
+        journal.news(lambda kind, _body: kind)
+        journal.append([("wish", {"epsilon": 0})])
+    journal.close()
+
+
+@pytest.mark.parametrize(("spoil", "words"), UNSOUND.values(), ids=UNSOUND)
+def test_what_is_not_a_sound_ledger_is_refused_and_left_as_it_is(path, spoil, words):
+    spoil(path)
+    path.chmod(0o600)
+    before = path.read_bytes()
+    for use in (open_ledger, read_ledger, lambda p: open_ledger(p, create=Budget())):
+        with pytest.raises(LedgerError, match=words) as caught:
+            use(path)
+        assert str(path) in str(caught.value) or "cannot read" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    # SQLite may leave its own two files beside one it could not read at all.
+    beside = {found.name for found in path.parent.iterdir()}
+    assert beside <= {f"{path.name}{ending}" for ending in ENDINGS}
+    log = Path(f"{path}-wal")
+    assert not log.exists() or log.read_bytes() == b""
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A ledger's path, its bytes, and where in them the charges lie."""
+    path = tmp_path_factory.mktemp("sound") / "party.ledger"
+    content = filled(path)
+    charges = re.finditer(rb'\{"data".*?"when": "then"\}', content)
+    places = [place for found in charges for place in range(*found.span())]
+    assert len(places) > 1000
+    return path, content, places
+
+
+@given(st.data())
+@settings(max_examples=50)
+def test_no_change_of_a_byte_of_a_charge_goes_unnoticed(sound, data):
+    path, content, places = sound
+    damaged = bytearray(content)
+    damaged[data.draw(st.sampled_from(places))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(damaged)
+    with pytest.raises(LedgerError, match="is damaged"):
+        open_ledger(path)
+    assert path.read_bytes() == damaged
+
+
+def test_a_damaged_ledger_with_a_log_beside_it_is_not_touched_either(torn):
+    path = torn.with_name("damaged.ledger")
+    content = bytearray(torn.read_bytes())
+    content[4096:4200] = bytes(104)
+    path.write_bytes(content)
+    path.chmod(0o600)
+    log = torn.with_name("cut.ledger-wal").read_bytes()
+    # A log that ends early cannot heal the damaged page.
+    path.with_name("damaged.ledger-wal").write_bytes(log[:32])
+    with pytest.raises(LedgerError):
+        open_ledger(path)
+    assert path.read_bytes() == bytes(content)
+    assert path.with_name("damaged.ledger-wal").read_bytes() == log[:32]
+
+
+def test_another_programs_file_with_a_hot_journal_is_not_rolled_back(path):
+    """SQLite would undo the other program's last write if we let it."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE notes (text TEXT)")
+    connection.close()
+    path.chmod(0o600)
+    copy_of = path.with_name("hot.sqlite")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA cache_spill = ON")
+    connection.execute("PRAGMA cache_size = 1")
+    connection.execute("BEGIN")
+    for _ in range(50):
+        connection.execute("INSERT INTO notes VALUES (?)", ("x" * 3000,))
+    for ending in ("", "-journal"):
+        shutil.copy(f"{path}{ending}", f"{copy_of}{ending}")
+    connection.close()
+    before = copy_of.read_bytes()
+    with pytest.raises(LedgerError):
+        open_ledger(copy_of)
+    assert copy_of.read_bytes() == before
+    assert Path(f"{copy_of}-journal").exists()
+
+
+def test_a_missing_ledger_is_not_made(path):
+    for use in (open_ledger, read_ledger):
+        with pytest.raises(LedgerError, match="does not exist"):
+            use(path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_folder_is_not_a_ledger(tmp_path):
+    for use in (open_ledger, read_ledger, lambda p: open_ledger(p, create=Budget())):
+        with pytest.raises(LedgerError, match="is not a file"):
+            use(tmp_path)
+
+
+def test_a_path_through_a_file_says_why_it_cannot_be_read(path):
+    filled(path)
+    with pytest.raises(LedgerError, match=r"cannot read .* Not a directory"):
+        read_ledger(path / "inside")
+
+
+def test_a_ledger_that_cannot_be_created_says_why(tmp_path):
+    with pytest.raises(LedgerError, match="cannot create"):
+        open_ledger(tmp_path / "nowhere" / "party.ledger", create=Budget())
+
+
+def test_an_existing_file_is_never_replaced_by_a_new_ledger(path):
+    before = filled(path)
+    create_journal(path, [])
+    assert path.read_bytes() == before
+    with open_ledger(path, create=Budget()) as ledger:
+        assert len(ledger.history().charges) == 3
+    assert path.read_bytes() == before
+
+
+# Secrets
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_nobody_else_may_read_the_ledger_or_its_log(path):
+    before = os.umask(0)
+    try:
+        with open_ledger(path, create=Budget()) as ledger:
+            ledger.charge(run("one"))
+            modes = [Path(f"{path}{e}").stat().st_mode for e in ENDINGS]
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(mode) for mode in modes} == {0o600}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
+def test_a_ledger_that_lies_open_is_refused(path):
+    filled(path)
+    path.chmod(0o640)
+    with pytest.raises(LedgerError, match=r"mode 0640.*chmod 600"):
+        open_ledger(path)
+
+
+def test_the_file_says_whose_it_is(path):
+    content = filled(path)
+    # Bytes 68 to 71 of an SQLite header hold the application's id.
+    assert int.from_bytes(content[68:72], "big") == APPLICATION_ID
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_the_key_is_long_random_and_never_shown(path, ledger):
+    key = key_of(path)
+    assert len(key) == 32
+    with pytest.raises(BudgetError) as caught:
+        ledger.charge(
+            run("one"), releases=[aggregate(), aggregate(parties=PARTIES[1:])]
+        )
+    shown = [repr(ledger), str(ledger), f"{ledger}", repr(ledger._journal)]
+    shown += [repr(vars(ledger)), repr(vars(ledger._journal)), str(caught.value)]
+    shown += [repr(ledger.history()), repr(ledger.totals())]
+    for text in shown:
+        assert key.hex() not in text
+        assert repr(key)[2:-1] not in text
+
+
+def test_a_ledger_shows_its_path_and_its_counts(path, ledger):
+    ledger.charge(run("one"), releases=[aggregate()])
+    assert repr(ledger) == f"<Ledger {path}: 1 charges, 1 releases>"
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_ledger_is_never_pickled_or_copied(ledger, duplicate):
+    for secret in (ledger, ledger._journal):
+        with pytest.raises(SecretError, match="never pickled or copied"):
+            duplicate(secret)
+
+
+def test_fingerprints_are_equal_within_a_ledger_and_differ_across_ledgers(tmp_path):
+    data = np.arange(6.0).reshape(2, 3)
+    found = []
+    for name in ("one", "two"):
+        with open_ledger(tmp_path / name, create=Budget()) as ledger:
+            found.append(ledger.fingerprint(data))
+            assert ledger.fingerprint(data.copy()) == found[-1]
+        with open_ledger(tmp_path / name) as ledger:
+            assert ledger.fingerprint(data) == found[-1]
+    assert found[0] != found[1]
+    assert all(len(mark) == 64 for mark in found)
+
+
+def test_a_fingerprint_depends_on_values_type_shape_and_order(ledger):
+    data = np.arange(6.0)
+    variants = [
+        (data,),
+        (data.reshape(2, 3),),
+        (data.reshape(3, 2),),
+        (data.astype(np.int64),),
+        (data.astype(">f8"),),
+        (np.nextafter(data, np.inf),),
+        (data[:3], data[3:]),
+        (data[3:], data[:3]),
+        (data.tobytes(),),
+        (data[:0],),
+        (),
+        (np.array(["a", "b"]),),
+        (b"ab",),
+        (b"a", b"b"),
+    ]
+    assert len({ledger.fingerprint(*parts) for parts in variants}) == len(variants)
+
+
+def test_a_fingerprint_looks_through_strides(ledger):
+    data = np.arange(12.0).reshape(3, 4)
+    assert ledger.fingerprint(data.T) == ledger.fingerprint(data.T.copy())
+    assert ledger.fingerprint(data[:, ::2]) == ledger.fingerprint(data[:, ::2].copy())
+
+
+@pytest.mark.parametrize(
+    "value", ["text", 3.0, np.array([object()]), np.zeros(2, [("age", float)])]
+)
+def test_what_has_no_plain_bytes_has_no_fingerprint(ledger, value):
+    with pytest.raises(InvalidInputError, match="a fingerprint is made of"):
+        ledger.fingerprint(value)
+
+
+def test_a_fingerprint_is_not_a_plain_hash_of_the_value(path, ledger):
+    """The file holds no hash that can be computed without the key."""
+    from hashlib import md5, sha1, sha256
+
+    value = b"salary 52000"
+    ledger.charge(run("one", data=ledger.fingerprint(value)))
+    files = b"".join(Path(f"{path}{ending}").read_bytes() for ending in ENDINGS)
+    for plain in (sha256, sha1, md5):
+        assert plain(value).digest() not in files
+        assert plain(value).hexdigest().encode() not in files
+    assert value not in files

@@ -1,0 +1,366 @@
+"""The rules: what may be shown, what costs nothing, what is refused and why."""
+
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledgers import PARTIES, aggregate, mark, private, run
+from veilsum.errors import InvalidInputError
+from veilsum.privacy.accountant import (
+    Budget,
+    Decision,
+    History,
+    decide_charge,
+    decide_release,
+    epsilon_left,
+)
+from veilsum.privacy.composition import Exposure, Total, mobile_total
+from veilsum.privacy.statement import accounts
+
+UNLIMITED = Budget()
+# Multiples of 1/64 add up exactly, so that a budget is met to the last bit.
+costs = st.integers(0, 64).map(lambda whole: whole / 64)
+
+
+def admitted(entries, budget, history=None):
+    """Decide about entries in turn and keep what is news."""
+    history = history or History()
+    outcomes = []
+    for entry in entries:
+        decide = decide_release if hasattr(entry, "statistic") else decide_charge
+        decision = decide(history, entry, budget)
+        history = history.plus(entry) if decision.is_news else history
+        outcomes.append(decision.outcome)
+    return history, outcomes
+
+
+def after(*entries):
+    return History().plus(*entries)
+
+
+# Charges
+
+
+@given(st.lists(costs, max_size=8), costs)
+def test_the_budget_is_never_exceeded_and_never_refused_while_there_is_room(
+    needs, limit
+):
+    spent, history = 0.0, History()
+    for number, need in enumerate(needs):
+        wanted = run(f"run {number}", private(need, "a"))
+        decision = decide_charge(history, wanted, Budget(epsilon=limit))
+        assert decision.is_news == (spent + need <= limit)
+        if decision.is_news:
+            spent, history = spent + need, history.plus(wanted)
+    assert mobile_total(history.charges) == Total(spent)
+
+
+@given(st.lists(costs, min_size=1, max_size=5), st.data())
+def test_charging_any_epoch_again_changes_nothing(needs, data):
+    runs = [run(f"run {i}", private(need, "a")) for i, need in enumerate(needs)]
+    history, _ = admitted(runs, UNLIMITED)
+    again = data.draw(st.lists(st.sampled_from(runs), max_size=10))
+    same, outcomes = admitted(again, UNLIMITED, history)
+    assert same == history
+    assert set(outcomes) <= {"already"}
+
+
+@given(st.lists(costs, max_size=5), st.data())
+def test_the_order_of_charges_does_not_matter_for_the_total(needs, data):
+    runs = [run(f"run {i}", private(need, "a")) for i, need in enumerate(needs)]
+    one, _ = admitted(runs, UNLIMITED)
+    two, _ = admitted(data.draw(st.permutations(runs)), UNLIMITED)
+    assert mobile_total(one.charges) == mobile_total(two.charges)
+
+
+def test_an_epoch_is_charged_already_even_when_nothing_is_left():
+    history = after(run("one", private(1.0, "a")))
+    decision = decide_charge(history, run("one", private(1.0, "a")), Budget(epsilon=1))
+    assert decision.outcome == "already"
+
+
+def test_a_bound_that_differs_by_rounding_is_the_same_bound():
+    history = after(run("one", private(0.1, "a")))
+    again = run("one", private(0.1 * (1 + 1e-14), "a"))
+    assert decide_charge(history, again, UNLIMITED).outcome == "already"
+
+
+def test_the_same_masked_costs_sent_to_the_same_parties_cost_nothing():
+    first = run("one", private(1.0, "a"))
+    again = run("two", private(1.0, "a"), masks=first.masks, effective=first.effective)
+    decision = decide_charge(after(first), again, Budget(epsilon=1.0))
+    assert decision == Decision("resent", "epoch 'one' showed the same masked costs")
+    history = after(first, again)
+    assert mobile_total(history.charges) == Total(1.0)
+    assert decide_charge(history, again, Budget(epsilon=1.0)).outcome == "already"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": mark("changed")}, "was charged with other data"),
+        ({"effective": mark("changed")}, "was charged with other masked costs"),
+        ({"masks": mark("changed")}, "was charged with other masks"),
+        ({"parties": ("a", "b", "c")}, "was charged with other parties"),
+        ({"law": "lattice"}, "was charged with other kinds of masks"),
+        ({"exposures": (private(2.0, "a"),)}, "was charged with other bounds"),
+        ({"exposures": (private(0.125, "b"),)}, "was charged with other bounds"),
+    ],
+)
+def test_an_epoch_serves_one_set_of_costs_and_parties(changes, words):
+    decision = decide_charge(after(run("one")), run("one", **changes), UNLIMITED)
+    assert decision.outcome == "refused"
+    assert words in decision.reason
+    assert "draw fresh masks in a new epoch" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": mark("changed")}, "the data changed and the masks are those of"),
+        (
+            {"data": mark("changed"), "effective": mark("effective one")},
+            "the data changed and the masks are those of",
+        ),
+        ({}, "were used with other masked costs"),
+        (
+            {"effective": mark("effective one"), "parties": ("a", "b")},
+            "were used with other parties",
+        ),
+    ],
+)
+def test_old_masks_with_anything_new_are_refused(changes, words):
+    old = run("one")
+    decision = decide_charge(
+        after(old), run("two", **{"masks": old.masks, **changes}), UNLIMITED
+    )
+    assert decision.outcome == "refused"
+    assert words in decision.reason
+    assert "epoch 'one'" in decision.reason
+
+
+def test_old_masked_costs_with_changed_data_are_refused():
+    old = run("one")
+    new = run("two", data=mark("changed"), effective=old.effective)
+    decision = decide_charge(after(old), new, UNLIMITED)
+    assert decision.outcome == "refused"
+    assert "the data changed" in decision.reason
+
+
+def test_fresh_masks_that_meet_old_masked_costs_by_chance_still_cost():
+    old = run("one", private(1.0, "a"))
+    new = run("two", private(1.0, "a"), effective=old.effective)
+    assert decide_charge(after(old), new, Budget(epsilon=1.0)).outcome == "refused"
+    assert decide_charge(after(old), new, Budget(epsilon=2.0)).outcome == "accepted"
+
+
+def test_runs_without_masks_do_not_count_as_reused_masks():
+    bare = Exposure(coalition=("a",), status="no_privacy", epsilon=None)
+    plain = {"law": "none", "masks": None}
+    new = run("two", bare, data=mark("changed"), **plain)
+    history = after(run("one", bare, **plain))
+    assert decide_charge(history, new, UNLIMITED).outcome == "accepted"
+
+
+def test_a_refusal_says_what_is_needed_and_what_is_left():
+    history = after(run("one", private(0.375, "a")))
+    decision = decide_charge(
+        history, run("two", private(0.25, "a")), Budget(epsilon=0.5)
+    )
+    assert decision.outcome == "refused"
+    assert "epoch 'two' needs epsilon 0.25" in decision.reason
+    assert "of the budget of 0.5 for this data set 0.125 is left" in decision.reason
+
+
+def test_three_tenths_have_room_for_three_runs_of_a_tenth():
+    runs = [run(f"run {i}", private(0.1, "a")) for i in range(4)]
+    _, outcomes = admitted(runs, Budget(epsilon=0.3))
+    assert outcomes == ["accepted"] * 3 + ["refused"]
+
+
+def test_each_data_set_has_a_budget_of_its_own():
+    history = after(run("one", private(1.0, "a")))
+    other = run("two", private(1.0, "a"), data=mark("other"))
+    assert decide_charge(history, other, Budget(epsilon=1.0)).outcome == "accepted"
+
+
+def test_the_budget_is_spent_at_the_mobile_adversarys_rate():
+    runs = [
+        run("one", private(0.5, "a"), private(0.25, "b")),
+        run("two", private(0.25, "a"), private(0.5, "b")),
+    ]
+    _, outcomes = admitted(runs, Budget(epsilon=0.75))
+    assert outcomes == ["accepted", "refused"]
+
+
+@pytest.mark.parametrize("status", ["partial", "exposed"])
+def test_a_run_without_a_bound_is_recorded_unless_there_is_a_limit(status):
+    lost = run("one", Exposure(coalition=("a",), status=status, epsilon=None))
+    assert decide_charge(History(), lost, UNLIMITED).outcome == "accepted"
+    decision = decide_charge(History(), lost, Budget(epsilon=1e9))
+    assert decision.outcome == "refused"
+    assert f"no bound against a ({status})" in decision.reason
+
+
+def test_after_a_run_without_a_bound_a_limit_admits_no_more():
+    history = after(run("one", Exposure(coalition=(), status="partial", epsilon=None)))
+    decision = decide_charge(history, run("two"), Budget(epsilon=1e9))
+    assert decision.outcome == "refused"
+    assert "epoch 'one' has no bound against nobody (partial)" in decision.reason
+    assert epsilon_left(history, Budget(epsilon=1e9)) is None
+
+
+def test_runs_that_cost_nothing_go_on_when_the_budget_is_spent():
+    """Uniform masks: equal sums give identical views, KL = 0."""
+    history = after(run("one", private(1.0, "a")))
+    free = run("two", private(0.0, "a"), law="uniform")
+    assert decide_charge(history, free, Budget(epsilon=1.0)).outcome == "accepted"
+
+
+# Releases
+
+
+def test_the_pair_of_all_and_all_but_one_is_refused_and_both_sets_are_named():
+    decision = decide_release(
+        after(aggregate()), aggregate(parties=PARTIES[:-1]), UNLIMITED
+    )
+    assert decision.outcome == "refused"
+    assert "over a, b, c, d, e;" in decision.reason
+    assert "over a, b, c, d it would give away e" in decision.reason
+
+
+party_sets = st.sets(st.sampled_from("abcdefgh"), min_size=1).map(sorted).map(tuple)
+
+
+@given(party_sets, party_sets, st.integers(1, 4), st.integers(0, 2))
+def test_two_sets_must_be_equal_or_differ_by_enough_parties(one, two, least, colluders):
+    budget = Budget(minimum_honest=least, tolerate=colluders)
+    decision = decide_release(
+        after(aggregate(parties=one)), aggregate(parties=two), budget
+    )
+    gap = len(set(one) ^ set(two))
+    if gap == 0:
+        assert decision.outcome == "already"
+    else:
+        expected = "accepted" if gap >= least + colluders else "refused"
+        assert decision.outcome == expected
+
+
+@given(st.lists(party_sets, max_size=6))
+def test_no_two_recorded_sets_can_be_subtracted(sets):
+    history, _ = admitted([aggregate(parties=one) for one in sets], UNLIMITED)
+    kept = [set(release.parties) for release in history.releases]
+    gaps = [len(a ^ b) for i, a in enumerate(kept) for b in kept[:i]]
+    assert all(gap >= UNLIMITED.minimum_honest for gap in gaps)
+
+
+def test_differencing_is_refused_at_other_points_too():
+    near = aggregate(parties=PARTIES[:-1], point=(1e-9,))
+    known = after(aggregate(point=(0.0,)))
+    assert decide_release(known, near, UNLIMITED).outcome == "refused"
+
+
+def test_another_statistic_or_another_data_set_is_not_differencing():
+    known = after(aggregate())
+    fewer = PARTIES[:-1]
+    for new in (
+        aggregate("count", parties=fewer),
+        aggregate(parties=fewer, data=mark("other")),
+    ):
+        assert decide_release(known, new, UNLIMITED).outcome == "accepted"
+
+
+@given(st.integers(0, 6), st.integers(1, 9))
+def test_the_number_of_aggregates_is_limited_for_each_data_set(limit, wanted):
+    asked = [aggregate(point=(float(k),)) for k in range(wanted)]
+    history, outcomes = admitted(asked, Budget(releases=limit))
+    assert len(history.releases) == min(limit, wanted)
+    assert outcomes.count("refused") == max(0, wanted - limit)
+    other = aggregate(data=mark("other"))
+    assert decide_release(history, other, Budget(releases=1)).outcome == "accepted"
+
+
+def test_a_refused_aggregate_says_how_many_are_left():
+    known = after(aggregate("count"), aggregate("sum"))
+    decision = decide_release(known, aggregate("mean"), Budget(releases=2))
+    assert "may release 2 exact aggregates, and of these 0 are left" in decision.reason
+    decision = decide_release(known, aggregate("mean"), Budget(releases=10))
+    assert decision == Decision("accepted", "7 exact aggregates are left")
+
+
+def test_an_aggregate_that_is_known_is_free():
+    history, outcomes = admitted([aggregate()] * 3, Budget(releases=1))
+    assert outcomes == ["accepted", "already", "already"]
+    assert len(history.releases) == 1
+
+
+# Accounts
+
+
+def test_an_account_says_what_is_spent_and_what_is_left():
+    first = run("one", private(0.25, "a"), private(0.125, "b", tolerate=1))
+    again = run("two", *first.exposures, masks=first.masks, effective=first.effective)
+    other = aggregate(data=mark("other"))
+    budget = Budget(epsilon=1.0, releases=5)
+    one, two = accounts(after(budget, first, again, aggregate(), other))
+    assert (one.data_set, one.runs, one.resent) == (1, 1, 1)
+    assert one.total == Total(0.25)
+    assert one.epsilon_left == 0.75
+    assert dict(one.coalitions) == {("a",): Total(0.125), 1: Total(0.125)}
+    assert (one.releases, one.releases_left) == (1, 4)
+    assert (two.data_set, two.runs, two.total) == (2, 0, Total(0.0))
+    assert two.to_dict()["releases_left"] == 4
+
+
+def test_an_account_without_a_bound_has_a_reason_and_no_number():
+    lost = run("one", Exposure(coalition=("a",), status="partial", epsilon=None))
+    (found,) = accounts(after(Budget(epsilon=1.0), lost))
+    document = found.to_dict()
+    assert document["epsilon"] is None
+    assert document["epsilon_left"] is None
+    assert document["reason"] == "epoch 'one' has no bound against a (partial)"
+
+
+def test_a_history_without_a_budget_has_the_default_one():
+    assert History().budget == Budget()
+    assert after(Budget(releases=1), Budget(releases=2)).budget == Budget(releases=2)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": -1.0}, "finite and not negative"),
+        ({"epsilon": nan}, "finite and not negative"),
+        ({"epsilon": inf}, "None sets no limit"),
+        ({"releases": -1}, "releases must be at least 0"),
+        ({"minimum_honest": 0}, "minimum_honest must be at least 1"),
+        ({"tolerate": -1}, "tolerate must be at least 0"),
+    ],
+)
+def test_a_budget_that_means_nothing_is_refused(changes, words):
+    with pytest.raises(InvalidInputError, match=words):
+        Budget(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"statistic": ""}, "a statistic needs a printable name"),
+        ({"point": (nan,)}, "must be finite numbers"),
+        ({"parties": ()}, "at least 1 party"),
+        ({"data": "secret value"}, "keyed fingerprint"),
+    ],
+)
+def test_a_release_that_means_nothing_is_refused(changes, words):
+    with pytest.raises(InvalidInputError, match=words) as caught:
+        aggregate(**changes)
+    assert "secret value" not in str(caught.value)
+
+
+def test_a_release_does_not_show_its_fingerprint():
+    assert mark("data") not in repr(aggregate())

@@ -1,0 +1,458 @@
+"""Planning inverts the guarantee; the searches find what is known to be good."""
+
+from itertools import combinations, pairwise
+from math import comb, inf, isclose, nan, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from strategies import connected_topologies, few
+from veilsum.core.connectivity import vertex_connectivity
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.privacy import graph_search
+from veilsum.privacy.graph_search import best_circulant, best_random_regular
+from veilsum.privacy.guarantee import guarantee
+from veilsum.privacy.link_swaps import improved_by_swaps
+from veilsum.privacy.planner import plan
+from veilsum.privacy.plans import lattice_bits, sigma_for
+from veilsum.privacy.records import record_exchange_distance
+from veilsum.privacy.worst_case import worst_case
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+def brute_force(topology, size):
+    """min over |C| = t of mu2(G - C) with numpy alone."""
+    adjacency = topology.adjacency.toarray()
+    values = []
+    for gone in combinations(range(len(adjacency)), size):
+        left = np.delete(np.delete(adjacency, gone, axis=0), gone, axis=1)
+        values.append(np.linalg.eigvalsh(np.diag(left.sum(axis=1)) - left)[1])
+    return min(values)
+
+
+# --- planning inverts the guarantee ----------------------------------------------
+
+
+@given(
+    connected_topologies(min_agents=3, max_agents=8, weighted=True),
+    st.floats(0.501, 0.999),
+    st.floats(1e-3, 1e3),
+)
+@few
+def test_planning_then_evaluating_returns_the_target(topology, success, distance):
+    found = plan(
+        tolerate=0, attacker_success=success, distance=distance, graph=topology
+    )
+    evaluated = worst_case(
+        topology, tolerate=0, sigma=found.best.sigma, distance=distance
+    )
+    assert evaluated.attacker_success <= success
+    assert evaluated.attacker_success == pytest.approx(success, rel=1e-6)
+    assert found.best.attacker_success == pytest.approx(evaluated.attacker_success)
+
+
+@given(st.integers(4, 9), st.integers(0, 2), st.floats(1e-6, 1e3))
+@settings(max_examples=12)
+def test_every_plan_meets_its_target_against_every_coalition(n, tolerate, epsilon):
+    found = plan(n, tolerate=tolerate, epsilon=epsilon, seed=1)
+    for one in found.plans:
+        promise = worst_case(one.topology, tolerate=tolerate, sigma=one.sigma)
+        assert promise.epsilon <= epsilon
+        assert promise.epsilon == pytest.approx(epsilon, rel=1e-6)
+        named = guarantee(one.topology, sigma=one.sigma, corrupted=one.worst_coalition)
+        assert named.epsilon == pytest.approx(epsilon, rel=1e-6)
+        assert named.epsilon <= epsilon
+
+
+def test_a_directed_graph_has_one_share_on_each_arc():
+    cycle = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
+    found = plan(tolerate=0, epsilon=1 / 6, graph=cycle)
+    assert found.best.sigma == pytest.approx(1.0)
+    assert worst_case(cycle, tolerate=0, sigma=found.best.sigma).epsilon <= 1 / 6
+
+
+def test_sigma_in_closed_form():
+    """sigma = D / (2 sqrt 2 Phi^-1(p) sqrt(mu2)), here of K5 without two: mu2 = 3."""
+    found = plan(5, tolerate=2, attacker_success=0.6, distance=7.0)
+    expected = 7.0 / (2 * sqrt(2) * ndtri(0.6) * sqrt(3))
+    assert found.best.sigma == pytest.approx(expected, rel=1e-8)
+    assert found.best.sigma > expected
+    assert sigma_for(epsilon=0.125, mu2=2.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("variation", "sigma"), [(0.1, 1.99), (0.01, 19.9)])
+def test_sigma_for_a_total_variation(variation, sigma):
+    """D = 1 and mu2 = 2: two honest parties of a triangle."""
+    success = (1 + variation) / 2
+    found = plan(3, tolerate=1, attacker_success=success, distance=1.0)
+    assert found.best.sigma == pytest.approx(sigma, abs=0.005 * sigma)
+
+
+# --- known networks --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "values"),
+    [
+        ("complete:5", [4, 3, 2]),
+        ("wheel:5", [2, 1, None]),
+        ("ring:5", [2 - sqrt(2), None, None]),
+        ("star:5", [None, None, None]),
+        ("hypercube:4", [1.6570769172228298, 1.0967880740884467, 0.6307824806531958]),
+        ("circulant:16:4,5", [1.606, 1.092, None]),
+        ("circulant:20:2,5,6", [None, 3.0, 2.407]),
+    ],
+)
+def test_worst_mu2_of_known_networks(spec, values):
+    """A star has no plan, nor has any network with a cut of t parties."""
+    for tolerate, value in enumerate(values, start=1):
+        if value is not None:
+            found = plan(tolerate=tolerate, epsilon=1.0, graph=spec)
+            assert found.best.worst_mu2 == pytest.approx(value, abs=6e-4)
+            assert found.best.exact
+            assert found.best.graph == spec
+        elif spec.partition(":")[0] in {"wheel", "ring", "star"}:
+            with pytest.raises(InvalidGraphError, match="separates"):
+                plan(tolerate=tolerate, epsilon=1.0, graph=spec)
+
+
+def test_five_parties_as_an_organiser_sees_them():
+    found = plan(5, tolerate=2, attacker_success=0.51, distance=sqrt(18200))
+    assert [one.graph for one in found.plans] == ["complete:5", "wheel:5"]
+    assert [one.worst_mu2 for one in found.plans] == pytest.approx([3.0, 1.0])
+    assert [one.links_per_party for one in found.plans] == [(4, 4), (3, 4)]
+    assert found.best.sigma == pytest.approx(1099, abs=1)
+    assert found.best.epsilon == pytest.approx(6.91e-8, rel=1e-3)
+    reasons = {one.graph: one.reason for one in found.refused}
+    assert reasons["star:5"] == "the hub alone sees everything"
+    assert reasons["ring:5"] == "{1, 4} separates {0} from {2, 3}"
+
+
+def test_the_star_is_refused_even_when_nobody_colludes():
+    found = plan(6, tolerate=0, epsilon=1.0)
+    assert "star:6" in [one.graph for one in found.refused]
+    assert "ring:6" in [one.graph for one in found.plans]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_smallest_networks_have_plans(n):
+    found = plan(n, tolerate=0, epsilon=1.0)
+    assert found.best.graph == f"complete:{n}"
+    assert found.best.worst_mu2 == n
+
+
+# --- searches --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "degree", "tolerate", "value"),
+    [
+        # Exhaustive searches done elsewhere; the offsets are those of one optimum.
+        (16, 4, 0, 2.000),  # 4, 7
+        (16, 4, 1, 1.606),  # 4, 5
+        (16, 4, 2, 1.092),  # 4, 5
+        (16, 4, 3, 0.655),  # 2, 5
+        (20, 6, 2, 3.000),  # 2, 5, 6
+        (20, 6, 3, 2.407),  # 2, 5, 6
+        (32, 6, 2, 2.572),  # 2, 12, 13
+    ],
+)
+def test_the_best_circulant_graph_is_found(n, degree, tolerate, value):
+    found = best_circulant(n, degree=degree, tolerate=tolerate)
+    assert found.worst.value == pytest.approx(value, abs=6e-4)
+    promise = worst_case(found.topology, tolerate=tolerate, sigma=1.0)
+    assert promise.mu2 == pytest.approx(found.worst.value, rel=1e-9)
+    assert promise.worst.exact
+
+
+@pytest.mark.parametrize(("n", "degree"), [(9, 4), (10, 5), (11, 6), (12, 3), (13, 5)])
+@pytest.mark.parametrize("tolerate", [1, 2])
+def test_no_circulant_graph_is_better(n, degree, tolerate):
+    """All offset sets by brute force."""
+    found = best_circulant(n, degree=degree, tolerate=tolerate)
+    half, middle = range(1, (n + 1) // 2), degree % 2 and n % 2 == 0
+    best = 0.0
+    for offsets in combinations(half, degree // 2):
+        chosen = [*offsets, n // 2] if middle else offsets
+        spec = f"circulant:{n}:{','.join(map(str, chosen))}"
+        best = max(best, brute_force(Topology.family(spec), tolerate))
+    assert found.worst.value == pytest.approx(best, rel=1e-9)
+
+
+def test_many_offset_sets_are_sampled_and_a_seed_repeats_the_sample(monkeypatch):
+    monkeypatch.setattr(graph_search, "MOST_OFFSET_SETS", 50)
+    monkeypatch.setattr(graph_search, "SAMPLED_OFFSET_SETS", 30)
+    keys = {"degree": 6, "tolerate": 1}
+    first, second = (best_circulant(24, **keys, seed=3) for _ in range(2))
+    assert first.graph == second.graph
+    assert comb(11, 3) > 50
+
+
+def test_exchanging_links_improves_and_keeps_the_degrees():
+    start = Topology.family("circulant:16:4,7")
+    found = improved_by_swaps([start], degree=4, tolerate=2)
+    assert set(found.topology.degrees) == {4.0}
+    value = brute_force(found.topology, 2)
+    assert value > brute_force(start, 2)
+    assert vertex_connectivity(found.topology) > 2
+    again = improved_by_swaps([start], degree=4, tolerate=2)
+    assert again.topology == found.topology
+
+
+def test_links_are_added_where_an_odd_degree_leaves_room():
+    """17 parties of degree 5: no regular graph, but some may have a fifth link."""
+    start = Topology.family("circulant:17:1,4")
+    found = improved_by_swaps([start], degree=5, tolerate=2)
+    assert found.topology.degrees.max() == 5
+    assert brute_force(found.topology, 2) > brute_force(start, 2)
+
+
+def test_random_regular_graphs_repeat_by_their_name():
+    found = best_random_regular(14, degree=4, tolerate=1, seed=5)
+    assert Topology.family(found.graph) == found.topology
+    assert best_random_regular(14, degree=12, tolerate=1) is None
+
+
+@pytest.mark.parametrize(("n", "degree", "tolerate"), [(16, 4, 2), (20, 6, 2)])
+def test_a_budget_gives_a_ranked_table_within_it(n, degree, tolerate):
+    found = plan(n, tolerate=tolerate, epsilon=0.1, degree=degree)
+    sigmas = [one.sigma for one in found.plans]
+    assert sigmas == sorted(sigmas)
+    assert all(one.links_per_party[1] <= degree for one in found.plans)
+    kinds = {one.kind for one in found.plans}
+    assert {"circulant", "random regular", "Harary"} <= kinds
+    limit = (degree - tolerate) * (n - tolerate) / (n - tolerate - 1)
+    assert all(one.worst_mu2 <= limit + 1e-9 for one in found.plans)
+    # Graphs of fewest links for their connectivity are the worst choice.
+    assert found.plans[-1].kind == "Harary"
+    assert {"complete", "wheel", "ring", "star"} == {
+        one.graph.partition(":")[0] for one in found.refused
+    }
+
+
+def test_a_hypercube_is_offered_where_it_fits():
+    found = plan(16, tolerate=1, epsilon=0.1, degree=4)
+    (cube,) = (one for one in found.plans if one.kind == "hypercube")
+    assert cube.worst_mu2 == pytest.approx(1.6570769172228298, rel=1e-9)
+
+
+def test_forty_parties_and_three_colluders():
+    found = plan(40, tolerate=3, epsilon=0.1, degree=6)
+    assert found.best.exact
+    assert found.best.worst_mu2 > 1.96
+
+
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch):
+    def stop(*_args, **_keys):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("veilsum.privacy.planner.best_random_regular", stop)
+    found = plan(12, tolerate=1, epsilon=0.1, degree=4)
+    assert found.interrupted
+    assert found.best.kind == "circulant"
+    assert found.refused[-1].graph == "star:12"
+
+
+def test_an_interrupt_while_exchanging_links_is_told():
+    def progress(label, _total):
+        if label != "exchanging links":
+            return lambda _done: None
+
+        def stop_after_ten(done):
+            if done == 10:
+                raise KeyboardInterrupt
+
+        return stop_after_ten
+
+    found = plan(12, tolerate=1, epsilon=0.1, degree=4, progress=progress)
+    assert found.interrupted
+    assert found.best.exact
+
+
+def test_progress_is_reported_by_stage():
+    stages = {}
+
+    def progress(label, total):
+        stages[label] = [total]
+        return stages[label].append
+
+    plan(10, tolerate=1, epsilon=0.1, degree=4, progress=progress)
+    assert {"circulant graphs", "random regular graphs", "exchanging links"} <= set(
+        stages
+    )
+    for total, *counts in stages.values():
+        assert all(low <= high for low, high in pairwise(counts))
+        assert not counts or max(counts) <= total
+
+
+# --- accuracy --------------------------------------------------------------------
+
+
+@given(st.floats(1e-20, 1e15), st.integers(1, 100))
+def test_a_lattice_plan_fits_62_bits_and_is_fine_enough(sigma, links):
+    bits = lattice_bits(sigma=sigma, links=links)
+    assert bits + np.log2(sigma * sqrt(2 * links)) + 6 <= 62
+    assert sigma * 2.0**bits >= 2**10
+
+
+def test_accuracy_at_a_sigma():
+    found = plan(4, tolerate=0, epsilon=1 / 16e12)  # sigma = 1e6
+    best = found.best
+    assert isclose(best.sigma, 1e6, rel_tol=1e-8)
+    assert best.float64_error == pytest.approx(3e6 * 2.0**-53, rel=1e-8)
+    assert best.lattice_error == 2.0 ** -(best.lattice_bits + 1)
+    assert best.lattice_bits == 34
+    assert plan(4, tolerate=0, epsilon=1.0).best.lattice_bits == 50
+
+
+# --- distances from ranges -------------------------------------------------------
+
+
+def statistic(x, y, model):
+    z = np.array([1.0, *x])
+    if model == "mean":
+        return np.array(x)
+    i, j = np.triu_indices(len(z))
+    svec = np.outer(z, z)[i, j] * np.where(i == j, 1.0, sqrt(2))
+    more = [y * y] if model == "linear-with-errors" else []
+    return np.array([*svec, *(z * y), *more])
+
+
+bounds = st.tuples(st.floats(-5, 5), st.floats(0.1, 6)).map(lambda r: (r[0], sum(r)))
+
+
+@given(
+    st.lists(bounds, min_size=1, max_size=4),
+    bounds,
+    st.sampled_from(["mean", "linear", "linear-with-errors"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_exchange_within_the_ranges_moves_further(ranges, response, model, seed):
+    columns = {str(k): r for k, r in enumerate(ranges)}
+    found = record_exchange_distance(
+        columns, model=model, response=None if model == "mean" else response
+    )
+    draw = np.random.default_rng(seed)
+    corners = draw.integers(0, 2, (40, len(ranges) + 1))
+    inner = np.where(draw.random(corners.shape) < 0.2, draw.random(), corners)
+    low, width = (np.array([*ranges, response]) @ [[1, -1], [0, 1]]).T
+    records = [statistic(r[:-1], r[-1], model) for r in (low + width * inner).tolist()]
+    moved = max(np.linalg.norm(a - b) for a, b in combinations(records, 2))
+    assert sqrt(2) * moved <= found.distance * (1 + 1e-12)
+
+
+@given(
+    st.lists(bounds, min_size=1, max_size=4),
+    bounds,
+    st.sampled_from(["linear", "linear-with-errors"]),
+    st.lists(st.booleans(), min_size=5, max_size=5),
+)
+def test_without_sign_changes_opposite_corners_attain_it(ranges, y, model, flips):
+    """Columns on one side of zero: the outermost record against the innermost."""
+    sided = [(abs(low), abs(low) + high - low) for low, high in [*ranges, y]]
+    outer = [
+        (-h, -a) if flip else (a, h) for (a, h), flip in zip(sided, flips, strict=False)
+    ]
+    columns = {str(k): r for k, r in enumerate(outer[:-1])}
+    found = record_exchange_distance(columns, model=model, response=outer[-1])
+    far, near = ([pick(r, key=abs) for r in outer] for pick in (max, min))
+    moved = statistic(far[:-1], far[-1], model) - statistic(near[:-1], near[-1], model)
+    assert found.exact
+    assert found.distance == pytest.approx(sqrt(2) * np.linalg.norm(moved), rel=1e-9)
+
+
+def test_a_straddling_range_gives_an_upper_bound_and_says_so():
+    found = record_exchange_distance({"x": (-1, 1)}, model="linear", response=(-1, 1))
+    assert not found.exact
+    assert "y^2 is not in it" in found.statistic
+
+
+def test_ten_clipped_features_are_bounded_by_their_lengths():
+    """|z|^2 <= 91, y^2 <= 9: ||s(a) - s(b)||^2 <= 2 (91^2 + 91 * 9) + 81 / 2."""
+    columns = {str(k): (-3, 3) for k in range(10)}
+    found = record_exchange_distance(columns, model="linear", response=(-3, 3))
+    assert found.distance**2 / 2 == pytest.approx(2 * 9100 + 40.5)
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "message"),
+    [
+        ({}, {"model": "mean"}, "no columns"),
+        ({"x": (1, 1)}, {"model": "sum"}, "range of 'x'"),
+        ({"x": (0, inf)}, {"model": "sum"}, "finite"),
+        ({"x": (nan, 1)}, {"model": "sum"}, "finite"),
+        ({"x": (0, 1)}, {"model": "linear"}, "needs the range of its response"),
+        ({"x": (0, 1)}, {"model": "mean", "response": (0, 1)}, "has no response"),
+        ({"x": (0, 1)}, {"model": "cox"}, "choose from sum, mean, linear"),
+    ],
+)
+def test_ranges_that_make_no_sense_are_refused(columns, keys, message):
+    with pytest.raises(InvalidInputError, match=message):
+        record_exchange_distance(columns, **keys)
+
+
+# --- bad input -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"tolerate": -1, "epsilon": 1.0}, "must not be negative"),
+        ({"tolerate": 4, "epsilon": 1.0}, "nothing can be hidden from 4 colluders"),
+        ({"tolerate": 1}, "give one target"),
+        ({"tolerate": 1, "epsilon": 1.0, "attacker_success": 0.6}, "give one target"),
+        ({"tolerate": 1, "attacker_success": 0.6}, "needs a distance"),
+        ({"tolerate": 1, "attacker_success": 0.5, "distance": 1.0}, "above 0.5"),
+        ({"tolerate": 1, "attacker_success": 1.0, "distance": 1.0}, "below 1"),
+        ({"tolerate": 1, "epsilon": 0.0}, "epsilon must be positive"),
+        ({"tolerate": 1, "epsilon": nan}, "epsilon must be positive"),
+        ({"tolerate": 1, "epsilon": 1.0, "distance": 0.0}, "distance to plan for"),
+        ({"tolerate": 1, "epsilon": 1.0, "degree": 0}, "between 1 and 4, found 0"),
+        ({"tolerate": 1, "epsilon": 1.0, "degree": 5}, "between 1 and 4, found 5"),
+        (
+            {"tolerate": 2, "epsilon": 1.0, "degree": 2},
+            r"tolerates 2: the most is 1; allow 4 links",
+        ),
+        ({"tolerate": 0, "epsilon": 1.0, "degree": 1}, "in pieces; allow 2 links"),
+        ({"tolerate": 1, "epsilon": 1.0, "graph": "ring:6"}, "has 6 parties, not 5"),
+        ({"tolerate": 1, "epsilon": 1.0, "graph": "star:5"}, r"\{0\} separates \{1\}"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_a_sentence(keys, message):
+    with pytest.raises(InvalidInputError, match=message):
+        plan(5, **keys)
+
+
+def test_a_number_of_parties_is_needed_and_limited():
+    with pytest.raises(InvalidInputError, match="how many parties"):
+        plan(tolerate=1, epsilon=1.0)
+    for n in (1, 501):
+        with pytest.raises(InvalidInputError, match=f"found {n}"):
+            plan(n, tolerate=0, epsilon=1.0)
+
+
+@given(st.integers(3, 12), st.data())
+@settings(max_examples=15)
+def test_a_budget_is_refused_only_when_no_graph_meets_it(n, data):
+    """Harary's graphs: a budget of at least t + 1, even in all when it is just that."""
+    tolerate = data.draw(st.integers(0, n - 2))
+    degree = data.draw(st.integers(1, n - 1))
+    possible = degree > 1 and degree - n * degree % 2 > tolerate
+    if possible:
+        found = plan(n, tolerate=tolerate, epsilon=1.0, degree=degree)
+        assert found.best.vertex_connectivity > tolerate
+    else:
+        with pytest.raises(InvalidInputError, match="the most is"):
+            plan(n, tolerate=tolerate, epsilon=1.0, degree=degree)
+
+
+def test_the_worst_coalitions_of_a_circulant_graph_are_right_where_they_are_many():
+    """Fifteen parties, five colluding: 1,001 coalitions hold party 0."""
+    found = best_circulant(15, degree=8, tolerate=5)
+    exact = brute_force(found.topology, 5)
+    assert found.worst.value == pytest.approx(exact, rel=1e-9)
