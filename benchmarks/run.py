@@ -35,7 +35,7 @@ from veilsum.core.mixing import metropolis
 from veilsum.core.remainders import SquaredNorm
 from veilsum.core.spectrum import certified_mu2
 from veilsum.core.topology import Topology
-from veilsum.privacy.coalitions import mu2_without
+from veilsum.privacy.losses import mu2_without
 from veilsum.privacy.worst_case import worst_case, worst_mu2
 from veilsum.sim.engine import iterate
 from veilsum.sim.executions import simulate

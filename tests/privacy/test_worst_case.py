@@ -14,14 +14,14 @@ from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.privacy import coalitions
 from veilsum.privacy import worst_case as module
-from veilsum.privacy.coalitions import (
+from veilsum.privacy.coalitions import Search
+from veilsum.privacy.guarantee import guarantee
+from veilsum.privacy.losses import (
     EdgeTest,
-    Search,
     candidates_bound,
     clear_direct,
     mu2_without,
 )
-from veilsum.privacy.guarantee import guarantee
 from veilsum.privacy.sparse_bounds import sparse_bound
 from veilsum.privacy.worst_case import worst_case, worst_mu2
 

@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 from rich.padding import Padding
 
-from veilsum.cli.output import console, json_option, print_json, table
+from veilsum.cli.output import console, graph_option, json_option, print_json, table
 
 if TYPE_CHECKING:
     from veilsum.privacy.allocation import Allocation
@@ -20,13 +20,7 @@ MOST_LINES = 12
 
 
 @click.command("doctor")
-@click.option(
-    "--graph",
-    "spec",
-    required=True,
-    metavar="SPEC|FILE",
-    help="A family such as complete:5, or an edge list, GraphML or JSON file.",
-)
+@graph_option
 @click.option(
     "--tolerate",
     type=int,

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from veilsum.cli.output import (
     Advance,
     console,
+    graph_option,
     json_option,
     print_json,
     progress_bar,
@@ -34,13 +35,7 @@ MEANING = {
 
 
 @click.command("privacy")
-@click.option(
-    "--graph",
-    "spec",
-    required=True,
-    metavar="SPEC|FILE",
-    help="A family such as complete:5, or an edge list, GraphML or JSON file.",
-)
+@graph_option
 @click.option("--sigma", type=float, help="Standard deviation of one share.")
 @click.option(
     "--corrupted", metavar="A,B", help="The colluding parties, by name; default none."

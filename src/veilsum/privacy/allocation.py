@@ -26,7 +26,7 @@ from veilsum.core.arrays import FloatArray, Matrix, Vector, frozen
 from veilsum.core.connectivity import vertex_connectivity
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, MissingExtraError
-from veilsum.privacy.coalitions import BATCH_ENTRIES, mu2_without
+from veilsum.privacy.losses import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 
 Coalition = tuple[int, ...]

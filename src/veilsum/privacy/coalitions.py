@@ -2,42 +2,41 @@
 
 m_t(G) = min over |C| = t of mu2(G - C); by Lemma A smaller coalitions do no worse. An
 attack is found by greed and exchange; a search then proves that nothing is below it,
-set by set, skipping whole families that a bound already clears:
-
-    mu2(G - D - S) >= lambda_min on 1-perp of L_{G-D} - diag(c),
-
-c_i the most that S, chosen among the candidates, can take from party i.
+set by set, skipping whole families that a bound already clears.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from scipy import linalg
 
-from veilsum.core.arrays import FloatArray, Matrix
+from veilsum.core.arrays import Matrix
 from veilsum.core.connectivity import vertex_connectivity
 from veilsum.core.symmetry import is_vertex_transitive
 from veilsum.core.topology import Topology
+from veilsum.privacy.losses import (
+    BATCH_ENTRIES,
+    EdgeTest,
+    Sets,
+    Verdicts,
+    candidates_bound,
+    clear_direct,
+    laplacians_without,
+    pieces,
+    values_without,
+)
 
-Sets = Int[NDArray[np.int64], "b t"]
-Values = Float[FloatArray, " b"]
-Verdicts = Bool[NDArray[np.bool_], " b"]
 Progress = Callable[[int, int], None]
 
 # How far below the attack a coalition must reach to count, relative to the largest
 # degree: far above rounding, far below anything that matters.
 SLACK = 1e-11
-# Matrix entries held at once by a batch of coalitions: 4 MB, about a core's cache.
-BATCH_ENTRIES = 500_000
-# Above this size matrices are taken one by one.
-BATCH_PARTIES = 200
 # The attack tries every party of a small graph, and the best-looking of a large one.
 TRY_ALL = 64
 TRY_BEST = 3
@@ -61,127 +60,13 @@ class Bracket:
     interrupted: bool = False
 
 
-def mu2_without(adjacency: Matrix, sets: Sets) -> Values:
-    """Return mu2 of what is left after each set, by batched dense eigenvalues."""
-    laplacians = _laplacians(adjacency, sets)
-    if laplacians.shape[1] <= BATCH_PARTIES:
-        return np.asarray(np.linalg.eigvalsh(laplacians)[:, 1])
-    # One eigenvalue of a large matrix costs half of all of them.
-    select = {"eigvals_only": True, "subset_by_index": [1, 1]}
-    return np.array([linalg.eigh(one, **select)[0] for one in laplacians])
-
-
-def _laplacians(adjacency: Matrix, sets: Sets) -> Float[FloatArray, "b h h"]:
-    """Return the Laplacians of G - C, one for each set C."""
-    n = len(adjacency)
-    kept = np.ones((len(sets), n), dtype=np.bool_)
-    np.put_along_axis(kept, sets, values=False, axis=1)
-    rows = np.nonzero(kept)[1].reshape(len(sets), n - sets.shape[1])
-    left = adjacency[rows[:, :, None], rows[:, None, :]]
-    laplacians = -left
-    diagonal = np.arange(rows.shape[1])
-    laplacians[:, diagonal, diagonal] = left.sum(axis=2)
-    return laplacians
-
-
-def clear_direct(adjacency: Matrix, sets: Sets, level: float) -> Verdicts:
-    """Return which sets provably leave mu2 > level: L - level I is positive on 1-perp.
-
-    Cholesky costs a fraction of the eigenvalues; the ones are lifted out of the way.
-    """
-    shifted = _laplacians(adjacency, sets)
-    h = shifted.shape[1]
-    shifted += 2.0 * adjacency.sum(axis=1).max() / h
-    diagonal = np.arange(h)
-    shifted[:, diagonal, diagonal] -= level
-    return _positive(shifted)
-
-
-def _positive(matrices: Float[FloatArray, "b h h"]) -> Verdicts:
-    """Return which matrices have a Cholesky factor; halve a batch until it is known."""
-    try:
-        np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        if len(matrices) == 1:
-            return np.zeros(1, dtype=np.bool_)
-        middle = len(matrices) // 2
-        return np.concatenate(
-            [_positive(matrices[:middle]), _positive(matrices[middle:])]
-        )
-    return np.ones(len(matrices), dtype=np.bool_)
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeTest:
-    """The same verdict from small matrices, for large sparse graphs.
-
-    Removing C removes its edges B B': L' = L - B B'. With K = L - level I, inertia of
-    [[K, B], [B', I]] gives neg(K - BB') = neg(K) + neg(I - B' K^-1 B). K has one
-    negative eigenvalue (level < mu2(G)); L' should have 1 + t, the zeros of the honest
-    part and of t lone parties. So the small matrix must have exactly t.
-    """
-
-    topology: Topology
-    level: float
-    inverse: Matrix = field(init=False, repr=False)
-    incident: list[NDArray[np.int64]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        n = self.topology.n_agents
-        shifted = self.topology.laplacian.toarray() - self.level * np.eye(n)
-        object.__setattr__(self, "inverse", np.linalg.inv(shifted))
-        ends = self.topology.edges
-        rows = [np.flatnonzero((ends == v).any(axis=1)) for v in range(n)]
-        object.__setattr__(self, "incident", rows)
-
-    def clear(self, sets: Sets) -> Verdicts:
-        """Return which sets provably leave mu2 > level."""
-        groups: dict[int, list[int]] = {}
-        edges = [np.unique(np.concatenate([self.incident[v] for v in s])) for s in sets]
-        for row, touched in enumerate(edges):
-            groups.setdefault(len(touched), []).append(row)
-        verdicts = np.zeros(len(sets), dtype=np.bool_)
-        for rows in groups.values():
-            chosen = np.array([edges[row] for row in rows])
-            negative = (np.linalg.eigvalsh(self._small(chosen)) < 0).sum(axis=1)
-            verdicts[rows] = negative == sets.shape[1]
-        return verdicts
-
-    def _small(self, chosen: Int[NDArray[np.int64], "b k"]) -> FloatArray:
-        """Return I - B' K^-1 B for the edges of each set."""
-        i, j = np.moveaxis(self.topology.edges[chosen], -1, 0)
-        root = np.sqrt(self.topology.weights[chosen])
-
-        def block(a: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
-            return self.inverse[a[:, :, None], b[:, None, :]]
-
-        product = block(i, i) - block(i, j) - block(j, i) + block(j, j)
-        product *= root[:, :, None] * root[:, None, :]
-        return np.eye(chosen.shape[1]) - product
-
-
-def candidates_bound(
-    adjacency: Matrix, gone: Sequence[int], candidates: NDArray[np.int64], more: int
-) -> float:
-    """Return a lower bound on mu2 after losing `gone` and any `more` candidates."""
-    (laplacian,) = _laplacians(adjacency, np.array([gone], dtype=np.int64))
-    kept = np.setdiff1d(np.arange(len(adjacency)), gone)
-    weights = np.sort(adjacency[np.ix_(kept, candidates)], axis=1)
-    laplacian -= np.diag(
-        weights[:, -more:].sum(axis=1) if more else np.zeros(len(kept))
-    )
-    h = len(kept)
-    laplacian += 4.0 * adjacency.sum(axis=1).max() / h
-    return float(np.linalg.eigvalsh(laplacian)[0])
-
-
 def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
     """Return a coalition that leaves mu2 low: greedy starts, then single exchanges."""
     if size == 0:
         return ()
     starts = [_greedy(adjacency, size), _around_the_weakest(adjacency, size)]
     improved = [_exchange(adjacency, start) for start in starts]
-    return improved[int(np.argmin(_values(adjacency, improved)))]
+    return improved[int(np.argmin(values_without(adjacency, improved)))]
 
 
 def _greedy(adjacency: Matrix, size: int) -> tuple[int, ...]:
@@ -189,7 +74,7 @@ def _greedy(adjacency: Matrix, size: int) -> tuple[int, ...]:
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         tries = [_with(chosen, v) for v in _promising(adjacency, chosen)]
-        chosen = tries[int(np.argmin(_values(adjacency, tries)))]
+        chosen = tries[int(np.argmin(values_without(adjacency, tries)))]
     return chosen
 
 
@@ -203,14 +88,14 @@ def _around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
 
 def _exchange(adjacency: Matrix, start: tuple[int, ...]) -> tuple[int, ...]:
     """Swap one member for one outsider while that lowers mu2."""
-    best, value = start, float(_values(adjacency, [start])[0])
+    best, value = start, float(values_without(adjacency, [start])[0])
     while True:
         tries = [
             _with(rest, v)
             for rest in combinations(best, len(best) - 1)
             for v in _promising(adjacency, rest)
         ]
-        values = _values(adjacency, tries)
+        values = values_without(adjacency, tries)
         if values.min() >= value * (1 - 1e-12):
             return best
         best, value = tries[int(np.argmin(values))], float(values.min())
@@ -229,7 +114,7 @@ def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
     others = [v for v in range(len(adjacency)) if v not in gone]
     if len(others) <= TRY_ALL:
         return others
-    (laplacian,) = _laplacians(adjacency, np.array([gone], dtype=np.int64))
+    (laplacian,) = laplacians_without(adjacency, np.array([gone], dtype=np.int64))
     (mu2,), vectors = linalg.eigh(laplacian, subset_by_index=[1, 1])
     x = vectors[:, 0]
     left = adjacency[np.ix_(others, others)]
@@ -237,18 +122,6 @@ def _promising(adjacency: Matrix, gone: tuple[int, ...]) -> list[int]:
     h = len(others)
     score = (mu2 - lost) / (1.0 - x**2 * h / (h - 1))
     return [others[k] for k in np.argsort(score)[:TRY_BEST]]
-
-
-def _values(adjacency: Matrix, sets: Sequence[tuple[int, ...]]) -> Values:
-    array = np.array(sets, dtype=np.int64).reshape(len(sets), -1)
-    pieces = _pieces(array, len(adjacency) - array.shape[1])
-    return np.concatenate([mu2_without(adjacency, piece) for piece in pieces])
-
-
-def _pieces(sets: Sets, height: int) -> Iterator[Sets]:
-    step = max(64, BATCH_ENTRIES // height**2)
-    for low in range(0, len(sets), step):
-        yield sets[low : low + step]
 
 
 @dataclass(eq=False)
@@ -298,7 +171,7 @@ class Search:
             self.progress(self.done, total)
 
     def _offer(self, coalition: tuple[int, ...]) -> None:
-        value = float(_values(self.adjacency, [coalition])[0])
+        value = float(values_without(self.adjacency, [coalition])[0])
         if value < self.value:
             self.best, self.value, self._edge_test = coalition, value, None
 
@@ -344,7 +217,7 @@ class Search:
             return
         sets = np.concatenate(self._waiting)
         self._waiting.clear()
-        for piece in _pieces(sets, self.topology.n_agents - self.size):
+        for piece in pieces(sets, self.topology.n_agents - self.size):
             self._spend(len(piece) * self._test_cost)
             for coalition in piece[~self._test(piece)].tolist():
                 self._offer(tuple(coalition))

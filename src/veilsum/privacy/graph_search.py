@@ -22,7 +22,8 @@ from scipy import linalg
 from veilsum.core.arrays import FloatArray, Matrix
 from veilsum.core.connectivity import algebraic_connectivity
 from veilsum.core.topology import Topology
-from veilsum.privacy.coalitions import attack, mu2_without
+from veilsum.privacy.coalitions import attack
+from veilsum.privacy.losses import mu2_without
 
 Advance = Callable[[int], None]
 Progress = Callable[[str, int], Advance]
