@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial import cKDTree
+from scipy.stats import norm
 
 from veilsum.core import spectrum
 from veilsum.core.connectivity import algebraic_connectivity, components
@@ -97,6 +98,12 @@ def test_a_bad_estimate_gives_no_bound_or_a_true_one(monkeypatch):
     monkeypatch.setattr(spectrum, "_fiedler_by_products", lambda _: wrong)
     found = certified_mu2(topology, stream=np.random.default_rng(4))
     assert found.lower is None or found.lower <= exact
+
+
+def test_failures_of_all_certificates_behind_one_answer_stay_below_1e_9():
+    """P(|g| < tau)^b per try, with scipy's normal law, times every try there may be."""
+    chance = (2 * norm.cdf(spectrum._smallest_part()) - 1) ** spectrum.PROBES
+    assert 3 * len(spectrum.GAPS) * chance < 1e-9
 
 
 def test_a_disconnected_large_graph_has_mu2_zero(monkeypatch):

@@ -36,7 +36,10 @@ DENSE_PARTIES = 1500
 SHORT_LINKS = 0.05
 # How far below the estimate a bound may be set before giving up on it.
 GAPS = (1e-6, 1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 0.6)
+# One answer may try every window, and rest on a certificate for the cut, one for the
+# whole graph and one for the worst honest graph; their failures may add up to this.
 FAILURE_PROBABILITY = 1e-9
+FAILURE_PER_TRY = FAILURE_PROBABILITY / (4 * len(GAPS))
 PROBES = 8
 # Steps times stored entries of L: a few seconds of work.
 MOST_FILTER_WORK = 2e8
@@ -207,7 +210,7 @@ def _windows(
 
 def _smallest_part() -> float:
     """Return tau: all probes' parts along one direction are below it rarely enough."""
-    return sqrt(2.0) * float(erfinv(FAILURE_PROBABILITY ** (1.0 / PROBES)))
+    return sqrt(2.0) * float(erfinv(FAILURE_PER_TRY ** (1.0 / PROBES)))
 
 
 def _filter_steps(low: float, high: float, top: float, n: int) -> int:
@@ -219,12 +222,12 @@ def _filter_steps(low: float, high: float, top: float, n: int) -> int:
 def filter_certifies(
     laplacian: Sparse, low: float, high: float, top: float, stream: np.random.Generator
 ) -> bool:
-    """Return whether random probes prove mu2 > low (wrong with probability < 1e-9).
+    """Return whether random probes prove mu2 > low, but for a tiny probability.
 
     p = T_k mapped so that |p| <= 1 on [high, top] and p >= T_k(y0) =: M below `low`. If
     mu2 <= low, a Gaussian probe z on 1-perp has ||p(L) z|| >= M |g|, g its part along
     the eigenvector, a standard normal. All of b independent probes staying below M tau
-    then has probability erf(tau / sqrt 2)^b, which tau makes 1e-9.
+    then has probability erf(tau / sqrt 2)^b, which tau makes FAILURE_PER_TRY.
     """
     n = laplacian.shape[0]
     steps = _filter_steps(low, high, top, n)

@@ -7,8 +7,11 @@ is that of drawing the normals.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -23,6 +26,9 @@ from veilsum.privacy.view import touching
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768
+# From this many normals on, two threads with a stream each: numpy draws in parallel.
+PARALLEL_NORMALS = 10_000_000
+PARTS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,12 +75,18 @@ def simulate(
     stripped = np.empty((len(honest), rows.shape[1], executions))
     known = touching(topology, colluders)
     hidden_links, known_links = (_links(topology, e, sigma) for e in (~known, known))
-    for here, shares in _chunks(topology, rows.shape[1], executions, stream):
-        masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
-        _add_noise(hidden_links, shares, masked)
-        stripped[..., here] = masked[honest]
-        _add_noise(known_links, shares, masked)
-        effective[..., here] = masked
+
+    def fill(part: slice, own: np.random.Generator) -> None:
+        for here, shares in _chunks(topology, rows.shape[1], part, own):
+            masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
+            _add_noise(hidden_links, shares, masked)
+            stripped[..., here] = masked[honest]
+            _add_noise(known_links, shares, masked)
+            effective[..., here] = masked
+
+    normals = topology.n_edges * topology.shares_per_edge * rows.shape[1] * executions
+    with ThreadPoolExecutor(PARTS) as pool:
+        deque(pool.map(fill, *_parts(executions, normals, stream)), maxlen=0)
     return Executions(
         parties=topology.parties,
         honest=topology.names(honest),
@@ -83,18 +95,31 @@ def simulate(
     )
 
 
+def _parts(
+    executions: int, normals: int, stream: np.random.Generator
+) -> tuple[list[slice], list[np.random.Generator]]:
+    """Cut large work in two, each with a stream of its own; the cut is always the same.
+
+    It depends on the size alone, never on the machine, so that a seed repeats.
+    """
+    if normals < PARALLEL_NORMALS:
+        return [slice(0, executions)], [stream]
+    bounds = np.linspace(0, executions, PARTS + 1).astype(int).tolist()
+    return [slice(*pair) for pair in pairwise(bounds)], stream.spawn(PARTS)
+
+
 ShareChunk = Float[FloatArray, "e arcs p chunk"]
 
 
 def _chunks(
-    topology: Topology, width: int, executions: int, stream: np.random.Generator
+    topology: Topology, width: int, part: slice, stream: np.random.Generator
 ) -> Iterator[tuple[slice, ShareChunk]]:
     """Yield standard normal shares for a few executions at a time."""
     shape = (topology.n_edges, topology.shares_per_edge, width)
     chunk = max(1, CHUNK_NORMALS // prod(shape))
     buffer = np.empty((*shape, chunk))
-    for low in range(0, executions, chunk):
-        here = slice(low, min(low + chunk, executions))
+    for low in range(part.start, part.stop, chunk):
+        here = slice(low, min(low + chunk, part.stop))
         yield here, stream.standard_normal(out=buffer)[..., : here.stop - low]
 
 
