@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN    := $(VENV)/.run
 DEV    := $(VENV)/.dev
+BENCH  := $(VENV)/.bench
 JOBS   ?= 2
 
 .PHONY: demo test test-all check format lint types imports docs bench lock clean help
@@ -38,11 +39,13 @@ imports: $(DEV)
 docs: $(DEV)  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(DEV)  ## run the benchmarks: ratios, side by side
+bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/samplers.py
+	$(BIN)/python benchmarks/codec.py
 
 lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
-	for name in run dev; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \
+	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate $$name.in -o $$name.txt); done
 
 clean:  ## remove what the other targets made
@@ -58,4 +61,9 @@ $(RUN): requirements/run.txt pyproject.toml | $(BIN)/python
 
 $(DEV): requirements/dev.txt $(RUN)
 	$(PIP) --require-hashes -r requirements/dev.txt
+	touch $@
+
+# Peers to compare with: nothing but `make bench` needs them.
+$(BENCH): requirements/bench.txt $(DEV)
+	$(PIP) --require-hashes -r requirements/bench.txt
 	touch $@

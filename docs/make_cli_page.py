@@ -5,6 +5,7 @@ Run it after changing a command: `.venv/bin/python docs/make_cli_page.py`.
 
 from pathlib import Path
 
+import click
 from click.testing import CliRunner
 
 from veilsum.cli.app import COMMANDS, app
@@ -15,22 +16,33 @@ INTRODUCTION = """\
 
 <!-- Written by docs/make_cli_page.py from the commands' help: do not edit. -->
 
-Every command takes `--json`; it then prints one JSON document on standard output
-and nothing else there. [JSON](json.md) lists the keys. Whatever goes wrong is said
-in one sentence on standard error.
+Every command that does something takes `--json` (of a group, such as `attack`, the
+commands in it do); it then prints one JSON document on standard output and nothing
+else there. [JSON](json.md) lists the keys. Whatever goes wrong is said in one
+sentence on standard error.
 
 | Exit code | Meaning |
 |---|---|
 | 0 | the work was done; "no guarantee" is an answer too |
-| 1 | `click` or `rich` is missing, you interrupted the work, or there is a bug |
+| 1 | an optional package is missing, you interrupted the work, or there is a bug |
 | 2 | the input cannot be used: the sentence says what was found and what to do |
 """
 
 
 def render() -> str:
     """Return the whole page."""
-    sections = [_section([]), *(_section([name]) for name in COMMANDS)]
+    sections = [_section(path) for path in ([], *paths())]
     return "\n".join([INTRODUCTION, *sections])
+
+
+def paths() -> list[list[str]]:
+    """Return every command as the words that call it, groups before what is in them."""
+    found = []
+    for name in COMMANDS:
+        command = app.get_command(click.Context(app), name)
+        within = command.commands if isinstance(command, click.Group) else ()
+        found += [[name], *([name, inner] for inner in within)]
+    return found
 
 
 def _section(path: list[str]) -> str:

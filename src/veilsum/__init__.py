@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
     from veilsum.core.effective import EffectiveCost
     from veilsum.core.gaussians import DegenerateGaussian
-    from veilsum.core.masking import GaussianMasks, NoMasks
+    from veilsum.core.laws import GaussianMasks, LatticeMasks, NoMasks, UniformMasks
     from veilsum.core.methods.dgd import Dgd
+    from veilsum.core.methods.one_shot import OneShot
     from veilsum.core.mixing import mixing_rate, mixing_weights
     from veilsum.core.remainders import SquaredNorm
+    from veilsum.core.settings import Settings
     from veilsum.core.topology import Topology
     from veilsum.errors import (
         BudgetError,
@@ -28,9 +30,13 @@ if TYPE_CHECKING:
         InvalidPairError,
         InvalidScenarioError,
         LedgerError,
+        LocalProtocolError,
         MissingExtraError,
         NumericalError,
         OutputError,
+        PeerProtocolError,
+        ProtocolError,
+        RangeError,
         SecretError,
         VeilsumError,
     )
@@ -56,14 +62,16 @@ if TYPE_CHECKING:
     )
     from veilsum.privacy.doctor import Diagnosis, examine
     from veilsum.privacy.guarantee import Guarantee, guarantee
+    from veilsum.privacy.lattice import LatticeDivergence, lattice_divergence
     from veilsum.privacy.planner import plan
     from veilsum.privacy.plans import Plan, Plans
     from veilsum.privacy.records import record_exchange_distance
     from veilsum.privacy.view import View
     from veilsum.privacy.worst_case import worst_case
-    from veilsum.scenario import Scenario, Settings
+    from veilsum.scenario import Scenario
     from veilsum.sim.executions import Executions, simulate
-    from veilsum.sim.vectorised import Run, solve
+    from veilsum.sim.run import Run
+    from veilsum.sim.vectorised import solve
 
 __version__ = "0.1.0"
 
@@ -74,15 +82,18 @@ _HOME = {
     "core.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
     "core.effective": ("EffectiveCost",),
     "core.gaussians": ("DegenerateGaussian",),
-    "core.masking": ("GaussianMasks", "NoMasks"),
+    "core.laws": ("GaussianMasks", "LatticeMasks", "NoMasks", "UniformMasks"),
     "core.methods.dgd": ("Dgd",),
+    "core.methods.one_shot": ("OneShot",),
     "core.mixing": ("mixing_rate", "mixing_weights"),
     "core.remainders": ("SquaredNorm",),
+    "core.settings": ("Settings",),
     "core.topology": ("Topology",),
     "errors": (
         *("BudgetError", "InvalidGraphError", "InvalidInputError", "InvalidPairError"),
-        *("InvalidScenarioError", "LedgerError", "MissingExtraError"),
-        *("NumericalError", "OutputError", "SecretError", "VeilsumError"),
+        *("InvalidScenarioError", "LedgerError", "LocalProtocolError"),
+        *("MissingExtraError", "NumericalError", "OutputError", "PeerProtocolError"),
+        *("ProtocolError", "RangeError", "SecretError", "VeilsumError"),
     ),
     "files.graphs": ("read_topology", "topology_from"),
     "files.ledger": ("Ledger", "open_ledger", "read_ledger"),
@@ -99,14 +110,16 @@ _HOME = {
     "privacy.divergence": ("effective_resistance", "kl_divergence", "swap_divergence"),
     "privacy.doctor": ("Diagnosis", "examine"),
     "privacy.guarantee": ("Guarantee", "guarantee"),
+    "privacy.lattice": ("LatticeDivergence", "lattice_divergence"),
     "privacy.planner": ("plan",),
     "privacy.plans": ("Plan", "Plans"),
     "privacy.records": ("record_exchange_distance",),
     "privacy.view": ("View",),
     "privacy.worst_case": ("worst_case",),
-    "scenario": ("Scenario", "Settings"),
+    "scenario": ("Scenario",),
     "sim.executions": ("Executions", "simulate"),
-    "sim.vectorised": ("Run", "solve"),
+    "sim.run": ("Run",),
+    "sim.vectorised": ("solve",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -132,17 +145,24 @@ __all__ = [
     "InvalidInputError",
     "InvalidPairError",
     "InvalidScenarioError",
+    "LatticeDivergence",
+    "LatticeMasks",
     "Leakage",
     "Ledger",
     "LedgerError",
+    "LocalProtocolError",
     "MissingExtraError",
     "NoMasks",
     "NumericalError",
+    "OneShot",
     "OutputError",
+    "PeerProtocolError",
     "Plan",
     "Plans",
     "Polynomial",
+    "ProtocolError",
     "Quadratic",
+    "RangeError",
     "Release",
     "Run",
     "Scenario",
@@ -151,6 +171,7 @@ __all__ = [
     "Simplex",
     "SquaredNorm",
     "Topology",
+    "UniformMasks",
     "VeilsumError",
     "View",
     "WholeSpace",
@@ -164,6 +185,7 @@ __all__ = [
     "examine",
     "guarantee",
     "kl_divergence",
+    "lattice_divergence",
     "mixing_rate",
     "mixing_weights",
     "open_ledger",

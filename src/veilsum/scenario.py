@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from veilsum.core.arrays import AgentRows, FloatArray, as_floats, listed
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
-from veilsum.core.masking import LawName
+from veilsum.core.laws import LAWS, LawName, check_law, check_sigma
 from veilsum.core.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.core.secrets import Secret
+from veilsum.core.settings import METHODS, Settings
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 
@@ -37,39 +38,14 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("kind", "lower", "upper", "centre", "radius", "total"),
         *("normals", "offsets"),
     ),
-    "masks": ("law", "sigma"),
-    "method": ("name", "step", "power", "mixing", "start"),
-    "stopping": ("iterations",),
+    "masks": ("law", "sigma", "grid", "largest"),
+    "method": ("name", "step", "power", "mixing", "start", "spread", "recentre"),
+    "stopping": ("iterations", "tolerance"),
     "policy": ("corrupted",),
     "simulation": ("seed",),
 }
 # Read by other commands; named here so that one file serves them all.
 OTHER_SECTIONS = ("deployment",)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How phase II runs: all of it public, none of it a party's secret.
-
-    Attributes:
-        iterations: how many DGD steps.
-        step: a_0, the first step size.
-        power: steps shrink like 1 / (k + 1)^power.
-        mixing: the mixing weights' name.
-        start: x_i(0), one point for all, or one row per agent.
-    """
-
-    iterations: int = 10_000
-    step: float = 1.0
-    power: float = 1.0
-    mixing: str = "metropolis"
-    start: ArrayLike = 0.0
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise InvalidInputError(
-                f"iterations must be at least 1, found {self.iterations}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -82,10 +58,37 @@ class Scenario(Secret):
     domain: Domain
     law: LawName
     sigma: FloatArray | None
+    grid: int | None
+    largest: float | None
     settings: Settings
     corrupted: tuple[str, ...]
     seed: int | None
     ignored: tuple[str, ...]
+
+    def altered(
+        self,
+        *,
+        law: LawName | None = None,
+        sigma: float | None = None,
+        grid: int | None = None,
+        method: str | None = None,
+    ) -> Scenario:
+        """Return the scenario with another law or method; what is None stays.
+
+        A new law takes over what it has: sigma, or a grid, and not the other's.
+        """
+        name = law or self.law
+        spread = self.sigma if sigma is None else check_sigma(sigma)
+        kept = name in {"lattice", "uniform"}
+        fields = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
+        fields |= {
+            "law": name,
+            "sigma": spread if name in {"gaussian", "lattice"} or sigma else None,
+            "grid": self.grid if kept and grid is None else grid,
+            "largest": self.largest if kept else None,
+            "settings": replace(self.settings, method=method or self.settings.method),
+        }
+        return Scenario(**fields)
 
 
 def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
@@ -97,7 +100,7 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
             raise InvalidScenarioError(f"the scenario needs a [{needed}] section")
     topology = _topology(sections["graph"], sections["parties"], read_graph)
     costs = _costs(sections["cost"], topology)
-    law, sigma = _masks(sections["masks"])
+    law, sigma, grid, largest = _masks(sections["masks"])
     return Scenario(
         title=str(table.get("title", "")),
         topology=topology,
@@ -105,6 +108,8 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
         domain=_domain(sections["domain"], costs[0].dim),
         law=law,
         sigma=sigma,
+        grid=grid,
+        largest=largest,
         settings=_settings(sections["method"], sections["stopping"]),
         corrupted=_names(sections["policy"].get("corrupted", ()), "[policy] corrupted"),
         seed=_seed(sections["simulation"]),
@@ -293,33 +298,55 @@ def _domain(section: Table, dim: int) -> Domain:
             return WholeSpace(dim)
 
 
-def _masks(section: Table) -> tuple[LawName, FloatArray | None]:
-    law = _choice(section, "masks", "law", ("none", "gaussian"))
-    if law == "none":
-        if "sigma" in section:
-            raise InvalidScenarioError(
-                '[masks] law = "none" draws no shares: leave sigma out'
-            )
-        return "none", None
-    sigma = _need(section, "masks", "sigma", "the standard deviation of one share")
+Masks = tuple[LawName, FloatArray | None, int | None, float | None]
+
+
+def _masks(section: Table) -> Masks:
+    """Return the law, sigma, the grid's bits and the range, those that are there."""
+    law = cast("LawName", _choice(section, "masks", "law", LAWS))
+    if law in {"gaussian", "lattice"}:
+        _need(section, "masks", "sigma", "the standard deviation of one share")
+    grid = _integer(section, "masks", "grid", 0) if "grid" in section else None
+    far = _number(section, "masks", "largest", 0.0) if "largest" in section else None
+    sigma = _sigma(section["sigma"]) if "sigma" in section else None
+    try:
+        check_law(law, sigma=sigma, bits=grid, largest=far)
+    except InvalidInputError as error:
+        raise InvalidScenarioError(f"[masks] {error}") from None
+    return law, sigma, grid, far
+
+
+def _sigma(sigma: object) -> FloatArray:
     entries = sigma if isinstance(sigma, list) else [sigma]
     if not all(type(entry) in {int, float} for entry in entries):
         raise InvalidScenarioError(
             "[masks] sigma must be a number, or one for each coefficient, "
             f"found {sigma!r}"
         )
-    return "gaussian", np.asarray(sigma, dtype=np.float64)
+    return np.asarray(sigma, dtype=np.float64)
 
 
 def _settings(method: Table, stopping: Table) -> Settings:
-    _choice({"name": "dgd", **method}, "method", "name", ("dgd",))
     plain = Settings()
+    recentre = method.get("recentre")
+    if recentre is not None and not isinstance(recentre, bool):
+        raise InvalidScenarioError(
+            f"[method] recentre is true or false, found {recentre!r}"
+        )
     return Settings(
+        method=_choice({"name": plain.method, **method}, "method", "name", METHODS),
         iterations=_integer(stopping, "stopping", "iterations", plain.iterations),
         step=_number(method, "method", "step", plain.step),
         power=_number(method, "method", "power", plain.power),
         mixing=str(method.get("mixing", plain.mixing)),
         start=method.get("start", plain.start),
+        spread=str(method.get("spread", plain.spread)),
+        recentre=recentre,
+        tolerance=(
+            _number(stopping, "stopping", "tolerance", 0.0)
+            if "tolerance" in stopping
+            else None
+        ),
     )
 
 

@@ -52,6 +52,7 @@ def test_privacy_prints_the_contract_keys():
     assert list(found) == [
         *("status", "law", "epsilon", "mu2", "mu2_certificate", "corrupted"),
         *("honest", "components", "attacker_success", "released", "limits"),
+        "excess",
     ]
 
 
@@ -64,6 +65,42 @@ def test_privacy_of_the_papers_example():
     # Phi(sqrt(0.25 / 2)), the Bayes accuracy at KL = 1/4.
     assert found["attacker_success"] == pytest.approx(0.638163195, rel=1e-8)
     assert found["honest"] == ["0", "1"]
+
+
+def test_privacy_of_a_lattice_has_its_excess():
+    """Four steps per share on a ring of forty: more than the formula."""
+    words = ("--graph", "ring:40", "--law", "lattice", "--sigma", 1)
+    coarse = document("privacy", *words, "--grid", 2)
+    fine = document("privacy", *words, "--grid", 40)
+    real = document("privacy", "--graph", "ring:40", "--sigma", 1)
+    assert fine["excess"] == 0.0
+    assert fine["epsilon"] == real["epsilon"]
+    assert real["excess"] is None
+    assert coarse["excess"] > 1e-6
+    total = real["epsilon"] + coarse["excess"]
+    assert coarse["epsilon"] == pytest.approx(total, rel=1e-12)
+
+
+@pytest.mark.parametrize("words", [(), ("--tolerate", 2)])
+def test_privacy_of_uniform_masks_is_a_coin(words):
+    graph = ("--graph", "petersen", "--law", "uniform", "--distance", 100)
+    found = document("privacy", *graph, *words)
+    assert (found["epsilon"], found["attacker_success"]) == (0.0, 0.5)
+    assert any("generator" in limit for limit in found["limits"])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--law", "lattice", "--sigma", 1), "needs a grid"),
+        (("--law", "lattice", "--grid", 20), "needs sigma"),
+        (("--law", "uniform", "--sigma", 1), "has no sigma"),
+        (("--sigma", 1, "--grid", 20), "has no grid"),
+        (("--law", "lattice", "--sigma", 1, "--grid", 1), "a grid of 2 bits or more"),
+    ],
+)
+def test_privacy_refuses_what_contradicts_a_law(words, sentence):
+    assert sentence in refusal("privacy", "--graph", "petersen", *words)
 
 
 def test_privacy_reports_a_cut_as_null_never_as_infinity():
@@ -152,7 +189,13 @@ def test_a_negative_distance_is_refused():
 # --- solve -----------------------------------------------------------------------
 
 # Largest error after the iterations each example asks for.
-ERRORS = {"paper": 1e-3, "quadratic": 2e-3, "quartic": 1e-3, "rendezvous": 1e-2}
+ERRORS = {
+    "average": 1e-9,
+    "paper": 1e-3,
+    "quadratic": 2e-3,
+    "quartic": 1e-3,
+    "rendezvous": 1e-2,
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.toml")))
@@ -160,12 +203,86 @@ def test_every_example_runs_and_reaches_the_pooled_answer(name):
     found = document("solve", EXAMPLES / f"{name}.toml")
     assert list(found) == [
         *("minimiser", "reference", "max_error", "sum_of_masks"),
-        *("iterations", "rounds", "bytes", "guarantee"),
+        *("iterations", "rounds", "bytes", "quantisation", "spread", "guarantee"),
     ]
     assert found["max_error"] < ERRORS[name]
     assert found["sum_of_masks"] < 1e-12
     assert found["guarantee"]["status"] == "private"
-    assert found["rounds"] == found["iterations"] + 1
+    # One round of shares; then iterations, or on a complete graph one round of sums.
+    assert found["rounds"] == 1 + (found["iterations"] or 1)
+    assert (found["iterations"] == 0) == (found["spread"] == "flooding")
+
+
+def test_the_average_is_the_average_and_integer_masks_cancel_exactly():
+    """By hand: the column means of examples/average.toml."""
+    found = document("solve", EXAMPLES / "average.toml")
+    assert found["minimiser"] == pytest.approx([13.9, 207.0, 410.1], abs=1e-9)
+    assert found["sum_of_masks"] == 0.0
+    assert found["quantisation"]["bits"] == 30
+    assert found["quantisation"]["bias"] <= found["quantisation"]["bias_bound"]
+    assert found["guarantee"]["law"] == "lattice"
+
+
+# The pooled answer of examples/paper.toml, min of 3 x^2 + 6 x.
+PAPER = [-1.0]
+
+
+@pytest.mark.parametrize("sigma", ["1", "1e12"])
+def test_options_take_the_place_of_the_file_s_law_and_method(sigma):
+    words = ("--law", "lattice", "--sigma", sigma, "--grid", 50)
+    found = document("solve", EXAMPLES / "paper.toml", *words, "--method", "one-shot")
+    assert found["minimiser"] == pytest.approx(PAPER, abs=1e-10)
+    assert found["max_error"] <= 1e-10
+    assert found["sum_of_masks"] == 0.0
+    assert found["quantisation"]["bits"] == 50
+    assert found["guarantee"]["law"] == "lattice"
+    assert found["iterations"] == 0
+
+
+def test_uniform_masks_leave_the_file_s_sigma_behind():
+    words = ("--law", "uniform", "--method", "one-shot")
+    found = document("solve", EXAMPLES / "paper.toml", *words)
+    assert found["minimiser"] == pytest.approx(PAPER, abs=1e-10)
+    assert found["guarantee"]["epsilon"] == 0.0
+
+
+def test_one_shot_for_people_says_how_the_sum_was_taken_and_what_rounding_did():
+    words = ("--law", "lattice", "--sigma", 1, "--grid", 20, "--method", "one-shot")
+    found = call("solve", EXAMPLES / "paper.toml", *words)
+    assert found.exit_code == 0
+    assert "from one sum by flooding" in found.output
+    assert "grid 2^-20: rounding moved the answer by" in found.output
+
+
+def test_one_shot_writes_its_result_and_no_curve(tmp_path):
+    call("solve", EXAMPLES / "average.toml", "--out", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--law", "uniform"), "use method one-shot, or law lattice"),
+        (("--law", "uniform", "--sigma", 1), "has no sigma"),
+        (("--law", "none", "--sigma", 1), "leave sigma out"),
+        (("--grid", 10), "has no grid"),
+        (("--law", "lattice", "--grid", 0), "at least 4 steps"),
+        (("--law", "lattice", "--sigma", "1e40", "--grid", 50), "by 83 bits"),
+        (("--law", "lattice", "--sigma", 0), "sigma must be positive"),
+        (("--method", "magic"), "magic"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(words, sentence):
+    assert sentence in refusal("solve", EXAMPLES / "paper.toml", *words)
+
+
+def test_a_value_out_of_range_is_shown_to_its_owner(tmp_path):
+    path = tmp_path / "scenario.toml"
+    text = (EXAMPLES / "average.toml").read_text()
+    path.write_text(text.replace("largest = 1000.0", "largest = 700.0"))
+    message = refusal("solve", path)
+    assert "party 'alder': coefficient 3 of 3 has the magnitude 821" in message
+    assert "nothing is clipped" in message
 
 
 def test_solve_repeats_with_its_seed():

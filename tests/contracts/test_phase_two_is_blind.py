@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 
 import veilsum.core.methods
-from veilsum.core.costs import Cost, coefficient_rows, veil
+from veils import veil
+from veilsum.core.costs import Cost, coefficient_rows
 from veilsum.core.domains import Box
 from veilsum.core.effective import EffectiveCost
-from veilsum.core.masking import GaussianMasks, ShareStreams, check_sigma, draw_shares
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import ShareStreams, draw_shares
 from veilsum.core.methods.dgd import Dgd, DgdState
 from veilsum.core.remainders import SquaredNorm
 from veilsum.core.topology import Topology
 from veilsum.scenario import Settings
-from veilsum.sim import vectorised
+from veilsum.sim import phase_two, vectorised
 
 FORBIDDEN = ("veilsum.core.costs", "veilsum.core.masking", "veilsum.privacy")
 METHODS = sorted(Path(veilsum.core.methods.__path__[0]).glob("*.py"))
@@ -201,8 +203,8 @@ def test_a_method_s_state_is_its_estimate_and_a_counter():
 
 
 def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
-    running, calls = [], []
-    private, phase_two = Cost.gradient, vectorised.iterate
+    running, calls, ran = [], [], []
+    private, iterate = Cost.gradient, phase_two.iterate
 
     def watched_gradient(self, x):
         calls.append(bool(running))
@@ -210,13 +212,14 @@ def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
 
     def watched_phase_two(*arguments, **options):
         running.append(True)
+        ran.append(True)
         try:
-            return phase_two(*arguments, **options)
+            return iterate(*arguments, **options)
         finally:
             running.clear()
 
     monkeypatch.setattr(Cost, "gradient", watched_gradient)
-    monkeypatch.setattr(vectorised, "iterate", watched_phase_two)
+    monkeypatch.setattr(phase_two, "iterate", watched_phase_two)
     vectorised.solve(
         [Cost.squared_distance([float(k)]) for k in range(3)],
         TRIANGLE,
@@ -224,4 +227,5 @@ def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
         sigma=1.0,
         settings=Settings(iterations=20),
     )
+    assert ran
     assert not any(calls)

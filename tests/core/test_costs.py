@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from strategies import eighths, few, finite_arrays
 from veilsum.core.bases import Affine, Polynomial, Quadratic
-from veilsum.core.costs import Cost, coefficient_rows, common_basis, veil
+from veilsum.core.costs import Cost, coefficient_rows, common_basis
 from veilsum.core.remainders import NoRemainder, SquaredNorm
 from veilsum.errors import InvalidInputError
 
@@ -222,12 +222,3 @@ def test_a_dimension_mismatch_names_every_offender_and_what_it_has():
 def test_coefficient_rows_are_the_paper_s_matrix_transposed():
     rows = coefficient_rows([Cost.affine([1.0, 2.0]), Cost.affine([3.0, 4.0])])
     assert rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-
-
-def test_a_veil_adds_the_masks_to_the_coefficients_and_touches_nothing_else():
-    costs = [Cost.squared_distance([1.0]), Cost.squared_distance([2.0])]
-    masks = np.array([[10.0], [-10.0]])
-    effective = veil(costs, masks)
-    assert effective.coefficients.tolist() == [[8.0], [-14.0]]
-    assert effective.remainder == SquaredNorm(1.0)
-    assert coefficient_rows(costs).tolist() == [[-2.0], [-4.0]]

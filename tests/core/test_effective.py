@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import few, finite_arrays
-from veilsum.core.costs import Cost, veil
+from veils import veil
+from veilsum.core.costs import Cost
 from veilsum.core.effective import EffectiveCost
 
 

@@ -5,13 +5,8 @@ import numpy as np
 import pytest
 
 from veilsum.core.costs import Cost
-from veilsum.core.masking import (
-    GaussianMasks,
-    Shares,
-    ShareStreams,
-    check_sigma,
-    draw_shares,
-)
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import Shares, ShareStreams, draw_shares
 from veilsum.core.remainders import RemainderStack, SquaredNorm
 from veilsum.core.topology import Topology
 from veilsum.errors import SecretError

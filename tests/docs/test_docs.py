@@ -85,6 +85,21 @@ def test_every_command_has_its_section(command):
     assert f"\n## veilsum {command}\n" in text_of("reference/cli.md")
 
 
+def test_commands_in_a_group_have_their_section_too():
+    assert ["attack", "float"] in cli_page_generator().paths()
+    assert "\n## veilsum attack float\n" in text_of("reference/cli.md")
+
+
+@pytest.mark.parametrize("path", cli_page_generator().paths(), ids=" ".join)
+def test_every_command_takes_json_or_is_a_group(path):
+    """What the page says of them all."""
+    _, _, after = text_of("reference/cli.md").partition(
+        f"\n## {' '.join(['veilsum', *path])}\n"
+    )
+    help_text = after.partition("\n## ")[0]
+    assert ("--json" in help_text) != ("COMMAND [ARGS]" in help_text)
+
+
 def test_the_command_page_is_what_the_commands_say_now():
     expected = cli_page_generator().render()
     assert text_of("reference/cli.md") == expected, (
@@ -175,6 +190,20 @@ def test_every_key_of_a_result_is_described():
     run = tiny_run([vs.Cost.squared_distance([p]) for p in (0.0, 0.5, 1.0)])
     page = json_section("Result")
     assert not [key for key in run.to_dict() if f"| `{key}` |" not in page]
+
+
+def test_every_key_of_a_grid_is_described():
+    run = vs.solve(
+        [vs.Cost.squared_distance([p]) for p in (0.0, 0.5, 1.0)],
+        vs.Topology.family("complete:3"),
+        domain=vs.Box(-2.0, 2.0, dim=1),
+        law="uniform",
+        seed=0,
+        settings=vs.Settings(method="one-shot"),
+    )
+    page = json_section("Result")
+    keys = run.to_dict()["quantisation"]
+    assert not [key for key in keys if f"| `{key}` |" not in page]
 
 
 def test_every_key_of_the_paper_report_is_described():

@@ -139,7 +139,19 @@ def test_a_missing_section_is_named(needed):
         ({"domain": {"kind": "ball", "radius": "far"}}, "must be a number"),
         ({"masks": {"law": "gaussian"}}, "needs 'sigma'"),
         ({"masks": {"law": "gaussian", "sigma": "big"}}, "must be a number"),
+        ({"masks": {"law": "lattice"}}, "needs 'sigma'"),
+        ({"masks": {"law": "none", "sigma": 1}}, r"\[masks\].*leave sigma out"),
+        ({"masks": {"law": "uniform", "sigma": 1}}, r"\[masks\].*leave it out"),
+        ({"masks": {"law": "none", "grid": 20}}, "no grid and no range"),
+        (
+            {"masks": {"law": "gaussian", "sigma": 1, "largest": 2}},
+            "no grid and no range",
+        ),
+        ({"masks": {"law": "uniform", "grid": 20.5}}, "whole number"),
+        ({"masks": {"law": "uniform", "largest": "much"}}, "must be a number"),
         ({"method": {"name": "extra"}}, "choose from dgd"),
+        ({"method": {"recentre": "yes"}}, "recentre is true or false"),
+        ({"method": {"spread": "gossip"}}, "auto, flooding, tree"),
         ({"simulation": {"seed": 1.5}}, "whole number"),
         (
             {"cost": {"kind": "quadratic", "matrices": [[[1]]] * 3, "vectors": [[1]]}},
@@ -150,6 +162,67 @@ def test_a_missing_section_is_named(needed):
 def test_a_wrong_value_says_where_it_stands(changes, words):
     with pytest.raises(ValueError, match=words):
         parsed(**changes)
+
+
+# --- Integer masks and one-shot ----------------------------------------------------
+
+
+def test_a_lattice_can_be_written_with_its_grid_and_range():
+    masks = {"law": "lattice", "sigma": [1, 2], "grid": 40, "largest": 8}
+    found = parsed(masks=masks, method={"name": "one-shot", "spread": "tree"})
+    assert (found.law, found.sigma.tolist()) == ("lattice", [1.0, 2.0])
+    assert (found.grid, found.largest) == (40, 8.0)
+    assert (found.settings.method, found.settings.spread) == ("one-shot", "tree")
+    assert found.settings.expected_iterations == 1
+
+
+def test_without_them_the_law_chooses():
+    found = parsed(masks={"law": "uniform"})
+    assert (found.sigma, found.grid, found.largest) == (None, None, None)
+    assert (found.settings.spread, found.settings.recentre) == ("auto", None)
+
+
+@pytest.mark.parametrize("choice", [True, False])
+def test_recentring_can_be_switched(choice):
+    assert parsed(method={"recentre": choice}).settings.recentre is choice
+
+
+LATTICE = {"law": "lattice", "sigma": 3.0, "grid": 40, "largest": 8.0}
+
+
+def mask_keys(scenario):
+    sigma = None if scenario.sigma is None else float(scenario.sigma)
+    return scenario.law, sigma, scenario.grid, scenario.largest
+
+
+def test_an_altered_scenario_keeps_what_was_not_altered():
+    found = parsed(masks=LATTICE, simulation={"seed": 5})
+    same = found.altered()
+    assert mask_keys(same) == mask_keys(found) == ("lattice", 3.0, 40, 8.0)
+    assert same.costs is found.costs
+    assert (same.seed, same.settings) == (5, found.settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"sigma": 9.0}, ("lattice", 9.0, 40, 8.0)),
+        ({"grid": 0}, ("lattice", 3.0, 0, 8.0)),
+        ({"law": "uniform"}, ("uniform", None, 40, 8.0)),
+        ({"law": "gaussian"}, ("gaussian", 3.0, None, None)),
+        ({"law": "none"}, ("none", None, None, None)),
+        # What the law does not have is passed on, to be refused with a sentence.
+        ({"law": "none", "sigma": 2.0}, ("none", 2.0, None, None)),
+        ({"law": "gaussian", "grid": 7}, ("gaussian", 3.0, 7, None)),
+    ],
+)
+def test_a_new_law_takes_over_what_it_has(change, expected):
+    assert mask_keys(parsed(masks=LATTICE).altered(**change)) == expected
+
+
+def test_an_altered_method_keeps_the_other_settings():
+    found = parsed(stopping={"iterations": 7}).altered(method="one-shot")
+    assert (found.settings.method, found.settings.iterations) == ("one-shot", 7)
 
 
 def test_a_scenario_holds_secrets_and_shows_none():

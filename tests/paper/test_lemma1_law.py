@@ -9,7 +9,8 @@ from scipy import stats
 from strategies import any_topologies, connected_topologies, few, seeds, sigmas
 from veilsum.core.connectivity import components
 from veilsum.core.gaussians import DegenerateGaussian
-from veilsum.core.masking import GaussianMasks, ShareStreams, check_sigma, draw_shares
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import ShareStreams, draw_shares
 from veilsum.core.topology import Topology
 
 

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import connected_topologies, fair_pairs, few, seeds
-from veilsum.core.costs import Cost, veil
+from veils import veil
+from veilsum.core.costs import Cost
 from veilsum.core.domains import Box
-from veilsum.core.masking import GaussianMasks, ShareStreams, check_sigma, draw_shares
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import ShareStreams, draw_shares
 from veilsum.core.topology import Topology
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import any_topologies, few, finite_arrays, seeds
-from veilsum.core.costs import Cost, veil
-from veilsum.core.masking import GaussianMasks, ShareStreams, check_sigma, draw_shares
+from veils import veil
+from veilsum.core.costs import Cost
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import ShareStreams, draw_shares
 from veilsum.core.topology import Topology
 
 sigmas = st.floats(1e-3, 1e6, allow_subnormal=False)

@@ -250,6 +250,7 @@ WANTED_KEYS = {
     "attacker_success",
     "released",
     "limits",
+    "excess",
 }
 
 

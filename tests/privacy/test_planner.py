@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from strategies import connected_topologies, few
 from veilsum.core.connectivity import vertex_connectivity
+from veilsum.core.fixed_point import fitting_bits
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.privacy import graph_search
@@ -18,7 +19,7 @@ from veilsum.privacy.graph_search import best_circulant, best_random_regular
 from veilsum.privacy.guarantee import guarantee
 from veilsum.privacy.link_swaps import improved_by_swaps
 from veilsum.privacy.planner import plan
-from veilsum.privacy.plans import lattice_bits, sigma_for
+from veilsum.privacy.plans import sigma_for
 from veilsum.privacy.records import record_exchange_distance
 from veilsum.privacy.worst_case import worst_case
 
@@ -295,7 +296,7 @@ def test_progress_is_reported_by_stage():
 
 @given(st.floats(1e-20, 1e15), st.integers(1, 100))
 def test_a_lattice_plan_fits_62_bits_and_is_fine_enough(sigma, links):
-    bits = lattice_bits(sigma=sigma, links=links)
+    bits = fitting_bits(sigma=sigma, links=links)
     assert bits + np.log2(sigma * sqrt(2 * links)) + 6 <= 62
     assert sigma * 2.0**bits >= 2**10
 

@@ -8,6 +8,7 @@ from veilsum.report.figures import (
     convergence_figure,
     density_figure,
     error_figure,
+    float_leak_figure,
     render,
 )
 
@@ -40,3 +41,28 @@ def test_the_same_figure_is_the_same_bytes(report):
     again = render(error_figure(report.veiled, "a run"))
     assert first == again
     assert first["png"].startswith(b"\x89PNG")
+
+
+SIGMAS = [1.0, 10.0, 1e6]
+RATES = {"1, 2, 3": [0.2, 0.04, 0.0], "0.1, 0.2, 0.3": [0.7, 0.65, 0.64]}
+
+
+def test_the_float_leak_shows_every_rate_and_names_it():
+    (axis,) = float_leak_figure(SIGMAS, RATES, lattice=[0.0] * 3).axes
+    drawn = [list(line.get_ydata()) for line in axis.lines]
+    assert drawn == [*RATES.values(), [0.0] * 3]
+    assert all(list(line.get_xdata()) == SIGMAS for line in axis.lines)
+    assert axis.get_xscale() == "log"
+    for text, line in zip(axis.texts, axis.lines, strict=True):
+        assert text.get_color() == line.get_color()
+    names = [text.get_text() for text in axis.texts]
+    assert [any(held in name for name in names) for held in RATES] == [True, True]
+
+
+@pytest.mark.parametrize("last", [[0.0, 0.0, 0.0], [0.5, 0.51, 0.0], [0.02, 0.6, 0.61]])
+def test_names_of_curves_that_end_together_do_not_overlap(last):
+    curves = {str(i): [0.1, rate] for i, rate in enumerate(last)}
+    (axis,) = float_leak_figure([1.0, 2.0], curves, lattice=[0.0, 0.0]).axes
+    heights = sorted(text.get_position()[1] for text in axis.texts)
+    assert min(np.diff(heights)) >= 0.07 - 1e-12
+    assert axis.texts[-1].get_position()[1] == 0.0, "the lattice stays at its line"

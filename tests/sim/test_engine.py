@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilsum.core.costs import Cost, veil
+from veils import veil
+from veilsum.core.costs import Cost
 from veilsum.core.domains import Box
 from veilsum.core.methods.dgd import Dgd
 from veilsum.core.mixing import mixing_weights

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from strategies import any_topologies, coalitions, eighths, few, seeds, sigmas
 from veilsum.core.connectivity import components
-from veilsum.core.masking import GaussianMasks, ShareStreams, check_sigma, draw_shares
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import ShareStreams, draw_shares
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.view import observe

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
-from veilsum.core.masking import GaussianMasks, ShareStreams, check_sigma, draw_shares
+from veilsum.core.laws import GaussianMasks, check_sigma
+from veilsum.core.masking import ShareStreams, draw_shares
 from veilsum.core.remainders import SquaredNorm
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError, SecretError
@@ -162,6 +163,8 @@ WANTED_KEYS = {
     "iterations",
     "rounds",
     "bytes",
+    "quantisation",
+    "spread",
     "guarantee",
 }
 

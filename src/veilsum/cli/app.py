@@ -11,6 +11,7 @@ from veilsum.errors import InvalidInputError, VeilsumError
 
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
+    "attack": "Demonstrate a leak on simulated parties.",
     "doctor": "Say why a network fails and which links mend it.",
     "ledger": "Show what a party's data has spent and what is left.",
     "paper": "Reproduce the paper's numerical section: numbers and figures.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.padding import Padding
@@ -20,7 +20,7 @@ from veilsum.cli.output import (
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.core.masking import LawName
+    from veilsum.core.laws import LawName
     from veilsum.core.topology import Topology
     from veilsum.privacy.guarantee import Guarantee, Worst
 
@@ -48,10 +48,13 @@ MEANING = {
 )
 @click.option(
     "--law",
-    type=click.Choice(["gaussian", "none"]),
+    type=click.Choice(["gaussian", "lattice", "uniform", "none"]),
     default="gaussian",
     show_default=True,
     help="How shares are drawn; none means no masks.",
+)
+@click.option(
+    "--grid", type=int, metavar="Q", help="For lattice: the grid is 2^-Q, such as 40."
 )
 @click.option(
     "--distance", type=float, help="||A - B|| of two inputs an attacker compares."
@@ -65,6 +68,7 @@ def command(
     corrupted: str | None,
     tolerate: int | None,
     law: LawName,
+    grid: int | None,
     distance: float | None,
     weight: str | None,
     as_json: bool,
@@ -87,10 +91,11 @@ def command(
             "give one of them"
         )
     topology = topology_from(spec, weight=weight)
+    noise = {"sigma": sigma, "law": law, "grid": grid, "distance": distance}
     if tolerate is None:
-        found = _against(topology, names(corrupted), sigma, law, distance)
+        found = _against(topology, names(corrupted), noise)
     else:
-        found = _against_any(topology, tolerate, sigma, law, distance)
+        found = _against_any(topology, tolerate, noise)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -98,36 +103,19 @@ def command(
 
 
 def _against(
-    topology: Topology,
-    corrupted: list[str],
-    sigma: float | None,
-    law: LawName,
-    distance: float | None,
+    topology: Topology, corrupted: list[str], noise: dict[str, Any]
 ) -> Guarantee:
     from veilsum.privacy.guarantee import guarantee
 
-    return guarantee(
-        topology, sigma=sigma, law=law, corrupted=corrupted, distance=distance
-    )
+    return guarantee(topology, corrupted=corrupted, **noise)
 
 
-def _against_any(
-    topology: Topology,
-    tolerate: int,
-    sigma: float | None,
-    law: LawName,
-    distance: float | None,
-) -> Guarantee:
+def _against_any(topology: Topology, tolerate: int, noise: dict[str, Any]) -> Guarantee:
     from veilsum.privacy.worst_case import worst_case
 
     with progress_bar() as open_bar:
         return worst_case(
-            topology,
-            tolerate=tolerate,
-            sigma=sigma,
-            law=law,
-            distance=distance,
-            progress=steps(open_bar),
+            topology, tolerate=tolerate, progress=steps(open_bar), **noise
         )
 
 

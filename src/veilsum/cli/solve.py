@@ -17,8 +17,13 @@ from veilsum.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from veilsum.core.laws import LawName
     from veilsum.scenario import Scenario
-    from veilsum.sim.vectorised import Run
+    from veilsum.sim.run import Quantisation, Run
+
+# Spelt out: importing them would load numpy for --help.
+LAWS = ("none", "gaussian", "lattice", "uniform")
+METHODS = ("dgd", "one-shot")
 
 
 @click.command("solve")
@@ -28,25 +33,53 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder for result.json and the error curve.",
 )
+@click.option("--law", type=click.Choice(LAWS), help="Instead of the file's mask law.")
+@click.option("--sigma", type=float, help="Instead of the file's sigma.")
+@click.option(
+    "--grid", type=int, metavar="Q", help="For integer masks: multiples of 2^-Q."
+)
+@click.option(
+    "--method", type=click.Choice(METHODS), help="Instead of the file's method."
+)
+@click.option(
+    "--driver",
+    type=click.Choice(["vectorised", "loopback"]),
+    default="vectorised",
+    show_default=True,
+    help="All parties as one array, or each as the machine it would run by itself.",
+)
 @json_option
-def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
+def command(
+    *,
+    scenario: Path,
+    out: Path | None,
+    law: LawName | None,
+    sigma: float | None,
+    grid: int | None,
+    method: str | None,
+    driver: str,
+    as_json: bool,
+) -> None:
     """Simulate the run that a scenario file describes.
 
     \b
     Example:
       veilsum solve examples/rendezvous.toml --out out/rendezvous
+      veilsum solve examples/rendezvous.toml --method one-shot --law lattice --sigma 1e9
     """
     from veilsum.files.output import prepare_folder
     from veilsum.files.scenarios import read_scenario
     from veilsum.jobs.scenario_run import run_scenario
 
     folder = None if out is None else prepare_folder(out)
-    described = read_scenario(scenario)
+    described = read_scenario(scenario).altered(
+        law=law, sigma=sigma, grid=grid, method=method
+    )
     for section in described.ignored:
         say(f"[{section}] is for real parties: solve simulates and ignores it")
     with progress_bar() as open_bar:
-        bar = open_bar("iterations", described.settings.iterations)
-        run = run_scenario(described, progress=bar)
+        bar = open_bar("iterations", described.settings.expected_iterations)
+        run = run_scenario(described, driver=driver, progress=bar)
     if folder is not None:
         _write(folder, described, run)
     if as_json:
@@ -59,7 +92,8 @@ def _write(folder: Path, described: Scenario, run: Run) -> None:
     from veilsum.files.output import as_json, write_files
     from veilsum.report.figures import error_figure, render
 
-    drawn = render(error_figure(run, described.title))
+    # One exchange and a local solve leave no curve to draw.
+    drawn = render(error_figure(run, described.title)) if run.iterations else {}
     files = {f"errors.{kind}": content for kind, content in drawn.items()}
     write_files(folder, {"result.json": as_json(run.to_dict()).encode(), **files})
 
@@ -80,9 +114,23 @@ def _print(described: Scenario, run: Run) -> None:
             ],
         )
     )
+    taken = f"after {run.iterations:,} iterations"
+    if run.spread is not None:
+        taken = f"from one sum by {run.spread}"
     screen.print(
-        f"\nworst party's error {run.max_error:.3g} after {run.iterations:,} "
-        f"iterations; |sum of masks| {run.sum_of_masks:.2g}; "
-        f"{run.rounds:,} rounds, {run.bytes:,} bytes\n"
+        f"\nworst party's error {run.max_error:.3g} {taken}; "
+        f"|sum of masks| {run.sum_of_masks:.2g}; "
+        f"{run.rounds:,} rounds, {run.bytes:,} bytes"
     )
+    if run.quantisation is not None:
+        screen.print(_grid_sentence(run.quantisation))
+    screen.print()
     print_guarantee(run.guarantee)
+
+
+def _grid_sentence(grid: Quantisation) -> str:
+    bound = "" if grid.bias_bound is None else f", at most {grid.bias_bound:.2g}"
+    return (
+        f"grid 2^{-grid.bits}: rounding moved the answer by {grid.bias:.2g}{bound}; "
+        f"the method's own error is {grid.solver_error:.2g}"
+    )

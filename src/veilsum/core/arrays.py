@@ -22,8 +22,6 @@ Vectors: TypeAlias = Float[FloatArray, "*batch m"]  # points x, or gradients
 Coefficients: TypeAlias = Float[FloatArray, "*batch p"]  # theta in a basis
 AgentRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
 AgentPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per agent
-EdgeShares: TypeAlias = Float[FloatArray, "e arcs p"]  # r_ij, then r_ji
-EdgeRows: TypeAlias = Float[FloatArray, "e p"]  # c_e = r_ij - r_ji
 Matrix: TypeAlias = Float[FloatArray, "n n"]
 EdgeList: TypeAlias = Int[NDArray[np.int64], "e 2"]
 

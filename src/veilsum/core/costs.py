@@ -23,14 +23,12 @@ from veilsum.core.arrays import (
 )
 from veilsum.core.bases import Affine, Basis, Polynomial, Quadratic, check_dimension
 from veilsum.core.bases import quadratic_coefficients as _quadratic_coefficients
-from veilsum.core.effective import EffectiveCost
 from veilsum.core.remainders import (
     LocalGradient,
     NoRemainder,
     Remainder,
     SquaredNorm,
     checked_gradient,
-    stack,
 )
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
@@ -186,11 +184,3 @@ def _in_words(basis: Basis) -> str:
 def coefficient_rows(costs: Sequence[Cost]) -> AgentRows:
     """Return A: one row of private coefficients per party."""
     return np.stack([cost.coefficients for cost in costs])
-
-
-def veil(costs: Sequence[Cost], masks: AgentRows) -> EffectiveCost:
-    """Return all effective costs, theta~_i = theta_i + u_i  (Eq. eff_cost)."""
-    rows = coefficient_rows(costs) + masks
-    remainder = stack([cost.remainder for cost in costs])
-    # Frozen: an affine gradient is this very array.
-    return EffectiveCost(costs[0].basis, frozen(rows), remainder)

@@ -2,100 +2,49 @@
 
 u_i = sum_j (r_ij - r_ji), so the masks of all parties add up to zero. Shares are drawn
 from streams keyed by (root, epoch, i, j): no draw depends on who drew first, and every
-driver that knows the root draws the same bits.
+driver that knows the root draws the same bits. How a share is drawn, and in which
+numbers, is its law: see `laws`.
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from jaxtyping import Shaped
+from numpy.typing import NDArray
 
-from veilsum.core.arrays import AgentRows, EdgeRows, EdgeShares, FloatArray, Vector
+from veilsum.core.laws import Law
 from veilsum.core.secrets import Secret
+from veilsum.core.streams import Keystream, SeededStream, Stream
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
-
-LawName = Literal["none", "gaussian"]
-LAWS: tuple[LawName, ...] = ("none", "gaussian")
 
 # Streams of one root are told apart by purpose; later purposes take later numbers.
 _SHARE_PURPOSE = 1
 
-
-def check_sigma(sigma: ArrayLike) -> FloatArray:
-    """Return sigma as an array; refuse what is not a positive finite number."""
-    try:
-        array = np.asarray(sigma, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"sigma must be a number, found {sigma!r}") from None
-    # Written so that nan is refused too; squares must stay within float64.
-    if array.size == 0 or not ((array > 1e-150) & (array < 1e150)).all():
-        raise InvalidInputError(
-            "sigma must be positive and finite, and its square within float64, found "
-            f"{sigma!s}; it is the standard deviation of one coordinate of one share. "
-            'For no masks use law = "none"'
-        )
-    return array
+# float64, or integers: what the law draws.
+ShareArray = Shaped[NDArray[np.generic], "e arcs p"]
+EdgeNoise = Shaped[NDArray[np.generic], "e p"]
+Masks = Shaped[NDArray[np.generic], "n p"]
 
 
 @runtime_checkable
-class Law(Protocol):
-    """How one share is drawn."""
+class Streams(Protocol):
+    """Where each share's randomness comes from."""
 
-    @property
-    def name(self) -> LawName:
-        """The law's name in files and results."""
+    def stream(self, *, epoch: int, sender: int, receiver: int) -> Stream:
+        """Return the stream of the share that `sender` draws for `receiver`."""
         ...
-
-    def draw(self, stream: np.random.Generator, size: int) -> Vector:
-        """Return one share of `size` coordinates."""
-        ...
-
-
-@dataclass(frozen=True)
-class NoMasks:
-    """All shares are zero: the plain method, with no privacy at all."""
-
-    name: LawName = field(default="none", init=False)
-
-    def draw(self, stream: np.random.Generator, size: int) -> Vector:  # noqa: ARG002
-        """Return zeros."""
-        return np.zeros(size)
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianMasks:
-    """r ~ N(0, sigma^2 I) in float64: for simulation and reproduction only.
-
-    Its low bits leak on a real machine (identical supports fail in float64).
-    `sigma` is one number, or one per coordinate.
-    """
-
-    sigma: FloatArray
-    name: LawName = field(default="gaussian", init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", check_sigma(self.sigma))
-
-    def draw(self, stream: np.random.Generator, size: int) -> Vector:
-        """Return sigma times standard normals."""
-        if self.sigma.shape not in {(), (size,)}:
-            raise InvalidInputError(
-                f"sigma must be one number or one for each of {size} coefficients, "
-                f"found {self.sigma.size}"
-            )
-        return self.sigma * stream.standard_normal(size)
 
 
 @dataclass(frozen=True, repr=False)
 class ShareStreams(Secret):
     """The keyed streams of one simulated run; whoever knows the root knows all shares.
 
-    A deployment never uses these: its shares come from the operating system.
+    A deployment never uses these: its shares come from `SystemStreams`.
     """
 
     root: int
@@ -107,10 +56,23 @@ class ShareStreams(Secret):
             raise InvalidInputError(f"a seed must not be negative, found {seed}")
         return cls(secrets.randbits(128) if seed is None else seed)
 
-    def stream(self, *, epoch: int, sender: int, receiver: int) -> np.random.Generator:
-        """Return the generator of the share that `sender` draws for `receiver`."""
+    def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
+        """Return the stream of the share that `sender` draws for `receiver`."""
         key = (_SHARE_PURPOSE, self.root, epoch, sender, receiver)
-        return np.random.default_rng(key)
+        return SeededStream(np.random.default_rng(key))
+
+
+@dataclass(frozen=True, repr=False)
+class SystemStreams(Secret):
+    """Fresh keystreams from the operating system: nothing to seed, nothing to repeat.
+
+    A share drawn from these is drawn once: whoever needs it again has to keep it.
+    """
+
+    def stream(self, *, epoch: int, sender: int, receiver: int) -> Keystream:
+        """Return a keystream under a new key, the same one never twice."""
+        del epoch, sender, receiver
+        return Keystream.from_os()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,31 +80,44 @@ class Shares(Secret):
     """All r_ij of one epoch: (e, 2, p) with r_ij then r_ji, or (e, 1, p) on arcs."""
 
     topology: Topology
-    values: EdgeShares
+    values: ShareArray
 
-    def edge_noise(self) -> EdgeRows:
+    def edge_noise(self) -> EdgeNoise:
         """Return c_e = r_ij - r_ji for i < j (an arc: r_ij)."""
         if self.topology.directed:
             return self.values[:, 0]
-        return self.values[:, 0] - self.values[:, 1]
+        return np.asarray(np.subtract(self.values[:, 0], self.values[:, 1]))
 
-    def masks(self) -> AgentRows:
+    def masks(self) -> Masks:
         """Return u_i, sent minus received: U = Theta c  (Eq. i_vn)."""
-        return np.asarray(self.topology.incidence @ self.edge_noise())
+        return spread_over_ends(self.topology, self.edge_noise())
+
+
+def spread_over_ends(topology: Topology, noise: EdgeNoise) -> Masks:
+    """Return Theta c: each link's noise added to its first end, taken from the other.
+
+    Integers stay integers, of 64 bits or of any length.
+    """
+    if noise.dtype == np.float64:
+        return np.asarray(topology.incidence @ noise)
+    masks = np.zeros((topology.n_agents, noise.shape[1]), dtype=noise.dtype)
+    np.add.at(masks, topology.edges[:, 0], noise)
+    np.subtract.at(masks, topology.edges[:, 1], noise)
+    return masks
 
 
 def draw_shares(
-    topology: Topology, law: Law, streams: ShareStreams, *, size: int, epoch: int = 0
+    topology: Topology, law: Law, streams: Streams, *, size: int, epoch: int = 0
 ) -> Shares:
     """Return every share of one epoch, each from its own stream.
 
     The weight of an edge is the variance of its shares relative to the law's.
     """
     arcs = topology.shares_per_edge
-    values = np.empty((topology.n_edges, arcs, size))
-    for row, (i, j) in zip(values, topology.edges.tolist(), strict=True):
+    values = np.empty((topology.n_edges, arcs, size), dtype=law.dtype)
+    pairs = zip(topology.edges.tolist(), topology.weights.tolist(), strict=True)
+    for row, ((i, j), weight) in zip(values, pairs, strict=True):
         for arc, (sender, receiver) in enumerate(((i, j), (j, i))[:arcs]):
             stream = streams.stream(epoch=epoch, sender=sender, receiver=receiver)
-            row[arc] = law.draw(stream, size)
-    values *= np.sqrt(topology.weights)[:, None, None]
+            row[arc] = law.draw(stream, size, weight)
     return Shares(topology, values)

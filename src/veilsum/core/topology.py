@@ -140,8 +140,16 @@ class Topology:
 
     def neighbours(self, party: Hashable) -> tuple[str, ...]:
         """Return N_i: every party that shares an edge with this one."""
-        row = self.adjacency[[self.index(party)]]
-        return self.names(int(j) for j in row.indices)
+        return self.names(self._adjacent[self.index(party)])
+
+    @cached_property
+    def _adjacent(self) -> tuple[tuple[int, ...], ...]:
+        """Every party's neighbours; an arc counts both ways."""
+        found: list[set[int]] = [set() for _ in self.parties]
+        for i, j in self.edges.tolist():
+            found[i].add(j)
+            found[j].add(i)
+        return tuple(tuple(sorted(one)) for one in found)
 
     @cached_property
     def adjacency(self) -> Sparse:

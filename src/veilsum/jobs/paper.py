@@ -23,13 +23,14 @@ from veilsum.core.arrays import FloatArray, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Box
 from veilsum.core.remainders import SquaredNorm
+from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.scenario import Settings
 from veilsum.sim.engine import Progress
 from veilsum.sim.executions import Executions, simulate
-from veilsum.sim.vectorised import Run, solve
+from veilsum.sim.run import Run
+from veilsum.sim.vectorised import solve
 
 A = np.array([1.0, 2.0, 3.0])
 B = np.array([2.0, 1.0, 3.0])
@@ -123,7 +124,9 @@ class PaperReport:
     @property
     def nonconvex_agents(self) -> int:
         """How many masked quartics are not convex on the domain."""
-        rows = self.quartic.effective.coefficients
+        effective = self.quartic.effective
+        assert effective is not None  # DGD runs on effective costs
+        rows = effective.coefficients
         return sum(not _is_convex(row, QUARTIC_RADIUS) for row in rows)
 
     def rows(self) -> list[Row]:

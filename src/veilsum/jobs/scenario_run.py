@@ -1,22 +1,46 @@
-"""A scenario, run by the vectorised simulator."""
+"""A scenario, run by the vectorised simulator or by real machines in memory."""
 
 from __future__ import annotations
 
+from veilsum.errors import InvalidInputError
 from veilsum.scenario import Scenario
 from veilsum.sim.engine import Progress
-from veilsum.sim.vectorised import Run, solve
+from veilsum.sim.problem import Problem
+from veilsum.sim.run import Run
+from veilsum.sim.vectorised import solve_vectorised
+
+DRIVERS = ("vectorised", "loopback")
 
 
-def run_scenario(scenario: Scenario, *, progress: Progress | None = None) -> Run:
-    """Return the result of one simulated run of the scenario."""
-    return solve(
+def run_scenario(
+    scenario: Scenario,
+    *,
+    driver: str = "vectorised",
+    progress: Progress | None = None,
+) -> Run:
+    """Return the result of one simulated run of the scenario.
+
+    The driver is `vectorised`, all parties as rows of one array, or `loopback`: each
+    party is the machine that would run on its own computer.
+    """
+    problem = Problem.of(
         scenario.costs,
         scenario.topology,
         domain=scenario.domain,
         sigma=scenario.sigma,
         law=scenario.law,
+        grid=scenario.grid,
+        largest=scenario.largest,
         corrupted=scenario.corrupted,
         settings=scenario.settings,
-        seed=scenario.seed,
-        progress=progress,
     )
+    if driver == "vectorised":
+        return solve_vectorised(problem, seed=scenario.seed, progress=progress)
+    if driver != "loopback":
+        raise InvalidInputError(
+            f"a run is driven by one of {', '.join(DRIVERS)}, found {driver!r}"
+        )
+    # Here, not above: it needs packages that a plain simulation does not.
+    from veilsum.sim.loopback_solve import solve_in_loopback
+
+    return solve_in_loopback(problem, seed=scenario.seed, progress=progress)

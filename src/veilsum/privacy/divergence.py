@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from veilsum.core.arrays import AgentRows, FloatArray, as_floats, listed
 from veilsum.core.connectivity import components
 from veilsum.core.gaussians import DegenerateGaussian
-from veilsum.core.masking import check_sigma
+from veilsum.core.laws import check_sigma
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidPairError
 

@@ -7,6 +7,9 @@
     exposed     every honest party stands alone: its coefficients are known exactly
     vacuous     nobody is honest: nothing is left to protect
     no_privacy  no masks were used
+
+On a lattice epsilon also holds what integers add to the formula; uniform masks have
+epsilon zero, because there is nothing to see but sums.
 """
 
 from __future__ import annotations
@@ -18,12 +21,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from veilsum.core.arrays import FloatArray
 from veilsum.core.connectivity import components
-from veilsum.core.masking import LAWS, LawName, check_sigma
+from veilsum.core.fixed_point import Grid
+from veilsum.core.laws import LawName, check_law, check_sigma
 from veilsum.core.spectrum import Certificate, certified_mu2
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.conversions import attacker_success
+from veilsum.privacy.lattice import (
+    epsilon_excess,
+    lattice_excess,
+    lattice_success,
+    worst_excess,
+)
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 
@@ -33,6 +44,14 @@ LIMITS = (
     "hides the masked coefficients only; the remainder of each cost is not hidden",
     "compares inputs of equal honest sum; that sum itself is released exactly",
     "holds for one run; fresh masks on the same data add their divergences",
+)
+GRID_LIMIT = (
+    "on the grid: the sums compared are those of coefficients rounded to multiples of "
+    "{step}, and must be equal in every connected piece of the honest graph"
+)
+GENERATOR_LIMIT = (
+    "for shares that are truly random no computing power helps; shares from a "
+    "generator are as good as that generator"
 )
 FLOAT_LIMIT = (
     "assumes real arithmetic: float64 shares leak low bits, so this law is for "
@@ -82,6 +101,7 @@ class Guarantee:
     """What a coalition can learn, and what the statement rests on.
 
     `epsilon` bounds KL per squared distance of inputs; None when there is no bound.
+    `excess` is the part of it that a lattice adds to the continuous formula.
     """
 
     status: Status
@@ -95,6 +115,7 @@ class Guarantee:
     attacker_success: float | None
     released: tuple[str, ...]
     limits: tuple[str, ...]
+    excess: float | None = None
     worst: Worst | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,12 +125,81 @@ class Guarantee:
         return plain | (worst or {})
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How shares were drawn, as far as a bound depends on it.
+
+    Attributes:
+        law: its name.
+        sigma: the least standard deviation of a share's coordinate, if it has one.
+        grid: where a lattice lives.
+    """
+
+    law: LawName
+    sigma: float | None = None
+    grid: Grid | None = None
+
+    @classmethod
+    def of(cls, law: LawName, sigma: ArrayLike | None, grid: int | None) -> Noise:
+        """Return checked noise; refuse a contradiction."""
+        check_law(law, sigma=sigma, bits=grid)
+        if law == "lattice" and grid is None:
+            raise InvalidInputError(
+                'law = "lattice" needs a grid: the number of bits q of its step 2^-q'
+            )
+        least = None if sigma is None else float(check_sigma(sigma).min())
+        return cls(law, least, None if grid is None else Grid(grid))
+
+    def continuous(self, honest: Topology, mu2: float | None) -> float | None:
+        """Return the formula's epsilon for one connected piece."""
+        if self.law == "uniform":
+            return 0.0
+        if self.sigma is None or mu2 is None:
+            return None
+        arcs = honest.shares_per_edge
+        return epsilon_bound(sigma=self.sigma, mu2=mu2, shares_per_edge=arcs)
+
+    def excess(self, honest: Topology) -> float:
+        """Return what the lattice adds to epsilon on one connected piece."""
+        if self.law != "lattice":
+            return 0.0
+        return self._per_distance(lattice_excess(honest, self.spreads(honest)))
+
+    def worst_excess(
+        self, topology: Topology, tolerate: int, mu2: float | None
+    ) -> float:
+        """Return what it adds at most, whoever of so many colludes."""
+        if self.law != "lattice":
+            return 0.0
+        found = worst_excess(topology, self.spreads(topology), tolerate, mu2=mu2)
+        return self._per_distance(found)
+
+    def spreads(self, topology: Topology) -> FloatArray:
+        """Return every link's sigma in grid steps."""
+        assert self.grid is not None
+        assert self.sigma is not None
+        weights, places = np.unique(topology.weights, return_inverse=True)
+        steps = [float(self.grid.spread(self.sigma, w)) for w in weights.tolist()]
+        return np.array(steps)[places]
+
+    def success(self, divergence: float) -> float:
+        """Return the best attacker's chance, exact for gaussian, else a bound."""
+        if self.law == "lattice":
+            return lattice_success(divergence)
+        return attacker_success(divergence)
+
+    def _per_distance(self, nats: float) -> float:
+        assert self.grid is not None
+        return epsilon_excess(nats, self.grid.step)
+
+
 def guarantee(
     topology: Topology,
     *,
     sigma: ArrayLike | None = None,
     corrupted: Iterable[Hashable] = (),
     law: LawName = "gaussian",
+    grid: int | None = None,
     distance: float | None = None,
 ) -> Guarantee:
     """Return what Theorem 1 promises against one coalition.
@@ -117,9 +207,10 @@ def guarantee(
     Args:
         topology: the communication graph G.
         sigma: standard deviation of one coordinate of one share; with several, the
-            least one counts. Not needed when the law is `none`.
+            least one counts. Laws `none` and `uniform` have none.
         corrupted: C, the colluding parties.
         law: how shares are drawn.
+        grid: q of the grid 2^-q for integer laws.
         distance: ||A - B|| of the alternatives to tell apart, for `attacker_success`.
 
     >>> promise = guarantee(Topology.family("complete:3"), sigma=1.0, corrupted=["2"])
@@ -127,10 +218,10 @@ def guarantee(
     ('private', 0.125)
     """
     colluders = topology.indices(corrupted)
-    least = least_sigma(law, sigma)
+    noise = Noise.of(law, sigma, grid)
     honest = topology.without(colluders)
-    pieces = [_component(honest, part, least) for part in components(honest)]
-    parts = tuple(part for part, _ in pieces)
+    pieces = [_piece(honest, part, noise) for part in components(honest)]
+    parts = tuple(piece.component for piece in pieces)
     status = _status(parts, law)
     epsilon = parts[0].epsilon if status == "private" else None
     return Guarantee(
@@ -142,9 +233,10 @@ def guarantee(
         corrupted=topology.names(colluders),
         honest=honest.parties,
         components=parts,
-        attacker_success=success_at(status, epsilon, distance),
+        attacker_success=success_at(status, epsilon, distance, noise),
         released=_released(parts, law),
-        limits=_limits(law),
+        limits=_limits(noise),
+        excess=_overall_excess(pieces) if law == "lattice" else None,
     )
 
 
@@ -164,38 +256,27 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
     return epsilon
 
 
-def least_sigma(law: LawName, sigma: ArrayLike | None) -> float | None:
-    """Return the least sigma, None without masks; refuse a contradiction."""
-    if law not in LAWS:
-        raise InvalidInputError(
-            f"no mask law is called {law!r}; choose from {', '.join(LAWS)}"
-        )
-    if law == "none":
-        if sigma is not None:
-            raise InvalidInputError('law = "none" draws no shares: leave sigma out')
-        return None
-    if sigma is None:
-        raise InvalidInputError(
-            f'law = "{law}" needs sigma, the standard deviation of one share'
-        )
-    return float(check_sigma(sigma).min())
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A component with how its mu2 is known and what the lattice adds."""
+
+    component: Component
+    certificate: Certificate = "none"
+    excess: float = 0.0
 
 
-def _component(
-    honest: Topology, part: tuple[int, ...], sigma: float | None
-) -> tuple[Component, Certificate]:
+def _piece(honest: Topology, part: tuple[int, ...], noise: Noise) -> _Piece:
     names = honest.names(part)
     if len(part) == 1:
-        status: Status = "no_privacy" if sigma is None else "exposed"
-        return Component(names, status, None, None), "none"
-    found = certified_mu2(honest.induced(part))
-    if sigma is None:
-        return Component(names, "no_privacy", None, found.lower), found.certificate
-    epsilon = None
-    if found.lower is not None:
-        arcs = honest.shares_per_edge
-        epsilon = epsilon_bound(sigma=sigma, mu2=found.lower, shares_per_edge=arcs)
-    return Component(names, "private", epsilon, found.lower), found.certificate
+        status: Status = "no_privacy" if noise.law == "none" else "exposed"
+        return _Piece(Component(names, status, None, None))
+    graph = honest.induced(part)
+    found = certified_mu2(graph)
+    status = "no_privacy" if noise.law == "none" else "private"
+    epsilon, excess = noise.continuous(graph, found.lower), noise.excess(graph)
+    total = None if epsilon is None else epsilon + excess
+    component = Component(names, status, total, found.lower)
+    return _Piece(component, found.certificate, excess)
 
 
 def _status(parts: tuple[Component, ...], law: LawName) -> Status:
@@ -215,15 +296,21 @@ def _overall_mu2(parts: tuple[Component, ...]) -> float | None:
     return parts[0].mu2 if parts else None
 
 
-def _overall_certificate(pieces: list[tuple[Component, Certificate]]) -> Certificate:
+def _overall_certificate(pieces: list[_Piece]) -> Certificate:
     """Return how mu2(L_H) is known; a search decides that pieces make it 0."""
     if len(pieces) > 1:
         return "exact"
-    return pieces[0][1] if pieces else "none"
+    return pieces[0].certificate if pieces else "none"
+
+
+def _overall_excess(pieces: list[_Piece]) -> float | None:
+    """Return the largest excess of a piece; None where there is nothing to bound."""
+    bounded = [piece for piece in pieces if piece.component.epsilon is not None]
+    return max((piece.excess for piece in bounded), default=None)
 
 
 def success_at(
-    status: Status, epsilon: float | None, distance: float | None
+    status: Status, epsilon: float | None, distance: float | None, noise: Noise
 ) -> float | None:
     """Return the attacker's bound at a distance, None where there is none.
 
@@ -239,7 +326,7 @@ def success_at(
         return 0.5
     if epsilon is None:
         return None if status == "private" else 1.0
-    return attacker_success(epsilon * distance * distance)
+    return noise.success(epsilon * distance * distance)
 
 
 def _released(parts: tuple[Component, ...], law: LawName) -> tuple[str, ...]:
@@ -254,7 +341,10 @@ def _released_by(part: Component) -> str:
     return f"the sum of the coefficients of {', '.join(part.parties)}"
 
 
-def _limits(law: LawName) -> tuple[str, ...]:
-    if law == "none":
+def _limits(noise: Noise) -> tuple[str, ...]:
+    if noise.law == "none":
         return ("no masks: every coefficient can be reconstructed from the messages",)
-    return (*LIMITS, FLOAT_LIMIT)
+    if noise.law == "gaussian":
+        return (*LIMITS, FLOAT_LIMIT)
+    step = "the grid" if noise.grid is None else f"2^{-noise.grid.bits}"
+    return (*LIMITS, GRID_LIMIT.format(step=step), GENERATOR_LIMIT)

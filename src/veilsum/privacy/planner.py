@@ -22,6 +22,7 @@ from veilsum.core.connectivity import (
     minimum_vertex_cut,
     vertex_connectivity,
 )
+from veilsum.core.fixed_point import fitting_bits
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.privacy.conversions import attacker_success as success_of
@@ -43,7 +44,6 @@ from veilsum.privacy.plans import (
     Refused,
     Target,
     float64_error,
-    lattice_bits,
     sigma_for,
 )
 from veilsum.privacy.worst_case import (
@@ -361,7 +361,7 @@ class _Planning:
         sigma = sigma_for(epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs)
         epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
         distance = self.target.distance
-        bits = lattice_bits(sigma=sigma, links=links[1])
+        bits = fitting_bits(sigma=sigma, links=links[1])
         names = topology.parties
         return Plan(
             graph=candidate.graph,

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from math import floor, log2, sqrt
+from math import sqrt
 from typing import Any
 
-from veilsum.core.masking import check_sigma
+from veilsum.core.laws import check_sigma
 from veilsum.core.topology import Topology
 
 # Eigenvalues found by two routines agree to about 1e-14; sigma makes up for more.
 ROUND_UP = 1.0 + 1e-12
 UNIT_ROUNDOFF = 2.0**-53
-# A lattice needs no finer grid than this, unless sigma itself is that small.
-FINEST_BITS = 50
-# A share must spread over 2^10 grid points for the Gaussian formulas to hold.
-SPREAD_BITS = 10
 
 NOTES = (
     "the target holds for two inputs of equal honest sum; the sum itself is released "
@@ -138,19 +134,6 @@ def sigma_for(*, epsilon: float, mu2: float, shares_per_edge: int = 2) -> float:
     """
     sigma = ROUND_UP / sqrt(2.0 * shares_per_edge * epsilon * mu2)
     return float(check_sigma(sigma))
-
-
-def lattice_bits(*, sigma: float, links: int) -> int:
-    """Return q for a grid of 2^-q: a party's mask fits a 62-bit integer.
-
-    q + log2(sigma sqrt(2 links)) + 6 <= 62, the 6 for masks beyond one sigma; no finer
-    than 2^-50 unless a share would then span fewer than 2^10 grid points.
-
-    >>> lattice_bits(sigma=1099.0, links=4)
-    44
-    """
-    fitting = floor(56.0 - log2(sigma * sqrt(2.0 * links)))
-    return min(fitting, max(FINEST_BITS, floor(SPREAD_BITS + 1 - log2(sigma))))
 
 
 def float64_error(sigma: float) -> float:

@@ -3,25 +3,27 @@
 The model is the proof's: the coalition knows its own costs, every share on an edge that
 touches it, and every effective coefficient. Known shares are stripped at once; what is
 left of an honest party is alpha_bar_i, its coefficients plus its honest edges' masks.
+Under integer laws all of this is in whole grid steps, `uniform` modulo 2^64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 
-from veilsum.core.arrays import AgentRows, EdgeShares, FloatArray
+from veilsum.core.arrays import FloatArray
 from veilsum.core.connectivity import components
-from veilsum.core.masking import Shares
+from veilsum.core.masking import Masks, ShareArray, Shares, spread_over_ends
 from veilsum.core.topology import Topology
 
 Estimates = Float[FloatArray, "times heard m"]
-ColluderRows = Float[FloatArray, "c p"]
-HonestRows = Float[FloatArray, "h p"]
+ColluderRows = Shaped[NDArray[Any], "c p"]
+HonestRows = Shaped[NDArray[Any], "h p"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,14 +47,14 @@ class View:
     honest: tuple[str, ...]
     coefficients: ColluderRows
     known_edges: tuple[tuple[str, str], ...]
-    known_shares: EdgeShares
+    known_shares: ShareArray
     effective: HonestRows
     stripped: HonestRows
     heard: tuple[str, ...]
     estimates: Estimates
     pieces: tuple[tuple[int, ...], ...]
 
-    def component_sums(self) -> dict[tuple[str, ...], FloatArray]:
+    def component_sums(self) -> dict[tuple[str, ...], NDArray[Any]]:
         """Return what any view reveals exactly: each piece's sum of coefficients."""
         return {
             tuple(self.honest[i] for i in piece): self.stripped[list(piece)].sum(axis=0)
@@ -65,7 +67,7 @@ class View:
 
 def observe(
     shares: Shares,
-    coefficients: AgentRows,
+    coefficients: Shaped[NDArray[Any], "n p"],
     estimates: Float[FloatArray, "times n m"],
     *,
     corrupted: Iterable[Hashable],
@@ -97,10 +99,11 @@ def touching(topology: Topology, colluders: frozenset[int]) -> NDArray[np.bool_]
     return inside[:, 0] | inside[:, 1]
 
 
-def known_masks(shares: Shares, known: NDArray[np.bool_]) -> AgentRows:
+def known_masks(shares: Shares, known: NDArray[np.bool_]) -> Masks:
     """Return the part of every mask that comes from known edges."""
-    noise = np.where(known[:, None], shares.edge_noise(), 0.0)
-    return np.asarray(shares.topology.incidence @ noise)
+    noise = np.asarray(shares.edge_noise()).copy()
+    noise[~known] = 0
+    return spread_over_ends(shares.topology, noise)
 
 
 def _neighbours(topology: Topology, colluders: frozenset[int]) -> set[int]:

@@ -8,22 +8,22 @@ an interval: what the best attack found achieves, and what no attack exceeds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.core.connectivity import minimum_vertex_cut, vertex_connectivity
-from veilsum.core.masking import LawName
+from veilsum.core.laws import LawName
 from veilsum.core.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.coalitions import Progress, Search
 from veilsum.privacy.guarantee import (
     Guarantee,
+    Noise,
     Worst,
-    epsilon_bound,
     guarantee,
-    least_sigma,
     success_at,
 )
 from veilsum.privacy.sparse_bounds import sparse_bound
@@ -57,6 +57,7 @@ def worst_case(
     tolerate: int,
     sigma: ArrayLike | None = None,
     law: LawName = "gaussian",
+    grid: int | None = None,
     distance: float | None = None,
     most_work: float = MOST_WORK,
     progress: Progress | None = None,
@@ -72,23 +73,42 @@ def worst_case(
     (True, 0.380472960543)
     """
     check_tolerate(topology, tolerate)
+    noise = Noise.of(law, sigma, grid)
     kappa, cut = _cut(topology, tolerate)
+    against = partial(guarantee, topology, sigma=sigma, law=law, grid=grid)
     if cut is not None:
-        return _cut_guarantee(topology, tolerate, kappa, cut, sigma, law, distance)
+        base = against(corrupted=cut, distance=distance)
+        return _cut_guarantee(base, tolerate, kappa, cut)
     found = worst_mu2(
         topology, tolerate=tolerate, most_work=most_work, progress=progress
     )
-    names = topology.names(found.coalition)
-    base = guarantee(topology, sigma=sigma, law=law, corrupted=names)
-    least = least_sigma(law, sigma)
-    upper = _epsilon(topology, least, found.lower)
-    lower = upper if found.exact else _epsilon(topology, least, found.upper)
+    base = against(corrupted=topology.names(found.coalition))
+    return _bracketed(base, topology, noise, found, kappa, tolerate, distance)
+
+
+def _bracketed(
+    base: Guarantee,
+    topology: Topology,
+    noise: Noise,
+    found: WorstMu2,
+    kappa: int | None,
+    tolerate: int,
+    distance: float | None,
+) -> Guarantee:
+    """Return the guarantee against one coalition, widened to all of its size."""
+    proved = noise.continuous(topology, found.lower)
+    excess = noise.worst_excess(topology, tolerate, found.lower)
+    upper = None if proved is None else proved + excess
+    # Along long multiples of the worst direction a lattice comes as near to the
+    # continuous formula as one likes: that much any bound must concede.
+    lower = proved if found.exact else noise.continuous(topology, found.upper)
     worst = Worst(
         tolerate=tolerate,
-        worst_coalition=names,
+        worst_coalition=topology.names(found.coalition),
         epsilon_lower=lower,
         epsilon_upper=upper,
-        exact=found.exact,
+        # Uniform masks hide everything but sums on every connected graph.
+        exact=(found.exact or noise.law == "uniform") and lower == upper,
         cut=None,
         vertex_connectivity=kappa,
     )
@@ -97,7 +117,8 @@ def worst_case(
         epsilon=upper,
         mu2=found.lower,
         mu2_certificate=found.certificate,
-        attacker_success=success_at(base.status, upper, distance),
+        attacker_success=success_at(base.status, upper, distance, noise),
+        excess=excess if noise.law == "lattice" else None,
         worst=worst,
     )
 
@@ -164,15 +185,8 @@ def _cut_names(topology: Topology) -> tuple[str, ...]:
 
 
 def _cut_guarantee(
-    topology: Topology,
-    tolerate: int,
-    kappa: int | None,
-    cut: tuple[str, ...],
-    sigma: ArrayLike | None,
-    law: LawName,
-    distance: float | None,
+    base: Guarantee, tolerate: int, kappa: int | None, cut: tuple[str, ...]
 ) -> Guarantee:
-    base = guarantee(topology, sigma=sigma, law=law, corrupted=cut, distance=distance)
     note = (
         f"{len(cut)} parties suffice to cut the graph; the pieces shown are what they "
         f"leave, and {tolerate} colluders can expose more"
@@ -187,15 +201,6 @@ def _cut_guarantee(
         vertex_connectivity=kappa,
     )
     return replace(base, worst=worst, limits=(*base.limits, note))
-
-
-def _epsilon(
-    topology: Topology, sigma: float | None, mu2: float | None
-) -> float | None:
-    if sigma is None or mu2 is None:
-        return None
-    arcs = topology.shares_per_edge
-    return epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
 
 
 def _large(topology: Topology, tolerate: int) -> WorstMu2:

@@ -5,8 +5,9 @@ matplotlib is an extra; it is imported when the first figure is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import numpy as np
 from veilsum.core.arrays import FloatArray
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.paper import SIGMA, A, B, PaperReport
-from veilsum.sim.vectorised import Run, Trace
+from veilsum.sim.run import Run, Trace
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+PURPLE = "#CC79A7"
 AGENT_STYLES = ("-", "--", ":")
 DPI = 150
 
@@ -136,3 +138,67 @@ def _density(axis: Any, sample: FloatArray, colour: str) -> None:
 
 def _normal(x: FloatArray, mean: float, variance: float) -> FloatArray:
     return np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+def float_leak_figure(
+    sigmas: Sequence[float],
+    curves: Mapping[str, Sequence[float]],
+    *,
+    lattice: Sequence[float],
+) -> Any:
+    """Return how often float64 masks rule an alternative out, over sigma.
+
+    Args:
+        sigmas: standard deviations of one share, ascending.
+        curves: for each input, in words, the share of runs at each sigma.
+        lattice: for integer masks, the largest of all these inputs.
+    """
+    figure, (axis,) = _figure(7.4, 3.6, 1, top=0.35)
+    figure.subplots_adjust(right=0.73)
+    # The lattice comes last, over the others, and lowest where it meets them.
+    drawn = {f"values {held}": rates for held, rates in curves.items()}
+    drawn["any of them, on a lattice"] = lattice
+    colours = (*(BLUE, ORANGE, PURPLE)[: len(curves)], GREEN)
+    styles = (*("o-", "s--", "^:")[: len(curves)], "D-")
+    for rates, colour, style in zip(drawn.values(), colours, styles, strict=True):
+        axis.plot(sigmas, rates, style, color=colour, markersize=5)
+    _name_at_end(axis, drawn, colours)
+    axis.set(xscale="log", ylim=(-0.06, 1.0), xlabel=r"$\sigma$ of one share")
+    axis.yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f}%")
+    axis.set_ylabel("runs in which the swap is impossible")
+    axis.set_title(
+        "In float64 more noise helps whole numbers, not decimals", fontsize=10
+    )
+    axis.grid(visible=True, alpha=0.3)
+    return figure
+
+
+def _name_at_end(
+    axis: Any, curves: Mapping[str, Sequence[float]], colours: Sequence[str]
+) -> None:
+    """Write the curves' names in the right margin, where no curve passes."""
+    ends = [rates[-1] for rates in curves.values()]
+    for name, height, colour in zip(
+        curves, _apart(ends, gap=0.07), colours, strict=True
+    ):
+        axis.text(
+            1.02,
+            height,
+            name,
+            transform=axis.get_yaxis_transform(),
+            color=colour,
+            verticalalignment="center",
+            fontsize=9,
+        )
+
+
+def _apart(heights: Sequence[float], *, gap: float) -> list[float]:
+    """Return the heights, raised where needed to be at least a gap apart.
+
+    Of equal heights the last stays lowest.
+    """
+    raised = list(heights)
+    order = sorted(range(len(raised)), key=lambda i: (raised[i], -i))
+    for below, above in pairwise(order):
+        raised[above] = max(raised[above], raised[below] + gap)
+    return raised

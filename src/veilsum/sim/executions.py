@@ -19,7 +19,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from veilsum.core.arrays import FloatArray, as_rows
-from veilsum.core.masking import check_sigma
+from veilsum.core.laws import check_sigma
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.view import touching

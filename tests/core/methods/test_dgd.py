@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import connected_topologies, few, finite_arrays
-from veilsum.core.costs import Cost, veil
+from veils import veil
+from veilsum.core.costs import Cost
 from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.methods.dgd import Dgd, DgdState

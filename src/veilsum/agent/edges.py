@@ -1,0 +1,112 @@
+"""Shares on one party's links in one epoch, and their confirmation.
+
+Each end draws a share and half of a key. The confirmation is an HMAC-SHA256 of both
+shares under the whole key: it shows that both ends hold the same two shares, and shows
+nobody else anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from veilsum.agent.codec import Codec
+from veilsum.agent.messages import Confirm, Numbers, Share
+from veilsum.agent.plan import Plan
+from veilsum.core.secrets import Secret
+from veilsum.core.topology import Topology
+from veilsum.errors import PeerProtocolError
+
+
+@dataclass(eq=False, repr=False)
+class Edges(Secret):
+    """What has been sent and received on every link of one epoch.
+
+    Attributes:
+        members: the graph of the parties in this epoch.
+        sent: own shares by neighbour.
+        got: the neighbours' shares.
+        confirmations: the neighbours' digests, checked once both shares are there.
+    """
+
+    plan: Plan
+    members: Topology
+    me: str
+    epoch: int
+    sent: dict[str, Share] = field(default_factory=dict)
+    got: dict[str, Share] = field(default_factory=dict)
+    confirmations: dict[str, Confirm] = field(default_factory=dict)
+
+    @cached_property
+    def neighbours(self) -> tuple[str, ...]:
+        """Who shares a link with this party in this epoch."""
+        return self.members.neighbours(self.me)
+
+    def check_share(self, sender: str, share: Share) -> None:
+        """Refuse a share of the wrong kind, or a second one that differs."""
+        wanted = (self.plan.law.dtype, self.plan.size)
+        found = (share.numbers.dtype, share.numbers.size)
+        if found != wanted:
+            raise PeerProtocolError(
+                sender,
+                f"a share has {wanted[1]} numbers of type {wanted[0]}, found "
+                f"{found[1]} of type {found[0]}",
+            )
+        known = self.got.get(sender)
+        if known is not None and not _same(known, share):
+            raise PeerProtocolError(
+                sender, f"sent two different shares for epoch {self.epoch}"
+            )
+
+    def confirmation(self, neighbour: str) -> Confirm:
+        """Return the digest of both shares of a link."""
+        first, second = sorted((self.me, neighbour))
+        forth, back = self._share(first, second), self._share(second, first)
+        key = hashlib.sha256(forth.key + back.key).digest()
+        names = f"veilsum edge\0{self.epoch}\0{first}\0{second}\0".encode()
+        content = names + Codec.digest(forth.numbers) + Codec.digest(back.numbers)
+        return Confirm(self.epoch, hmac.digest(key, content, "sha256"))
+
+    def agrees(self, neighbour: str, found: Confirm) -> bool:
+        """Say whether a neighbour's digest is that of the shares held here."""
+        expected = self.confirmation(neighbour).digest
+        return hmac.compare_digest(expected, found.digest)
+
+    def mask(self) -> Numbers:
+        """Return u_i, sent minus received, added up in the order of the links.
+
+        The order matters for float64 only: it is that of the simulator.
+        """
+        total = np.zeros(self.plan.size, dtype=self.plan.law.dtype)
+        i = self.members.index(self.me)
+        for a, b in self.members.edges.tolist():
+            if i == a:
+                other = self.members.parties[b]
+                total = total + (self.sent[other].numbers - self.got[other].numbers)
+            elif i == b:
+                other = self.members.parties[a]
+                total = total - (self.got[other].numbers - self.sent[other].numbers)
+        return total
+
+    def _share(self, sender: str, receiver: str) -> Share:
+        return self.sent[receiver] if sender == self.me else self.got[sender]
+
+
+def _same(one: Share, other: Share) -> bool:
+    same_key = hmac.compare_digest(one.key, other.key)
+    return (
+        same_key
+        and one.lost == other.lost
+        and bool(np.array_equal(one.numbers, other.numbers))
+    )
+
+
+def latest(held: Mapping[str, Share | Confirm], neighbour: str) -> int:
+    """Return the epoch of what is held of a neighbour, -1 for nothing."""
+    found = held.get(neighbour)
+    return -1 if found is None else found.epoch

@@ -1,0 +1,93 @@
+"""What all parties have agreed on before a run: public, and the same for everybody."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from veilsum.core.arrays import listed
+from veilsum.core.laws import Law
+from veilsum.core.spreading import Spread
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidInputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """How long to wait, and what to do about parties that do not answer.
+
+    Attributes:
+        resend: seconds between two askings for what is missing.
+        deadline: seconds of silence before something is done about it.
+        patience: how many deadlines in a row end the run.
+        drop: whether a party may be lost before the commit.
+        stand_in: whether neighbours publish a vanished party's deposit.
+        minimum_parties: fewer than this do not go on; always more than half.
+    """
+
+    resend: float = 1.0
+    deadline: float = 30.0
+    patience: int = 4
+    drop: bool = True
+    stand_in: bool = True
+    minimum_parties: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.resend <= self.deadline or self.patience < 1:
+            raise InvalidInputError(
+                "a policy needs 0 < resend <= deadline and a patience of at least 1, "
+                f"found {self.resend}, {self.deadline} and {self.patience}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """One run. Parties compare `digest` before anything else.
+
+    Attributes:
+        terms: everything agreed, written out canonically, the name of the run included;
+            what the digest is of. Two runs never have the same terms.
+        topology: who exchanges shares with whom.
+        law: how masks are drawn.
+        size: how many numbers are summed.
+        answer_size: how many numbers the answer has.
+        tolerance: how far two parties' answers may be apart.
+        spread: how masked vectors reach everybody.
+        policy: waits and losses.
+    """
+
+    terms: bytes
+    topology: Topology
+    law: Law
+    size: int
+    answer_size: int
+    tolerance: float = 1e-9
+    spread: Spread = "flooding"
+    policy: Policy = Policy()
+
+    def __post_init__(self) -> None:
+        if self.topology.directed:
+            raise InvalidInputError("a run needs links that carry both ways")
+        if self.size < 1 or self.answer_size < 1:
+            raise InvalidInputError("a run sums and answers at least one number")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the terms."""
+        return hashlib.sha256(b"veilsum plan\0" + self.terms).digest()
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody, in order."""
+        return self.topology.parties
+
+    def refusal(self, members: tuple[str, ...]) -> str | None:
+        """Say why these parties may not go on by themselves, if they may not."""
+        least = max(self.policy.minimum_parties, len(self.parties) // 2 + 1)
+        if len(members) < least:
+            return (
+                f"only {listed(members) or 'nobody'} would go on, and the plan wants "
+                f"{least} of {len(self.parties)} at least"
+            )
+        return None

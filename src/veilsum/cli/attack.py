@@ -1,0 +1,218 @@
+"""`veilsum attack`: demonstrations of what goes wrong, on simulated parties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.output import console, json_option, print_json, table
+from veilsum.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from veilsum.privacy.float_leak import FloatLeak
+
+Values = tuple[float, float, float]
+
+# What the figure shows beside the values asked for: the paper's, and plain decimals.
+EXAMPLES: tuple[Values, ...] = ((1.0, 2.0, 3.0), (0.1, 0.2, 0.3))
+SIGMAS = (1.0, 10.0, 1e2, 1e3, 1e6)
+COLUMNS = (
+    *("law", "runs", "alternative ruled out for certain"),
+    *("share of runs", "zero-sum inexact"),
+)
+
+
+@click.group("attack", no_args_is_help=False)
+def command() -> None:
+    """Demonstrate a leak on simulated parties.
+
+    \b
+    Example:
+      veilsum attack float --values 0.1,0.2,0.3 --sigma 1000
+    """
+
+
+@command.command("float")
+@click.option(
+    "--values",
+    "text",
+    default="1,2,3",
+    show_default=True,
+    metavar="A1,A2,A3",
+    help="What parties 1, 2 and 3 hold; the alternative swaps the first two.",
+)
+@click.option(
+    "--sigma",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Standard deviation of one share.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    help="Simulated runs for each law, each with fresh shares.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--bits",
+    type=click.IntRange(min=2, max=60),
+    default=40,
+    show_default=True,
+    help="The lattice is the grid of 2^-BITS.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for result.json and a figure over several sigmas.",
+)
+@json_option
+def float_command(
+    *,
+    text: str,
+    sigma: float,
+    runs: int,
+    seed: int,
+    bits: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Rule out inputs for certain from the low bits of float64 masks.
+
+    Three parties on a triangle, party 3 curious. It asks whether the numbers it saw
+    could have come about if parties 1 and 2 had held each other's values, and tries
+    every float64 number that the hidden noise could be. The same is asked of integer
+    masks on a lattice, where the answer is always yes.
+
+    \b
+    Example:
+      veilsum attack float --values 0.1,0.2,0.3 --sigma 1000 --out out/float
+    """
+    from veilsum.files.output import prepare_folder
+
+    folder = None if out is None else prepare_folder(out)
+    values = _values(text)
+    floats = _floats(values, sigma, runs, seed)
+    lattice = _lattice(values, sigma, runs, seed, bits)
+    found = _document(values, sigma, bits, floats, lattice)
+    if folder is not None:
+        _write(folder, found, _figure(values, sigma, runs, seed, bits))
+    if as_json:
+        print_json(found)
+    else:
+        _print(values, floats, lattice)
+
+
+def _values(text: str) -> Values:
+    try:
+        one, two, three = map(float, text.split(","))
+    except ValueError:
+        raise InvalidInputError(
+            f"--values takes three numbers such as 0.1,0.2,0.3, found {text!r}"
+        ) from None
+    return one, two, three
+
+
+def _floats(values: Values, sigma: float, runs: int, seed: int) -> FloatLeak:
+    import numpy as np
+
+    from veilsum.privacy.float_leak import float_exclusions
+
+    stream = np.random.default_rng(seed)
+    return float_exclusions(*values, sigma=sigma, runs=runs, stream=stream)
+
+
+def _lattice(
+    values: Values, sigma: float, runs: int, seed: int, bits: int
+) -> FloatLeak:
+    import numpy as np
+
+    from veilsum.privacy.float_leak import lattice_exclusions
+
+    stream = np.random.default_rng(seed)
+    return lattice_exclusions(*values, sigma=sigma, runs=runs, stream=stream, bits=bits)
+
+
+def _document(
+    values: Values, sigma: float, bits: int, floats: FloatLeak, lattice: FloatLeak
+) -> dict[str, Any]:
+    return {
+        "values": list(values),
+        "alternative": [values[1], values[0], values[2]],
+        "sigma": sigma,
+        "runs": floats.runs,
+        "float64": {**_counts(floats), "max_sum_error": floats.max_sum_error},
+        "lattice": {"bits": bits, **_counts(lattice)},
+    }
+
+
+def _counts(leak: FloatLeak) -> dict[str, float]:
+    return {
+        "excluded": leak.excluded,
+        "rate": leak.rate,
+        "inexact_sums": leak.inexact_sums,
+    }
+
+
+def _figure(values: Values, sigma: float, runs: int, seed: int, bits: int) -> Any:
+    """Return the figure: the examples and these values, over several sigmas."""
+    from veilsum.report.figures import float_leak_figure
+
+    sigmas = sorted({*SIGMAS, sigma})
+    shown = dict.fromkeys((*EXAMPLES, values))
+    curves = {
+        _listed(held): [_floats(held, s, runs, seed).rate for s in sigmas]
+        for held in shown
+    }
+    lattice = [
+        max(_lattice(held, s, runs, seed, bits).rate for held in shown) for s in sigmas
+    ]
+    return float_leak_figure(sigmas, curves, lattice=lattice)
+
+
+def _write(folder: Path, found: dict[str, Any], figure: Any) -> None:
+    from veilsum.files.output import as_json, write_files
+    from veilsum.report.figures import render
+
+    files = {f"float_leak.{kind}": content for kind, content in render(figure).items()}
+    write_files(folder, {"result.json": as_json(found).encode(), **files})
+
+
+def _print(values: Values, floats: FloatLeak, lattice: FloatLeak) -> None:
+    screen = console()
+    rows = [_row("float64", floats), _row("lattice", lattice)]
+    screen.print(table(COLUMNS, rows))
+    screen.print()
+    screen.print(_in_words((values[1], values[0], values[2]), floats))
+
+
+def _row(law: str, leak: FloatLeak) -> tuple[str, ...]:
+    return (
+        law,
+        f"{leak.runs:,}",
+        f"{leak.excluded:,}",
+        f"{100 * leak.rate:.1f}%",
+        f"{leak.inexact_sums:,}",
+    )
+
+
+def _in_words(alternative: Values, floats: FloatLeak) -> str:
+    if floats.excluded == 0:
+        return (
+            f"These float64 runs did not rule out {_listed(alternative)}; that is no "
+            "proof, since other values and other shares may."
+        )
+    return (
+        f"In {100 * floats.rate:.3g}% of the float64 runs party 3 knows for certain "
+        f"that the values were not {_listed(alternative)}, although the sum is the "
+        "same: the divergence is infinite, whatever sigma promises."
+    )
+
+
+def _listed(values: Values) -> str:
+    """Return the values with all their digits: nearly equal ones are told apart."""
+    return ", ".join(repr(value).removesuffix(".0") for value in values)

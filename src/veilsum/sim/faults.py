@@ -1,0 +1,99 @@
+"""Scripts of what goes wrong in a loopback world, drawn from a seed or written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A party dies right after its n-th effect, and perhaps comes back.
+
+    Attributes:
+        party: who.
+        after: how many effects it has carried out by then, since the beginning.
+        back: seconds until it is started again; None for never.
+        stale: how many of its last writes the disk has forgotten by then.
+    """
+
+    party: str
+    after: int
+    back: float | None = 5.0
+    stale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """No frame passes between some parties and the others for a while."""
+
+    start: float
+    end: float
+    side: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJump:
+    """A party's clock leaps: all its timers come due at once, or that much later."""
+
+    party: str
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Everything that happens to a run.
+
+    Attributes:
+        delay: the least and the greatest time a frame takes; frames overtake each
+            other when these differ.
+        loss: the chance that a frame is lost.
+        duplicate: the chance that it arrives twice.
+    """
+
+    delay: tuple[float, float] = (0.01, 0.01)
+    loss: float = 0.0
+    duplicate: float = 0.0
+    crashes: tuple[Crash, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+    jumps: tuple[ClockJump, ...] = ()
+
+    @classmethod
+    def drawn(cls, seed: int, parties: Sequence[str]) -> Faults:
+        """Return a script that a seed repeats: each kind of fault in some of them."""
+        chance = Random(seed)
+        return cls(
+            delay=(0.01, chance.choice([0.01, 0.1, 1.0, 4.0])),
+            loss=chance.choice([0.0, 0.0, 0.05, 0.3]),
+            duplicate=chance.choice([0.0, 0.0, 0.1, 0.5]),
+            crashes=tuple(_crash(chance, parties) for _ in range(chance.randrange(4))),
+            partitions=tuple(
+                _partition(chance, parties) for _ in range(chance.choice([0, 0, 1, 2]))
+            ),
+            jumps=tuple(
+                ClockJump(
+                    chance.choice(parties),
+                    chance.uniform(0, 60),
+                    chance.choice([-20.0, 20.0, 100.0]),
+                )
+                for _ in range(chance.choice([0, 0, 1]))
+            ),
+        )
+
+
+def _crash(chance: Random, parties: Sequence[str]) -> Crash:
+    return Crash(
+        chance.choice(parties),
+        after=int(chance.triangular(1, 120, 20)),
+        back=chance.choice([None, 0.5, 5.0, 40.0, 90.0]),
+        stale=chance.choice([0, 0, 0, 1, 5, 1000]),
+    )
+
+
+def _partition(chance: Random, parties: Sequence[str]) -> Partition:
+    start = chance.uniform(0, 60)
+    size = chance.randrange(1, len(parties))
+    side = frozenset(chance.sample(list(parties), size))
+    return Partition(start, start + chance.choice([2.0, 20.0, 120.0]), side)

@@ -1,0 +1,597 @@
+"""Bounds on integer masks, against view laws summed term by term."""
+
+from itertools import combinations, product
+from math import ceil, exp, inf, log, pi, sqrt
+from typing import NamedTuple
+
+import mpmath
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from strategies import any_topologies, coalitions, connected_topologies, few
+from veilsum.core.connectivity import algebraic_connectivity, is_connected
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidInputError, InvalidPairError
+from veilsum.privacy import cycle_lattice, integer_flows
+from veilsum.privacy.divergence import kl_divergence
+from veilsum.privacy.integer_flows import cheapest_flow_cost
+from veilsum.privacy.lattice import (
+    cycle_excess,
+    epsilon_excess,
+    flow_divergence,
+    flow_excess,
+    lattice_divergence,
+    lattice_excess,
+    lattice_success,
+    worst_excess,
+)
+
+K3 = Topology.family("complete:3")
+ARCS = {
+    "triangle": [(0, 1), (1, 2), (2, 0)],
+    "ring of 4": [(0, 1), (1, 2), (2, 3), (3, 0)],
+    "K4 less a link": [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)],
+    "path": [(0, 1), (1, 2), (2, 3)],
+    "star": [(0, 1), (0, 2), (0, 3)],
+    "opposite arcs": [(0, 1), (1, 0), (1, 2)],
+}
+
+
+def graph(name, *, draws):
+    return Topology.from_edges(ARCS[name], parties=None, directed=draws == 1)
+
+
+def spread_list(topology, spreads):
+    return np.broadcast_to(np.asarray(spreads, dtype=float), (topology.n_edges,))
+
+
+def draw_law(spread, reach):
+    y = np.arange(-reach, reach + 1)
+    weight = np.exp(-(y**2) / (2.0 * spread**2))
+    return weight / weight.sum()
+
+
+def view_law(topology, spreads, size, *, further):
+    """P(Theta c = v) for all v, less the last party, on a torus too large to matter."""
+    law = np.zeros((size,) * (topology.n_agents - 1))
+    law[(0,) * law.ndim] = 1.0
+    for (i, j), spread in zip(topology.edges, spreads, strict=True):
+        noise = draw_law(spread, reach=ceil(9.5 * spread) + further)
+        if topology.shares_per_edge == 2:
+            noise = np.convolve(noise, noise)
+        moved = np.zeros_like(law)
+        for c, chance in enumerate(noise, start=-(len(noise) // 2)):
+            by = [c * (int(axis == i) - int(axis == j)) for axis in range(law.ndim)]
+            moved += chance * np.roll(law, by, axis=tuple(range(law.ndim)))
+        law = moved
+    return law
+
+
+def exact_kl(topology, shift, spreads):
+    """sum_u P(u) log(P(u) / P(u + d)), by enumeration of all masks u that matter."""
+    spreads = spread_list(topology, spreads)
+    degree = max(np.bincount(topology.edges.ravel())) * topology.shares_per_edge
+    moved = sum(abs(x) for x in shift)
+    most = 9.0 * spreads.max() * sqrt(degree) + moved
+    law = view_law(topology, spreads, size=2 * ceil(most) + 3, further=moved)
+    other = np.roll(law, [-x for x in shift[:-1]], axis=tuple(range(law.ndim)))
+    told = law > 1e-22
+    return float((law[told] * np.log(law[told] / other[told])).sum())
+
+
+def formula(topology, shift, spreads):
+    """d' L^+ d / 2 with weights s S^2, by the pseudo-inverse."""
+    weights = topology.shares_per_edge * spread_list(topology, spreads) ** 2
+    theta = topology.incidence.toarray()
+    inverse = np.linalg.pinv(theta @ np.diag(weights) @ theta.T, hermitian=True)
+    return float(shift @ inverse @ shift) / 2.0
+
+
+@st.composite
+def shifts(draw, topology, *, most):
+    ends = st.integers(-most, most)
+    rows = [draw(ends) for _ in range(topology.n_agents - 1)]
+    return [*rows, -sum(rows)]
+
+
+@st.composite
+def small_settings(draw, *, most=2):
+    """A connected graph of up to 4 parties, a spread for each link, and a shift."""
+    topology = draw(any_topologies(min_agents=2, max_agents=4))
+    assume(topology.n_edges <= 5)
+    tenths = [draw(st.integers(3, 10)) for _ in range(topology.n_edges)]
+    return topology, draw(shifts(topology, most=most)), [k / 10.0 for k in tenths]
+
+
+@pytest.mark.parametrize(
+    ("draws", "share", "exact"),
+    [
+        # The known divergences of d = (1, -1, 0); one draw stands for c = r_ij - r_ji.
+        (1, 0.3 * sqrt(2), 2.3544),
+        (1, 0.5 * sqrt(2), 0.67123),
+        (1, 0.8 * sqrt(2), 0.260417),
+        (2, 0.5, 0.7786),
+        (2, 1.2, 0.115741),
+    ],
+)
+def test_the_triangle_has_the_known_divergences(draws, share, exact):
+    topology = graph("triangle", draws=draws)
+    found = exact_kl(topology, [1, -1, 0], share)
+    assert found == pytest.approx(exact, rel=5e-5)
+    assert found <= flow_divergence(topology, [1, -1, 0], share).bound
+
+
+def test_the_bounds_of_the_triangle_are_the_known_ones():
+    topology = graph("triangle", draws=1)
+    coarse = flow_divergence(topology, [1, -1, 0], 0.3 * sqrt(2))
+    assert coarse.continuous == pytest.approx(1.8519, abs=5e-5)
+    assert coarse.bound == pytest.approx(2.7778, abs=5e-5)
+    finer = flow_divergence(topology, [1, -1, 0], 0.8 * sqrt(2))
+    assert finer.bound == pytest.approx(0.2613, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", ARCS)
+@pytest.mark.parametrize("draws", [1, 2])
+@pytest.mark.parametrize("spread", [0.35, 0.6, 0.9])
+def test_every_bound_holds_on_every_small_graph(name, draws, spread):
+    topology = graph(name, draws=draws)
+    last = [0] * (topology.n_agents - 3)
+    for shift in ([1, -1, 0, *last], [2, -1, -1, *last], [-3, 1, 2, *last]):
+        check_all_bounds(topology, shift, spread)
+
+
+@few
+@given(small_settings())
+def test_every_bound_holds_with_spreads_of_their_own(setting):
+    check_all_bounds(*setting)
+
+
+def check_all_bounds(topology, shift, spreads):
+    exact, real = exact_kl(topology, shift, spreads), formula(topology, shift, spreads)
+    slack = 1e-9 * (1 + exact)
+    assert abs(exact - real) <= cycle_excess(topology, spreads) + slack
+    assert exact <= real + flow_excess(topology, spreads) + slack
+    assert exact <= real + lattice_excess(topology, spreads) + slack
+    found = flow_divergence(topology, shift, spreads)
+    assert exact <= found.bound + slack
+    assert found.continuous == pytest.approx(real, rel=1e-9, abs=1e-12)
+    assert found.bound == pytest.approx(found.continuous + found.excess)
+    assert found.excess <= lattice_excess(topology, spreads) + slack
+
+
+@pytest.mark.parametrize("name", ["path", "star"])
+def test_on_a_tree_with_one_draw_the_formula_is_exact(name):
+    topology = graph(name, draws=1)
+    assert cycle_excess(topology, 0.3) == 0.0
+    found = flow_divergence(topology, [3, -1, 0, -2], [0.4, 0.7, 0.9])
+    assert found.excess == 0.0
+    exact = exact_kl(topology, [3, -1, 0, -2], [0.4, 0.7, 0.9])
+    assert found.bound == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0.5, 0.7, 1.0])
+def test_one_link_with_two_draws_is_bounded_by_its_own_theta_function(spread):
+    """Even and odd c differ by theta_3 / theta_4 at q = exp(-pi^2 S^2)."""
+    pair = Topology.from_edges([(0, 1)])
+    nome = mpmath.exp(-(mpmath.pi**2) * spread**2)
+    ratio = mpmath.jtheta(3, 0, nome) / mpmath.jtheta(4, 0, nome)
+    bound = cycle_excess(pair, spread)
+    assert float(mpmath.log(ratio)) <= bound
+    assert bound <= 1.2 * float(mpmath.log(ratio))
+
+
+def flow_price(topology, flow, spreads):
+    """Each draw y costs y^2 / (2 S^2); two draws share a flow as evenly as can be."""
+    total = 0.0
+    for f, spread in zip(flow, spreads, strict=True):
+        parts = [f] if topology.directed else [f // 2, f - f // 2]
+        total += sum(y * y for y in parts) / (2.0 * spread**2)
+    return total
+
+
+@few
+@given(small_settings(most=1))
+def test_the_flow_is_the_cheapest_of_all_integer_flows(setting):
+    topology, shift, spreads = setting
+    theta = topology.incidence.toarray().astype(int)
+    flows = np.indices((9,) * topology.n_edges).reshape(topology.n_edges, -1).T - 4
+    flows = flows[(flows @ theta.T == shift).all(axis=1)]
+    cheapest = min(flow_price(topology, f.tolist(), spreads) for f in flows)
+    start = np.linalg.pinv(theta) @ shift
+    column = np.array(shift, dtype=object)
+    found = cheapest_flow_cost(topology, column, np.array(spreads), start)
+    assert found == pytest.approx(cheapest, rel=1e-12)
+
+
+class Answer(NamedTuple):
+    x: object
+
+
+@pytest.mark.parametrize("x", [None, np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])])
+def test_a_solver_that_finds_no_flow_is_not_believed(monkeypatch, x):
+    monkeypatch.setattr(optimize, "linprog", lambda *_, **__: Answer(x))
+    assert flow_divergence(K3, [1, -1, 0], 0.3).excess == flow_excess(K3, 0.3)
+
+
+def signed_cycles(topology):
+    """Z, its signs found by solving Theta z = 0 on each cycle's own links."""
+    forest = cycle_lattice.spanning_forest(topology)
+    where = cycle_lattice.fundamental_cycles(topology, forest).toarray()
+    theta, rows = topology.incidence.toarray(), []
+    for row in where:
+        on = np.flatnonzero(row)
+        _, values, vectors = np.linalg.svd(theta[:, on])
+        assert (values[: len(on) - 1] > 1e-9).all(), "two cycles in one row"
+        z = np.zeros(len(row))
+        z[on] = vectors[-1] / abs(vectors[-1]).max()
+        rows.append(z)
+    return np.array(rows).reshape(-1, topology.n_edges), forest
+
+
+@few
+@given(any_topologies())
+def test_fundamental_cycles_are_a_basis_of_all_integer_cycles(topology):
+    """One cycle for each link off the forest, alone on that link."""
+    z, forest = signed_cycles(topology)
+    assert len(z) == topology.n_edges - topology.n_agents + 1
+    assert np.allclose(abs(z), np.rint(abs(z)))
+    assert np.allclose(topology.incidence @ z.T, 0.0)
+    assert np.allclose(abs(z[:, forest.rest]), np.eye(len(z)))
+
+
+@few
+@given(any_topologies(min_agents=3), st.randoms(use_true_random=False))
+def test_what_dominates_the_cycles_is_above_every_eigenvalue(topology, random):
+    cost = np.array([random.uniform(0.01, 1.0) for _ in range(topology.n_edges)])
+    z, forest = signed_cycles(topology)
+    assume(len(z) > 0)
+    gram = z @ np.diag(cost) @ z.T
+    cycles = cycle_lattice.fundamental_cycles(topology, forest)
+    found = cycle_lattice.dominating(cycles, cost)
+    assert found.max() >= np.linalg.eigvalsh(gram)[-1] * (1 - 1e-12)
+    assert np.linalg.eigvalsh(np.diag(found) - gram)[0] >= -1e-9 * found.max()
+    assert found.max() <= np.trace(gram) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["triangle", "ring of 4", "K4 less a link"])
+@pytest.mark.parametrize("spread", [0.6, 0.8, 1.1, 1.6, 2.5])
+def test_both_bounds_on_eta_are_above_the_sum_itself(name, spread):
+    topology = graph(name, draws=1)
+    z, forest = signed_cycles(topology)
+    inverse = np.linalg.inv(z @ z.T / spread**2)
+    points = np.array(list(product(range(-6, 7), repeat=len(z))))
+    norms = np.einsum("ij,jk,ik->i", points, inverse, points)
+    eta = np.exp(-2 * pi**2 * norms).sum() - 1.0
+    cycles = cycle_lattice.fundamental_cycles(topology, forest)
+    reach = 2 * pi**2 * spread**2
+    ones = np.ones(topology.n_edges)
+    dominated = cycle_lattice._theta(reach / cycle_lattice.dominating(cycles, ones))
+    assert min(eta, 1.0) <= dominated + 1e-12
+    assert eta <= cycle_lattice._packed(reach, (cycles @ ones).max(), len(z)) + 1e-12
+
+
+def test_the_packed_bound_is_the_sum_over_shells():
+    """5^jk exp(-a j), j = 1, 2, ..: an independent sum; and none for too little."""
+    a, k = 20.0, 3
+    shells = sum(exp(j * (k * log(5.0) - a)) for j in range(1, 60))
+    assert cycle_lattice._packed(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
+    assert cycle_lattice._packed(4.0, 1.0, k) == inf
+    assert cycle_lattice._packed(4.0, 0.0, 0) == 0.0
+
+
+def test_long_rings_have_an_excess_that_can_be_seen():
+    """One cycle of n links: 4 q, q = exp(-4 pi^2 S^2 / n)."""
+    n = 100_000
+    links = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+    links = np.array(sorted(np.sort(links, axis=1).tolist()))
+    ring = Topology(tuple(map(str, range(n))), links, np.ones(n))
+    found = cycle_excess(ring, 2**10)
+    expected = 4 * exp(-4 * pi**2 * 2**20 / n)
+    assert expected <= found <= expected * (1 + 1e-5)
+    assert lattice_excess(ring, 2**5) == flow_excess(ring, 2**5) < inf
+
+
+def test_expanders_have_none():
+    topology = Topology.from_networkx(nx.random_regular_graph(4, 20, seed=0))
+    assert 0 < cycle_excess(topology, 4) <= 1e-20
+    larger = Topology.from_networkx(nx.random_regular_graph(6, 3000, seed=0))
+    assert cycle_excess(larger, 2**10) == 0.0
+    assert worst_excess(larger, 2**10, 3, mu2=0.3) == 0.0
+
+
+def test_where_cycles_are_too_many_to_list_the_coarse_bound_stands(monkeypatch):
+    grid = Topology.from_networkx(nx.grid_2d_graph(4, 4))
+    listed = cycle_excess(grid, 2.0)
+    monkeypatch.setattr(cycle_lattice, "MOST_CYCLE_LINKS", 10)
+    assert listed <= cycle_excess(grid, 2.0)
+    assert cycle_excess(grid, 8.0) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("draws", "expected"), [(1, (1 + 1 / 4) / 8), (2, (1 + 1 / 4) / 4)]
+)
+def test_the_flow_excess_is_an_eighth_for_each_draw(draws, expected):
+    path = Topology.from_edges([(0, 1), (1, 2)], directed=draws == 1)
+    assert flow_excess(path, [1.0, 2.0]) == expected
+
+
+@few
+@given(
+    connected_topologies(min_agents=3, max_agents=6),
+    st.sampled_from([0.5, 1.0, 2.0, 4.0, 8.0]),
+    st.integers(0, 2),
+    st.data(),
+)
+def test_the_worst_excess_covers_what_every_coalition_leaves(
+    topology, spread, tolerate, data
+):
+    spreads = np.array(
+        [spread * data.draw(st.integers(1, 3)) for _ in range(topology.n_edges)]
+    )
+    worst = worst_excess(topology, spreads, tolerate)
+    left, mu2s = [], []
+    for size in range(tolerate + 1):
+        for gone in combinations(range(topology.n_agents), size):
+            honest = topology.without(gone)
+            kept = ~np.isin(topology.edges, gone).any(axis=1)
+            left.append((honest, lattice_excess(honest, spreads[kept])))
+            if is_connected(honest) and honest.n_agents > 1:
+                mu2s.append(algebraic_connectivity(honest))
+    assert all(found <= worst * (1 + 1e-8) for _, found in left)
+    if all(is_connected(honest) for honest, _ in left):
+        sharper = worst_excess(topology, spreads, tolerate, mu2=min(mu2s))
+        assert max(found for _, found in left) <= sharper * (1 + 1e-8)
+        assert sharper <= worst
+
+
+@few
+@given(any_topologies(min_agents=3), st.data())
+def test_mu2_bounds_the_longest_fundamental_cycle_of_what_is_left(topology, data):
+    gone = data.draw(coalitions(topology, min_honest=2))
+    honest = topology.without(topology.indices(gone))
+    assume(is_connected(honest))
+    forest = cycle_lattice.spanning_forest(honest)
+    lengths = cycle_lattice.fundamental_cycles(honest, forest).sum(axis=1)
+    mu2 = algebraic_connectivity(honest)
+    most = cycle_lattice.longest_cycle(topology, mu2)
+    assert max(lengths, default=0) <= most <= topology.n_agents
+    assert cycle_lattice.longest_cycle(topology, 1e-300) == topology.n_agents
+    assert cycle_lattice.longest_cycle(topology, 0.0) == topology.n_agents
+
+
+def test_in_pieces_the_excesses_add():
+    two = Topology.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
+    one = cycle_excess(K3, 0.9)
+    assert 2 * one <= cycle_excess(two, 0.9) <= 2.01 * one
+    assert flow_excess(two, 0.9) == pytest.approx(2 * flow_excess(K3, 0.9))
+    both = flow_divergence(two, [1, -1, 0, 0, 2, -2], 3.0)
+    parts = [flow_divergence(K3, d, 3.0) for d in ([1, -1, 0], [0, 2, -2])]
+    assert both.continuous == pytest.approx(sum(part.continuous for part in parts))
+
+
+def test_columns_add_and_those_of_equals_are_free():
+    one = flow_divergence(K3, [1, -1, 0], 0.5)
+    three = flow_divergence(K3, [[1, 0, 1], [-1, 0, -1], [0, 0, 0]], 0.5)
+    assert three.bound == pytest.approx(2 * one.bound)
+    assert three.excess == pytest.approx(2 * one.excess)
+    nothing = flow_divergence(K3, [0, 0, 0], 0.5)
+    assert nothing.bound == nothing.continuous == nothing.excess == 0.0
+
+
+def test_shifts_of_any_size_are_taken_exactly():
+    """Past 2^40 no flow is searched for; past 2^63 the shift is Python's."""
+    size = 2**90
+    found = flow_divergence(K3, [[size], [-size], [0]], 0.5)
+    assert found.continuous == pytest.approx(2 / 3 * float(size) ** 2 / (4 * 0.25))
+    spread = 2**100
+    finer = flow_divergence(K3, [[size], [-size], [0]], [spread] * 3)
+    assert finer.bound == pytest.approx(2 / 3 / 4 * 2.0**-20, rel=1e-12)
+    assert finer.excess == 0.0
+
+
+def test_large_flows_are_searched_with_integer_prices():
+    """Near 2^39 squares have no exact float; a unit more still has its price."""
+    size = 2**38
+    shift = np.array([3 * size, -3 * size, 0], dtype=object)
+    near = np.array([2 * size + 1, size - 1, size - 1], dtype=object) * [1, 1, -1]
+    found = integer_flows._unit_step(K3, shift, np.ones(3), near)
+    assert found.tolist() == [2 * size, size, -size]
+
+
+def test_next_to_a_huge_divergence_the_closed_form_is_the_excess():
+    found = flow_divergence(K3, [2**30, -(2**30), 0], 0.3)
+    assert found.excess == flow_excess(K3, 0.3)
+    uneven = flow_divergence(K3, [2**45, -(2**45), 0], [2.0**45, 0.3, 0.3])
+    assert uneven.excess == flow_excess(K3, [2.0**45, 0.3, 0.3])
+
+
+def test_whole_arrays_of_int64_are_shifts_too():
+    found = flow_divergence(K3, np.array([1, -1, 0]), np.array([4, 4, 4]))
+    assert found.bound == pytest.approx(2 / 3 / 64)
+
+
+@pytest.mark.parametrize(
+    ("shift", "what"),
+    [
+        ([1, 0, 0], "add up to zero over 0, 1, 2"),
+        ([1, -1], "one row for each of 3 parties"),
+        ([[[1]], [[-1]], [[0]]], "one row for each of 3 parties"),
+        ([0.5, -0.5, 0.0], "whole numbers"),
+    ],
+)
+def test_shifts_that_are_none_are_refused(shift, what):
+    with pytest.raises(InvalidInputError, match=what):
+        flow_divergence(K3, shift, 4)
+
+
+@pytest.mark.parametrize("spreads", [0, -1.0, [4, 4, 0], 1e200])
+def test_spreads_that_mask_nothing_are_refused(spreads):
+    with pytest.raises(InvalidInputError, match="spreads must be positive"):
+        lattice_excess(K3, spreads)
+
+
+def test_as_many_spreads_as_links_are_needed():
+    with pytest.raises(InvalidInputError, match="one number or 3"):
+        lattice_excess(K3, [4, 4])
+
+
+def test_a_negative_number_of_colluders_is_refused():
+    with pytest.raises(InvalidInputError, match="not be negative, found -1"):
+        worst_excess(K3, 4, -1)
+
+
+def test_nobody_left_has_no_excess():
+    nobody = K3.without(range(3))
+    alone = K3.without([0, 1])
+    for left in (nobody, alone):
+        assert lattice_excess(left, 4) == 0.0
+        shift = np.zeros((left.n_agents, 1), dtype=np.int64)
+        assert flow_divergence(left, shift, 4).bound == 0.0
+
+
+@few
+@given(st.data(), any_topologies(min_agents=3, max_agents=6), st.sampled_from([1, 3]))
+def test_on_a_fine_grid_the_bound_is_the_gaussian_formula(data, topology, sigma):
+    """Integers in units of the data are on every grid; spreads are rounded up."""
+    corrupted = data.draw(coalitions(topology, min_honest=2))
+    honest = sorted(set(range(topology.n_agents)) - topology.indices(corrupted))
+    a = np.zeros((topology.n_agents, 2))
+    b = a.copy()
+    b[honest[0]], b[honest[1]] = [2.0, -1.0], [-2.0, 1.0]
+    found = lattice_divergence(
+        topology, a, b, sigma=float(sigma), bits=30, corrupted=corrupted
+    )
+    expected = kl_divergence(topology, a, b, sigma=float(sigma), corrupted=corrupted)
+    assert found.bound == pytest.approx(expected, rel=1e-7)
+    assert found.bound <= expected * (1 + 1e-12) or expected == inf
+    assert found.excess == 0.0
+
+
+def test_each_coefficient_may_have_a_sigma_of_its_own():
+    a, b = [[1, 1], [2, 2], [3, 3]], [[2, 2], [1, 1], [3, 3]]
+    found = lattice_divergence(K3, a, b, sigma=[1.0, 2.0], bits=12)
+    assert found.bound == pytest.approx((1 + 1 / 4) / 6)
+
+
+def test_it_is_the_quantised_pair_that_counts():
+    """0.25 and 0.75 are 0 and 2 halves, ties to even; 0.2 and 0.1 are both none."""
+    a, b = [0.25, 0.75, 1.3], [0.75, 0.25, 1.3]
+    found = lattice_divergence(K3, a, b, sigma=8, bits=1)
+    assert found.continuous == pytest.approx(formula(K3, np.array([-2, 2, 0]), 16))
+    same = lattice_divergence(K3, [0.2, 0.4, 1.0], [0.1, 0.5, 1.1], sigma=8, bits=1)
+    assert same.bound == 0.0
+
+
+def test_spreads_are_rounded_up_and_weigh_each_link():
+    """4 sqrt(2) = 5.66 becomes 6, 4 sqrt(3) = 6.93 becomes 7: resistances in a row."""
+    path = Topology.from_edges([(0, 1), (1, 2)], weights=[2.0, 3.0])
+    found = lattice_divergence(path, [1, 0, 0], [0, 0, 1], sigma=1.0, bits=2)
+    assert found.continuous == pytest.approx(4**2 * (1 / 36 + 1 / 49) / 4)
+
+
+def test_a_pair_whose_quantised_sums_differ_is_refused():
+    """0.3 + 0.3 = 0.6, but on the grid of 1/2 they are 1/2 + 1/2 and 1/2."""
+    with pytest.raises(
+        InvalidPairError, match=r"quantised sums differ by 1 steps of 2\^-1"
+    ):
+        lattice_divergence(K3, [0.3, 0.3, 0.0], [0.6, 0.0, 0.0], sigma=8, bits=1)
+
+
+def test_a_pair_that_differs_on_the_coalition_is_refused():
+    with pytest.raises(InvalidPairError, match=r"corrupted party.*differ on 1, 2"):
+        lattice_divergence(
+            K3, [1, 2, 3], [1, 3, 2], sigma=1, bits=10, corrupted=["1", "2"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "what"),
+    [
+        ([1, 2], [2, 1], "A must have one row for each of 3 parties"),
+        ([[1, 1], [2, 2], [3, 3]], [2, 1, 3], "differ in shape"),
+        ([1, 2, np.nan], [1, 2, 3], "A must be finite"),
+    ],
+)
+def test_pairs_that_are_no_coefficients_are_refused(a, b, what):
+    with pytest.raises(InvalidInputError, match=what):
+        lattice_divergence(K3, a, b, sigma=1.0, bits=10)
+
+
+def test_a_piece_whose_sum_differs_is_told_apart_for_certain():
+    pairs = Topology.from_edges([(0, 1), (2, 3)])
+    found = lattice_divergence(pairs, [1, 2, 3, 4], [2, 2, 2, 4], sigma=1, bits=8)
+    assert found.bound == found.continuous == inf
+    fair = lattice_divergence(pairs, [1, 2, 3, 5], [2, 1, 5, 3], sigma=1, bits=8)
+    assert fair.bound == pytest.approx((2 / 2 + 8 / 2) / 4)
+
+
+def test_nobody_honest_leaves_only_the_pair_of_equals():
+    same = [1.0, 2.0, 3.0]
+    found = lattice_divergence(K3, same, same, sigma=1, bits=8, corrupted=K3.parties)
+    assert found.bound == 0.0
+
+
+@given(
+    st.integers(1, 300),
+    st.integers(-1000, 0),
+    st.sampled_from([1.0, 0.75]),
+    st.sampled_from([1.0, 0.625]),
+)
+def test_the_epsilon_of_an_excess_is_exact(bits, exponent, fraction, part):
+    step, excess = fraction * 2.0**-bits, part * 2.0**exponent
+    with mpmath.workdps(40):
+        exact = mpmath.mpf(excess) / (2 * mpmath.mpf(step) ** 2)
+        expected = float(exact) if exact < mpmath.mpf(2) ** 1023 else inf
+    assert epsilon_excess(excess, step) == pytest.approx(expected, rel=1e-15)
+
+
+def test_an_excess_that_is_nothing_stays_nothing_and_infinity_infinite():
+    assert epsilon_excess(0.0, 2.0**-100) == 0.0
+    assert epsilon_excess(inf, 2.0**-100) == inf
+    assert epsilon_excess(1.0, 2.0**-600) == inf
+    with pytest.raises(InvalidInputError, match="step must be positive"):
+        epsilon_excess(1.0, 0.0)
+    with pytest.raises(InvalidInputError, match="not negative"):
+        epsilon_excess(-1.0, 1.0)
+
+
+@few
+@given(small_settings())
+def test_the_guarantee_with_its_excess_covers_every_shift(setting):
+    """KL <= (1 / (2 mu2) + excess / 2) ||d||^2, mu2 that of the weights s S^2."""
+    topology, shift, spreads = setting
+    weights = topology.shares_per_edge * np.array(spreads) ** 2
+    theta = topology.incidence.toarray()
+    mu2 = np.linalg.eigvalsh(theta @ np.diag(weights) @ theta.T)[1]
+    excess = epsilon_excess(lattice_excess(topology, spreads), 1.0)
+    size = sum(x * x for x in shift)
+    exact = exact_kl(topology, shift, spreads)
+    assert exact <= (1 / (2 * mu2) + excess) * size * (1 + 1e-9) + 1e-9
+
+
+@few
+@given(small_settings())
+def test_no_guesser_succeeds_more_often_than_the_bound(setting):
+    topology, shift, spreads = setting
+    spreads = spread_list(topology, spreads)
+    law = view_law(topology, spreads, size=61, further=2)
+    other = np.roll(law, [-x for x in shift[:-1]], axis=tuple(range(law.ndim)))
+    success = (1.0 + abs(law - other).sum() / 2.0) / 2.0
+    assert success <= lattice_success(exact_kl(topology, shift, spreads)) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("divergence", "success"),
+    [(0.0, 0.5), (0.5, 0.75), (3.81, (1 + sqrt(1 - exp(-3.81))) / 2), (inf, 1.0)],
+)
+def test_the_success_bound_is_pinsker_then_bretagnolle_and_huber(divergence, success):
+    assert lattice_success(divergence) == pytest.approx(success, rel=1e-15)
+
+
+def test_no_success_bound_for_a_negative_divergence():
+    with pytest.raises(InvalidInputError, match="not negative"):
+        lattice_success(-1.0)
