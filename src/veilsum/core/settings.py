@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
+from veilsum.core.spreading import choose_spread
 from veilsum.errors import InvalidInputError
 
 METHODS = ("dgd", "one-shot")
