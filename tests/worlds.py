@@ -117,9 +117,7 @@ class Setting:
         method = Dgd(Box(-100, 100, dim=self.size), scale=0.5)
         basis, remainder = Affine(self.size), SquaredNorm(1.0)
         start = np.zeros(self.size)
-        return DgdRounds(
-            method, plan.law, basis, remainder, start, "metropolis", 6, 12
-        )
+        return DgdRounds(method, plan.law, basis, remainder, start, "metropolis", 6, 12)
 
     def streams(self):
         return (FreshStreams if self.fresh else ShareStreams)(self.seed)

@@ -594,7 +594,7 @@ def test_types_of_the_same_numbers_have_one_encoding(code):
         *(np.array([np.int64(1)], object), np.array([2**255], object)),
         *(np.ma.masked_array([1.0, 2.0]), ["f", 3, 8], ("b", 0, 1)),
     ],
-    ids=repr,
+    ids=lambda message: type(message).__name__,
 )
 def test_other_numbers_are_the_sender_s_own_mistake(numbers):
     with pytest.raises(LocalProtocolError):
@@ -611,7 +611,7 @@ def test_other_numbers_are_the_sender_s_own_mistake(numbers):
         *(Ready(party="", epoch=0, lost=()), Ready(party="\ud800", epoch=0, lost=())),
         Ready(party="n" * 129, epoch=0, lost=()),
     ],
-    ids=repr,
+    ids=lambda message: type(message).__name__,
 )
 def test_a_message_no_one_would_accept_is_not_sent(message):
     with pytest.raises(LocalProtocolError):

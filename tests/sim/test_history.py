@@ -156,5 +156,3 @@ def test_a_planted_defect_is_caught_and_its_rule_named(defect, setting, faults, 
     defective = setting.world(faults, make=defect).run()
     found = broken_rules(defective)
     assert any(rule in one for one in found), found
-
-

@@ -15,6 +15,8 @@ from veilsum.errors import PeerProtocolError
 
 R = TypeVar("R", bound=Record)
 
+# Records that belong to one epoch and not to the whole run.
+EPOCHAL = frozenset({"Ready", "Masked"})
 # Longer frames are not compared whole before they are decoded.
 SHORT_FRAME = 4096
 
@@ -81,6 +83,22 @@ class Book:
         place[record.party] = record
         return frame
 
+    def forget(self, kind: type[Record], party: str) -> None:
+        """Drop an author's records of one kind."""
+        mine = (kind.__name__, party)
+        self._drop([one for one in self._records if (one[0], one[2]) == mine])
+
+    def forget_before(self, epoch: int) -> None:
+        """Drop what sums long over have left: nobody asks for it any more."""
+        old = [one for one in self._records if one[0] in EPOCHAL and one[1] < epoch]
+        self._drop(old)
+
+    def _drop(self, record_ids: list[RecordId]) -> None:
+        for record_id in record_ids:
+            record = self._records.pop(record_id)
+            self._seen.discard(self._frames.pop(record_id))
+            del self._by_kind[type(record), record.epoch][record.party]
+
     def get(self, record_id: RecordId) -> Record | None:
         """Return one record, if it is held."""
         return self._records.get(record_id)
@@ -92,6 +110,10 @@ class Book:
     def of(self, kind: type[R], epoch: int) -> Mapping[str, R]:
         """Return the records of one kind and epoch by author."""
         return self._by_kind.get((kind, epoch), {})  # type: ignore[return-value]
+
+    def all(self, kind: type[R]) -> list[R]:
+        """Return every record of one kind."""
+        return [one for one in self._records.values() if isinstance(one, kind)]
 
     def lacking(self, held: Iterable[RecordId]) -> list[RecordId]:
         """Return what is here and not among those."""

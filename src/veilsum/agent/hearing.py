@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from veilsum.agent.book import EPOCHAL
 from veilsum.agent.effects import Send
 from veilsum.agent.losing import Losing
 from veilsum.agent.messages import (
@@ -84,10 +85,11 @@ class Hearing(Losing):
         return None
 
     def _recalls(self, own: RecordId) -> bool:
-        """Say whether this party knows of a record of its own, shown or deposited."""
+        """Say whether this party knows of a record of its own, or holds its sum."""
         kind, epoch, _ = own
+        summed = epoch // (len(self.plan.parties) + 1) < len(self._answers)
         deposited = kind == "Masked" and self._own_masked(epoch) is not None
-        return deposited or own in self._book
+        return own in self._book or deposited or (kind in EPOCHAL and summed)
 
     def _latest_said(self) -> int:
         """Return the last round this party has told; along a tree there is only 0."""
@@ -104,7 +106,8 @@ class Hearing(Losing):
             self._repair_link(sender, status)
         if status.epoch == self.epoch and self._masked is not None:
             self._repair_rounds(sender, status)
-        if self._passed_down is not None and self._passed_down[0] == status.epoch:
+        below = self.plan.spread == "tree" and sender in self._children()
+        if below and self._passed_down and self._passed_down[0] == status.epoch:
             self._out.append(Send(sender, self._passed_down[1]))
 
     def _repair_link(self, sender: str, status: Status) -> None:
@@ -123,21 +126,23 @@ class Hearing(Losing):
     def _on_record(self, sender: str, record: Record) -> None:
         """Check, keep and pass on what everybody gets."""
         known = self._book.get(record.id)
-        if known is not None:
-            if known.signature != record.signature:
-                raise PeerProtocolError(
-                    record.party, f"signed two different {record.id[0]} records"
-                )
+        if known is not None and known.signature == record.signature:
             return
-        self._check_record(sender, record)
+        if isinstance(record, Join):
+            self._check_plan(sender, record)
         self._book.check(record, sender)
+        if known is not None:
+            raise PeerProtocolError(
+                record.party, f"signed two different {record.id[0]} records"
+            )
+        self._check_record(sender, record)
         frame = self._book.add(record)
         self._send_all(frame, but=(sender, record.party))
         match record:
             case Join():
                 self._joins[record.party] = record
             case Lost():
-                self._lose(self._lost | set(record.lost))
+                self._on_lost(record)
             case Quit():
                 self._on_quit(record)
             case Masked():
@@ -169,13 +174,16 @@ class Hearing(Losing):
             wanted = (np.dtype(np.float64), self.plan.answer_size)
             self._check_kind(sender, record.numbers, wanted)
 
-    def _check_join(self, join: Join) -> None:
+    def _check_plan(self, sender: str, join: Join) -> None:
+        """Say whose plans differ; no signature holds under another plan."""
         if join.plan != self.plan.digest:
             raise PeerProtocolError(
-                join.party,
-                f"has the plan {join.plan.hex()[:16]}, {self.me!r} has "
+                sender,
+                f"{join.party!r} has the plan {join.plan.hex()[:16]}, {self.me!r} has "
                 f"{self.plan.digest.hex()[:16]}: compare the two files",
             )
+
+    def _check_join(self, join: Join) -> None:
         if join.party in self._joins:
             raise PeerProtocolError(
                 join.party, "two parties go by this name, or one has lost its memory"

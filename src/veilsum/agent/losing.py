@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from veilsum.agent.messages import Lost, Masked, Quit
+from veilsum.agent.messages import Agreed, Lost, Masked, Quit
 from veilsum.agent.phases import (
     AGREEING,
     BEFORE_COMMIT,
@@ -15,7 +15,7 @@ from veilsum.agent.phases import (
     SUMMING,
 )
 from veilsum.agent.restoring import Restoring
-from veilsum.core.connectivity import components
+from veilsum.core.arrays import listed
 
 
 class Losing(Restoring):
@@ -33,7 +33,7 @@ class Losing(Restoring):
             self._abort("dropped", "the others went on without this party")
             return
         left = tuple(name for name in self.plan.parties if name not in lost)
-        refusal = self.plan.refusal(left) or self._pieces(left)
+        refusal = self.plan.refusal(left)
         if refusal is not None:
             self._abort("policy", refusal)
             return
@@ -46,16 +46,13 @@ class Losing(Restoring):
         self._ask(to=self._neighbours)
         self._enter(GREETING)
 
-    def _pieces(self, left: tuple[str, ...]) -> str | None:
-        whole = self.plan.topology
-        pieces = components(whole.induced([whole.index(name) for name in left]))
-        return None if len(pieces) == 1 else "the others would be in pieces"
-
     def _overdue(self) -> None:
         """Act on a silence: lose, stand in, wait on, or give up."""
-        marker = (self.phase, self.epoch, getattr(self._state, "index", 0))
-        self._strikes = self._strikes + 1 if marker == self._marker else 1
-        self._marker = marker
+        if self._place() != self._marker:
+            self._strikes = 0
+            self._arm()
+            return
+        self._strikes += 1
         if self.phase in BEFORE_READY and self._may_give_up():
             self._give_up_on(self._missing())
             return
@@ -86,10 +83,30 @@ class Losing(Restoring):
         self._lose(lost)
 
     def _out_of_patience(self) -> None:
-        if self.phase == AGREEING and ("Agreed", 0, self.me) in self._book:
+        if self.phase == AGREEING and (who := self._dissenters()):
+            self._abort("result", f"{listed(who)} found another answer")
+        elif self.phase == AGREEING and ("Agreed", 0, self.me) in self._book:
             self._enter(self._finish())
         else:
             self._abort("timeout", self._whom())
+
+    def _dissenters(self) -> list[str]:
+        """Return who did not vanish but holds another answer to be right."""
+        signed = self._book.of(Agreed, 0).keys() - self._signers().keys()
+        quits = (one for one in self._book.all(Quit) if one.reason == "result")
+        return sorted((signed | {one.party for one in quits}) & set(self.members))
+
+    def _on_lost(self, lost: Lost) -> None:
+        """Follow a member; what a lost party says of others is only a hint.
+
+        Its own giving up proves nothing about an epoch that it is not in.
+        """
+        if lost.party in self.members:
+            self._lose(self._lost | set(lost.lost))
+            return
+        more = [name for name in lost.lost if name in self.members and name != self.me]
+        if more and self.phase in BEFORE_READY and self._may_give_up_on(*more):
+            self._give_up_on(more)
 
     def _on_quit(self, quit_: Quit) -> None:
         """Do at once what a deadline would do later about a party that left."""
@@ -98,8 +115,8 @@ class Losing(Restoring):
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
 
-    def _may_give_up_on(self, name: str) -> bool:
-        left = tuple(one for one in self.members if one != name)
+    def _may_give_up_on(self, *names: str) -> bool:
+        left = tuple(one for one in self.members if one not in names)
         blocked = self._resumed or self._answers or not self.plan.policy.drop
         return not blocked and self.plan.refusal(left) is None
 
@@ -126,3 +143,16 @@ class Losing(Restoring):
         assert self._masked is not None
         self._fallback = True
         self._show(self._masked)
+
+    def _pick_up(self) -> None:
+        """Do again what a crash may have cut off, now that nobody knows more."""
+        given_up = (one.lost for one in self._own_records() if isinstance(one, Lost))
+        lost = self._lost.union(*given_up)
+        if lost != self._lost:
+            self._lose(lost)
+        elif self.phase in {SUMMING, ITERATING}:
+            self.phase = self._emit()
+        elif self.phase == AGREEING:
+            if self._answer is None:
+                self._answer = self._work.answer(self._answers, self.members)
+            self._propose()

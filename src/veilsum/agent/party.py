@@ -37,6 +37,14 @@ from veilsum.core.topology import Topology
 R = TypeVar("R", bound=Record)
 
 NOBODY = bytes(16)
+# Room in a header for the names of all records that one party may hold of another.
+HEADER_BYTES, HEADER_BYTES_PER_PARTY = 1 << 20, 1 << 10
+
+
+def codec_for(plan: Plan) -> Codec:
+    """Return the codec whose limits a plan implies."""
+    header = HEADER_BYTES + HEADER_BYTES_PER_PARTY * len(plan.parties)
+    return Codec(max(plan.size, plan.answer_size), header)
 
 
 class Party(Secret):
@@ -48,7 +56,7 @@ class Party(Secret):
         plan.topology.index(me)  # refuses a stranger, naming who is near
         self.plan, self.me, self.phase = plan, me, GREETING
         self._keys, self._streams, self._work = keys, streams, work
-        self._codec = Codec(max(plan.size, plan.answer_size))
+        self._codec = codec_for(plan)
         self._book = Book(plan, self._codec, keys)
         self._links = plan.topology.neighbours(me)
         self._out: list[Effect] = []
@@ -192,9 +200,14 @@ class Party(Secret):
     def _arm(self) -> None:
         """Start waiting anew: earlier deadlines no longer count."""
         self._generation += 1
+        self._marker = self._place()
         self._out.append(
             SetTimer(f"deadline/{self._generation}", self.plan.policy.deadline)
         )
+
+    def _place(self) -> tuple[str, int, int]:
+        """Return how far this party is; the same place a deadline later is silence."""
+        return (self.phase, self.epoch, self.round)
 
     def _enter(self, phase: str) -> None:
         self.phase = phase
@@ -202,7 +215,14 @@ class Party(Secret):
         self._arm()
 
     def _abort(self, reason: str, detail: str) -> None:
-        """Leave for good, and tell the others one word."""
+        """Leave for good, and tell the others one word.
+
+        Masked numbers that have not left yet must not leave later: the ledger may have
+        refused them.
+        """
+        self._forget_emissions()
+        self._past, self._passed_down, self._state = {}, None, None
+        self._book.forget(Masked, self.me)
         self._persist("aborted", f"{reason}\n{detail}".encode())
         self._publish(Quit(party=self.me, epoch=self.epoch, reason=reason))
         self._wipe()

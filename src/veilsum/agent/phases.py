@@ -97,7 +97,8 @@ def diagram() -> str:
             f"    {one.source} --> {target}: {one.waits_for}" for target in one.targets
         ]
     lines += [
-        f"    {one} --> {SHARING}: a party is lost, new epoch" for one in BEFORE_COMMIT
+        f"    {one} --> {GREETING}: a party is lost, new epoch" for one in BEFORE_COMMIT
     ]
+    lines += [f"    {one} --> {ABORTED}" for one in BY_SOURCE]
     lines += [f"    {FINISHED} --> [*]", f"    {ABORTED} --> [*]"]
     return "\n".join(lines)

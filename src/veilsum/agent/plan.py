@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from veilsum.core.arrays import listed
+from veilsum.core.connectivity import vertex_connectivity
 from veilsum.core.laws import Law
 from veilsum.core.spreading import Spread
 from veilsum.core.topology import Topology
@@ -24,6 +29,8 @@ class Policy:
         drop: whether a party may be lost before the commit.
         stand_in: whether neighbours publish a vanished party's deposit.
         minimum_parties: fewer than this do not go on; always more than half.
+        tolerate: how many may collude: the others must stay connected without them.
+        minimum_honest: how many others there must be.
     """
 
     resend: float = 1.0
@@ -32,6 +39,8 @@ class Policy:
     drop: bool = True
     stand_in: bool = True
     minimum_parties: int = 3
+    tolerate: int = 0
+    minimum_honest: int = 3
 
     def __post_init__(self) -> None:
         if not 0 < self.resend <= self.deadline or self.patience < 1:
@@ -74,8 +83,24 @@ class Plan:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the terms."""
-        return hashlib.sha256(b"veilsum plan\0" + self.terms).digest()
+        """SHA-256 of everything here: parties with another plan are told apart."""
+        here = json.dumps(self._here(), sort_keys=True).encode()
+        return hashlib.sha256(b"veilsum plan\0" + here + b"\0" + self.terms).digest()
+
+    def _here(self) -> dict[str, Any]:
+        law = self.law
+        return {
+            "parties": self.parties,
+            "edges": self.topology.edges.tolist(),
+            "weights": self.topology.weights.tolist(),
+            "law": [law.name, str(law.dtype), getattr(law, "largest", None)],
+            "sigma": np.asarray(getattr(law, "sigma", 0.0)).tolist(),
+            "grid": getattr(getattr(law, "grid", None), "bits", None),
+            "sizes": [self.size, self.answer_size],
+            "tolerance": self.tolerance,
+            "spread": self.spread,
+            "policy": asdict(self.policy),
+        }
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -83,11 +108,25 @@ class Plan:
         return self.topology.parties
 
     def refusal(self, members: tuple[str, ...]) -> str | None:
-        """Say why these parties may not go on by themselves, if they may not."""
+        """Say why these parties may not go on by themselves, if they may not.
+
+        What the plan promised must hold on what remains: without any `tolerate` of the
+        parties the others are connected, and enough.
+        """
         least = max(self.policy.minimum_parties, len(self.parties) // 2 + 1)
         if len(members) < least:
             return (
                 f"only {listed(members) or 'nobody'} would go on, and the plan wants "
                 f"{least} of {len(self.parties)} at least"
             )
+        return self._weak_spot(members)
+
+    def _weak_spot(self, members: tuple[str, ...]) -> str | None:
+        kept = [self.topology.index(name) for name in members]
+        tolerate = self.policy.tolerate
+        if len(members) - tolerate < self.policy.minimum_honest:
+            return f"with {tolerate} colluding, too few of {len(members)} are honest"
+        left = self.topology.induced(kept)
+        if vertex_connectivity(left, at_most=tolerate + 1) <= tolerate:
+            return f"{tolerate} of {listed(members)} could separate the others"
         return None

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from veilsum.agent.effects import Abort, Charge, Deliver, Finish
-from veilsum.agent.messages import Join, Lost, Masked, Message, Record, Share
+from veilsum.agent.messages import Join, Masked, Message, Record, Share
 from veilsum.agent.phases import (
     ABORTED,
     AGREEING,
@@ -126,19 +126,3 @@ class Restoring(Steps):
             if slot in stored:
                 index, frame = msgspec.msgpack.decode(stored[slot])
                 self._said[index] = frame
-
-    def _pick_up(self) -> None:
-        """Do again what a crash may have cut off, now that nobody knows more."""
-        given_up = (one.lost for one in self._own_records() if isinstance(one, Lost))
-        lost = self._lost.union(*given_up)
-        if lost != self._lost:
-            self._lose(lost)
-        elif self.phase in {SUMMING, ITERATING}:
-            self.phase = self._emit()
-        elif self.phase == AGREEING:
-            if self._answer is None:
-                self._answer = self._work.answer(self._answers, self.members)
-            self._propose()
-
-    def _lose(self, lost: frozenset[str]) -> None:
-        raise NotImplementedError  # in `Losing`

@@ -224,6 +224,9 @@ class Steps(Party):
         assert self._masked is not None
         self._past[self._masked.epoch], self._masked = self._masked, None
         self._answers.append(value)
+        # A neighbour may still be one sum behind, and never more.
+        width = len(self.plan.parties) + 1
+        self._book.forget_before((len(self._answers) - 2) * width)
 
     def _next_sum(self, vector: Vector) -> str:
         """Start the next epoch: fresh shares for a fresh vector."""

@@ -42,6 +42,9 @@ from veilsum.errors import InvalidInputError
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
 LAWS: tuple[LawName, ...] = ("none", "gaussian", "lattice", "uniform")
 
+# Even Python integers must fit a message, with room for masks and sums.
+WIDE_BITS = 200
+
 # One share, or one party's coefficients, in the law's numbers.
 Numbers = Shaped[NDArray[Any], " p"]
 NumberRows = Shaped[NDArray[Any], "*batch p"]
@@ -103,8 +106,8 @@ class _Floats:
     number_bytes = 8
 
     def encode(self, values: Reals, labels: Sequence[str] | None = None) -> Reals:
-        """Return the values."""
-        del labels
+        """Return the values, which must be numbers."""
+        check_range(values, None, labels)
         return values
 
     def decode(self, numbers: Reals) -> Reals:
@@ -228,11 +231,13 @@ class LatticeMasks:
         """Return grid steps as real numbers."""
         return self.grid.to_floats(numbers)
 
-    def _reach(self) -> float | None:
-        """Without a declared range, 64-bit integers impose one of their own."""
-        if self.largest is not None or self.wide:
-            return self.largest
-        return 2.0 ** (WORD_BITS - 1 - self.grid.bits) / self.n_agents
+    def _reach(self) -> float:
+        """Return the declared range, within what the integers themselves can hold."""
+        if self.largest is not None and not self.wide:
+            return self.largest  # that it fits was checked with the grid
+        room = WIDE_BITS if self.wide else WORD_BITS - 1
+        fits = 2.0 ** (room - self.grid.bits) / self.n_agents
+        return min(self.largest or fits, fits)
 
     def _typed(self, numbers: NumberRows) -> NumberRows:
         """Return this law's kind of number; numpy refuses more than 64 bits."""

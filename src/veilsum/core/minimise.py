@@ -124,14 +124,16 @@ def _polish(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
     """Return the root of x - P(x - step grad F(x)) next to an approximate one."""
     # A step of the size of the curve, but never far past the domain on a slope.
     slope = float(np.linalg.norm(gradient(near)))
-    step = 1.0 / max(*map(abs, curvatures(gradient, near)), slope, 1e-12)
+    bend = max(*map(abs, curvatures(gradient, near)), 1e-12)
 
-    def residual(x: Vector) -> Vector:
+    def residual(x: Vector, step: float = 1.0 / max(bend, slope)) -> Vector:
         return x - domain.project(x - step * gradient(x))
 
     better = domain.project(_root(residual, near))
     best = min((near, better), key=lambda x: float(np.linalg.norm(residual(x))))
-    left = float(np.linalg.norm(residual(best)))
+    # Judged by a step that could cross all of x: a short one is small anywhere.
+    far = 1e3 * max(1.0, float(np.linalg.norm(best))) / max(slope, 1e-12)
+    left = float(np.linalg.norm(residual(best, min(1.0 / bend, far))))
     if not left <= RESIDUAL_TOLERANCE * max(1.0, float(np.linalg.norm(best))):
         raise NumericalError(
             f"the minimiser was not found, the residual is {left:.3g}; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from veilsum.errors import SecretError
 
@@ -17,6 +17,10 @@ class Secret:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: private>"
+
+    def __rich_repr__(self) -> Any:
+        """Say as little to a pretty printer as to a plain one."""
+        yield ("content", "private")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise SecretError(

@@ -12,7 +12,6 @@ end         the answer is right, or the party gave up and named a reason
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias, cast
@@ -20,7 +19,6 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from veilsum.agent.codec import Codec
 from veilsum.agent.edges import Edges
 from veilsum.agent.effects import Charge, Persist
 from veilsum.agent.messages import (
@@ -37,6 +35,8 @@ from veilsum.agent.messages import (
     Share,
     Up,
 )
+from veilsum.agent.party import codec_for
+from veilsum.core.arrays import Vector
 from veilsum.core.secrets import Secret
 from veilsum.sim.loopback import Event, World
 
@@ -68,6 +68,10 @@ class _Story(Secret):
     inputs: dict[int, bytes] = field(default_factory=dict)
     members: dict[int, tuple[str, ...]] = field(default_factory=dict)
     given_up: set[int] = field(default_factory=set)
+    totals: dict[int, Vector] = field(default_factory=dict)
+    agreeing_since: float | None = None
+    finished_at: float = 0.0
+    leaps: float = 0.0
     ready: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     confirmed: dict[tuple[str, int], set[bytes]] = field(
         default_factory=lambda: defaultdict(set)
@@ -77,7 +81,7 @@ class _Story(Secret):
 class _Checker:
     def __init__(self, world: World) -> None:
         self.world, self.plan = world, world.plan
-        self.codec = Codec(max(self.plan.size, self.plan.answer_size))
+        self.codec = codec_for(self.plan)
         self.stories = {name: _Story() for name in self.plan.parties}
         self.shares: dict[EdgeEpoch, Share] = {}
         self.all_shares: dict[EdgeEpoch, list[Share]] = defaultdict(list)
@@ -98,6 +102,12 @@ class _Checker:
             self._sent(event, story, self._decoded(event))
         elif event.what == "crash" and event.detail.stale:
             self._forgot(event.party)
+        elif event.what == "clock":
+            story.leaps += max(0.0, event.detail)
+        elif event.what == "deliver":
+            story.totals[event.detail.index] = event.detail.total
+        elif event.what == "finish":
+            story.finished_at = event.time
 
     def _decoded(self, event: Event) -> Message:
         return self.codec.decode(event.detail)
@@ -121,6 +131,8 @@ class _Checker:
             self._committed(event, story, int(rest))
         elif kind == "masked" and write.value is not None:
             self._masked(event, story, cast(Masked, self.codec.decode(write.value)))
+        elif kind == "result" and story.agreeing_since is None:
+            story.agreeing_since = event.time
         elif kind == "input" and write.value is not None:
             self._bound(event, story, int(rest), write.value)
 
@@ -202,6 +214,8 @@ class _Checker:
     def _ready(self, event: Event, story: _Story, ready: Ready) -> None:
         self._in_epoch(event, story, ready.epoch, ready.lost)
         story.ready[ready.epoch].add(event.party)
+        if ready.epoch in story.given_up:
+            self.complain(event, f"was ready for epoch {ready.epoch}, given up before")
         for name in self._edges(event.party, ready).neighbours:
             if not self._is_confirmed(event.party, name, story, ready):
                 self.complain(event, f"was ready without {name!r} confirming the edge")
@@ -252,18 +266,20 @@ class _Checker:
             for story in self.stories.values()
             if epoch in story.commits
         )
-        if epoch >= len(self.plan.parties) + 1:
-            return  # the private vectors of later sums are not known here
         if not all(epoch in self.stories[name].masked for name in members):
             return  # somebody never got that far
         total: Any = 0
         for name in members:
-            private = self.world.works[name].vector(())
-            assert private is not None
-            encoded = self.plan.law.encode(private)
+            encoded = self.plan.law.encode(self._private(name, epoch))
             total = total + (self.stories[name].masked[epoch].numbers - encoded)
         if not self._is_zero(total):
             self.broken.append(f"the masks of epoch {epoch} do not add up to zero")
+
+    def _private(self, name: str, epoch: int) -> Vector:
+        """Return the vector that a party masked, from the sums it knew by then."""
+        index, totals = epoch // (len(self.plan.parties) + 1), self.stories[name].totals
+        known = [totals[k] for k in range(index)]
+        return cast(Vector, self.world.works[name].vector(known))
 
     def _is_zero(self, total: Numbers) -> bool:
         if total.dtype == np.float64:
@@ -296,13 +312,16 @@ class _Checker:
         if not gap <= 2 * self.plan.tolerance:
             self.broken.append(f"{name!r} finished {gap:.3g} away from the answer")
         missing = set(finish.parties) - set(finish.signatures)
-        if missing & set(self._alive()):
-            waited = self.world.finished.keys() & missing
-            if waited:
-                self.broken.append(f"{name!r} has no signature of {sorted(waited)}")
+        if missing and not self._was_patient(self.stories[name]):
+            self.broken.append(f"{name!r} did not wait for {sorted(missing)} to sign")
 
-    def _alive(self) -> Iterator[str]:
-        return (n for n, node in self.world.nodes.items() if node.machine is not None)
+    def _was_patient(self, story: _Story) -> bool:
+        """Say whether a party waited, by its own clock, as long as the plan says."""
+        since = story.agreeing_since
+        policy = self.plan.policy
+        assert since is not None
+        waited = story.finished_at - since + story.leaps
+        return waited >= policy.patience * policy.deadline - 1e-3
 
     def _reference(self, members: tuple[str, ...]) -> Numbers:
         """Return the answer from everybody's vectors, added up in the open."""

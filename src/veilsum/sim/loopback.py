@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from veilsum.agent.effects import (
     Abort,
@@ -41,7 +41,13 @@ LONGEST = 10_000.0
 # Frames between two reports of progress.
 REPORT_EVERY = 4096
 
+# Two times closer than this are the same.
+TICK = 1e-6
+
 MakeMachine = Callable[..., Machine]
+
+# When by the party's own clock, and what.
+Alarm: TypeAlias = tuple[float, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -67,6 +73,7 @@ class Node(Secret):
     effects: int = 0
     start: int = 0
     ahead: float = 0.0
+    alarms: set[Alarm] = field(default_factory=set)
     remembers: bool = True
 
     def forget(self, count: int) -> None:
@@ -180,8 +187,11 @@ class World(Secret):
         self._carry_out(node, node.machine.resume(dict(node.disk)))
 
     def _jump(self, name: str, seconds: float) -> None:
-        self.nodes[name].ahead += seconds
+        node = self.nodes[name]
+        node.ahead += seconds
         self._note(name, "clock", seconds, None)
+        for alarm in sorted(node.alarms):
+            self._at(self.time, partial(self._ring, node, alarm))
 
     def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
@@ -200,6 +210,7 @@ class World(Secret):
 
     def _crash(self, node: Node, crash: Crash) -> None:
         node.machine = None
+        node.alarms.clear()
         node.forget(crash.stale)
         self._note(node.name, "crash", crash, None)
         if crash.back is not None:
@@ -266,18 +277,18 @@ class World(Secret):
         )
 
     def _set_timer(self, node: Node, timer: SetTimer) -> None:
-        due = self.time + timer.seconds
-        self._at(due, lambda: self._due(node, node.start, timer.name, node.ahead))
+        alarm = (self.time + node.ahead + timer.seconds, timer.name)
+        node.alarms.add(alarm)
+        self._at(self.time + timer.seconds, partial(self._ring, node, alarm))
 
-    def _due(self, node: Node, start: int, name: str, ahead: float) -> None:
-        """Run a timer, unless its start is over or its clock was set back."""
-        if node.machine is None or node.start != start:
+    def _ring(self, node: Node, alarm: Alarm) -> None:
+        """Run a timer once, when the party's own clock says so."""
+        due, name = alarm
+        if node.machine is None or alarm not in node.alarms:
             return
-        late = ahead - node.ahead
-        if late > 0:
-            self._at(
-                self.time + late,
-                lambda: self._due(node, start, name, node.ahead),
-            )
+        left = due - node.ahead - self.time
+        if left > TICK:
+            self._at(self.time + left, partial(self._ring, node, alarm))
             return
+        node.alarms.remove(alarm)
         self._carry_out(node, node.machine.expire(name))

@@ -26,7 +26,7 @@ from veilsum.sim.engine import Progress
 from veilsum.sim.faults import Faults
 from veilsum.sim.loopback import World
 from veilsum.sim.phase_two import DgdPhase, OneShotPhase, Outcome
-from veilsum.sim.problem import Problem, grid_bits
+from veilsum.sim.problem import Problem
 from veilsum.sim.run import Run, finished_run
 
 WATCHED = ("sent/", "masked/", "result")
@@ -85,20 +85,17 @@ def plan_of(problem: Problem) -> Plan:
         tolerance=problem.settings.agreement,
         spread=spread,
         # Nobody can stand in for a part of the cost that never left its owner.
-        policy=Policy(stand_in=problem.remainder.kind != "local"),
+        policy=Policy(
+            stand_in=problem.remainder.kind != "local",
+            tolerate=len(problem.guarantee.corrupted),
+        ),
     )
 
 
 def _terms(problem: Problem) -> dict[str, Any]:
-    settings, law = problem.settings, problem.law
+    settings = problem.settings
     start = np.asarray(settings.start, dtype=np.float64)
     return {
-        "parties": problem.topology.parties,
-        "edges": problem.topology.edges.tolist(),
-        "weights": problem.topology.weights.tolist(),
-        "law": law.name,
-        "grid": grid_bits(law),
-        "sigma": np.asarray(getattr(law, "sigma", 0.0)).tolist(),
         "basis": _plain(problem.basis),
         "remainder": _plain(problem.remainder),
         "domain": _plain(problem.domain),
@@ -106,7 +103,7 @@ def _terms(problem: Problem) -> dict[str, Any]:
         "iterations": settings.iterations,
         "step": [settings.step, settings.power, settings.mixing],
         "start": start.tolist(),
-        "tolerance": settings.agreement,
+        "recentring": getattr(problem.method, "rounds", 0),
     }
 
 
