@@ -47,6 +47,15 @@ class Edges(Secret):
         """Who shares a link with this party in this epoch."""
         return self.members.neighbours(self.me)
 
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """The variance of the shares on each link, relative to the law's."""
+        i, names = self.members.index(self.me), self.members.parties
+        links = zip(
+            self.members.edges.tolist(), self.members.weights.tolist(), strict=True
+        )
+        return {names[a + b - i]: weight for (a, b), weight in links if i in (a, b)}
+
     def check_share(self, sender: str, share: Share) -> None:
         """Refuse a share of the wrong kind, or a second one that differs."""
         wanted = (self.plan.law.dtype, self.plan.size)

@@ -87,7 +87,7 @@ class Hearing(Losing):
     def _recalls(self, own: RecordId) -> bool:
         """Say whether this party knows of a record of its own, or holds its sum."""
         kind, epoch, _ = own
-        summed = epoch // (len(self.plan.parties) + 1) < len(self._answers)
+        summed = epoch // self._width < len(self._answers)
         deposited = kind == "Masked" and self._own_masked(epoch) is not None
         return own in self._book or deposited or (kind in EPOCHAL and summed)
 
@@ -137,7 +137,7 @@ class Hearing(Losing):
             )
         self._check_record(sender, record)
         frame = self._book.add(record)
-        self._send_all(frame, but=(sender, record.party))
+        self._send_all(frame, but=self._spared(sender, record))
         match record:
             case Join():
                 self._joins[record.party] = record
@@ -147,6 +147,14 @@ class Hearing(Losing):
                 self._on_quit(record)
             case Masked():
                 self._on_masked(record)
+
+    def _spared(self, sender: str, record: Record) -> set[str]:
+        """Return who has a record already: the author's neighbours, from itself.
+
+        Should the author have vanished while it told them, they will ask.
+        """
+        told = self.plan.topology.neighbours(sender) if sender == record.party else ()
+        return {sender, record.party, *told}
 
     def _check_record(self, sender: str, record: Record) -> None:
         if isinstance(record, Join):
@@ -208,7 +216,7 @@ class Hearing(Losing):
 
     def _check_epoch(self, sender: str, epoch: int) -> None:
         """Refuse what is past, or further ahead than the next sum."""
-        width = len(self.plan.parties) + 1
+        width = self._width
         if not self.epoch <= epoch < (self.epoch // width + 2) * width:
             when = "past" if epoch < self.epoch else "future"
             raise PeerProtocolError(
@@ -229,7 +237,7 @@ class Hearing(Losing):
             )
 
     def _on_share(self, sender: str, share: Share) -> None:
-        width = len(self.plan.parties) + 1
+        width = self._width
         if share.epoch == self.epoch + width and self.phase == SUMMING:
             self._check_numbers(sender, share.numbers)
             self._early[sender] = share

@@ -9,7 +9,7 @@ Arrays travel as raw numbers behind the message (see `codec`), one at most.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
@@ -81,6 +81,9 @@ class Share(Secret, Message, frozen=True, array_like=True, tag=True, eq=False):
     lost: Names
     key: Bytes32
     numbers: np.ndarray
+
+    def __copy__(self) -> NoReturn:  # msgspec has one of its own
+        self.__reduce_ex__(0)
 
 
 class Confirm(Message, frozen=True, array_like=True, tag=True, eq=False):

@@ -59,6 +59,7 @@ class Party(Secret):
         self._codec = codec_for(plan)
         self._book = Book(plan, self._codec, keys)
         self._links = plan.topology.neighbours(me)
+        self._width = len(plan.parties) + 1  # epochs that one sum may take
         self._out: list[Effect] = []
         # This start, and what is known of the neighbours' present ones.
         self._incarnation = keys.random(16)
@@ -95,7 +96,7 @@ class Party(Secret):
     @property
     def epoch(self) -> int:
         """Which epoch this is: no number ever comes twice in a run."""
-        return len(self._answers) * (len(self.plan.parties) + 1) + len(self._lost)
+        return len(self._answers) * self._width + len(self._lost)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -132,9 +133,10 @@ class Party(Secret):
         return spanning_tree(self._graph)
 
     def _new_edges(self) -> Edges:
-        whole = self.plan.topology
-        kept = [whole.index(name) for name in self.members]
-        return Edges(self.plan, whole.induced(kept), self.me, self.epoch)
+        graph = self.plan.topology
+        if self._lost:
+            graph = graph.induced([graph.index(name) for name in self.members])
+        return Edges(self.plan, graph, self.me, self.epoch)
 
     # Acting
 

@@ -65,15 +65,9 @@ class Steps(Party):
         stream = self._streams.stream(
             epoch=self.epoch, sender=sender, receiver=receiver
         )
-        weight = self._weight(name)
+        weight = self._edges.weights[name]
         numbers = self.plan.law.draw(stream, self.plan.size, weight)
         return Share(self.epoch, self.lost, self._keys.random(32), numbers)
-
-    def _weight(self, name: str) -> float:
-        graph = self._graph
-        link = sorted((graph.index(self.me), graph.index(name)))
-        (row,) = np.flatnonzero((graph.edges == link).all(axis=1))
-        return float(graph.weights[row])
 
     # sharing
 
@@ -225,7 +219,7 @@ class Steps(Party):
         self._past[self._masked.epoch], self._masked = self._masked, None
         self._answers.append(value)
         # A neighbour may still be one sum behind, and never more.
-        width = len(self.plan.parties) + 1
+        width = self._width
         self._book.forget_before((len(self._answers) - 2) * width)
 
     def _next_sum(self, vector: Vector) -> str:

@@ -92,17 +92,22 @@ class _Checker:
 
     def look(self, event: Event) -> None:
         story = self.stories[event.party]
-        if event.what == "persist":
-            self._persisted(event, story, event.detail)
-        elif event.what == "charge":
-            self._charged(event, story, event.detail)
-        elif event.what == "receive":
-            self._received(event, story, self._decoded(event))
-        elif event.what == "send":
-            self._sent(event, story, self._decoded(event))
-        elif event.what == "crash" and event.detail.stale:
-            self._forgot(event.party)
-        elif event.what == "clock":
+        match event.what:
+            case "persist":
+                self._persisted(event, story, event.detail)
+            case "charge":
+                self._charged(event, story, event.detail)
+            case "receive":
+                self._received(event, story, self._decoded(event))
+            case "send":
+                self._sent(event, story, self._decoded(event))
+            case "crash" if event.detail.stale:
+                self._forgot(event.party)
+            case _:
+                self._clocked(event, story)
+
+    def _clocked(self, event: Event, story: _Story) -> None:
+        if event.what == "clock":
             story.leaps += max(0.0, event.detail)
         elif event.what == "deliver":
             story.totals[event.detail.index] = event.detail.total

@@ -1,0 +1,134 @@
+"""Measure one party's protocol: messages a second, and a small run from end to end.
+
+    python benchmarks/agent.py            # both
+    python benchmarks/agent.py rounds     # one of them
+    python benchmarks/agent.py --profile rounds
+
+Everything runs on one core: machines and codec of all parties, the network in memory
+between them, and the method that they run. Times are targets and depend on the machine.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import pstats
+import statistics
+import sys
+import time
+
+import numpy as np
+
+from run import machine
+from veilsum.agent.plan import Plan
+from veilsum.agent.rounds import DgdRounds
+from veilsum.agent.work import SumWork
+from veilsum.core.bases import Affine
+from veilsum.core.domains import Box
+from veilsum.core.laws import make_law
+from veilsum.core.masking import ShareStreams
+from veilsum.core.methods.dgd import Dgd
+from veilsum.core.remainders import SquaredNorm
+from veilsum.core.topology import Topology
+from veilsum.sim.loopback import World
+
+SIZE = 10
+REPEATS = 5
+
+
+def a_world(graph: str, iterations: int = 0) -> World:
+    """Return parties with vectors of ten numbers, ready to run."""
+    topology = Topology.family(graph)
+    law = make_law("lattice", topology, sigma=10.0, bits=30)
+    plan = Plan(
+        terms=b"benchmark",
+        topology=topology,
+        law=law,
+        size=SIZE,
+        answer_size=SIZE,
+        tolerance=1.0,
+    )
+    stream = np.random.default_rng(0)
+    works = {
+        name: SumWork(
+            stream.standard_normal(SIZE),
+            lambda total, members: total / len(members),
+            dgd(law, iterations) if iterations else None,
+        )
+        for name in topology.parties
+    }
+    return World(plan, works, ShareStreams(0), record=False)
+
+
+def dgd(law: object, iterations: int) -> DgdRounds:
+    method = Dgd(Box(-100.0, 100.0, dim=SIZE), scale=0.5)
+    basis, remainder, start = Affine(SIZE), SquaredNorm(1.0), np.zeros(SIZE)
+    return DgdRounds(method, law, basis, remainder, start, "metropolis", 8, iterations)
+
+
+def per_second(world: World) -> float:
+    spent = timed(world)
+    return world.frames / spent
+
+
+def timed(world: World) -> float:
+    start = time.perf_counter()
+    world.run()
+    spent = time.perf_counter() - start
+    assert len(world.finished) == len(world.nodes), world.aborted
+    return spent
+
+
+def rounds() -> dict[str, object]:
+    """Messages through machines and codec, DGD with 10 numbers (target: 50,000/s).
+
+    A step of the method follows every time all neighbours were heard, so that messages
+    are the cheaper the more neighbours there are.
+    """
+    found: dict[str, object] = {}
+    for graph in ("complete:12", "circulant:12:1,3,4", "ring:12"):
+        worlds = (a_world(graph, iterations=500) for _ in range(REPEATS))
+        found[f"{graph}, messages/s"] = statistics.median(map(per_second, worlds))
+    return found
+
+
+def one_shot() -> dict[str, object]:
+    """A run of 5 parties from the first greeting to the agreed answer (20 ms)."""
+    found: dict[str, object] = {}
+    for graph in ("complete:5", "ring:5"):
+        timed(a_world(graph))
+        times = [timed(a_world(graph)) for _ in range(4 * REPEATS)]
+        found[f"{graph}, ms"] = 1000 * statistics.median(times)
+        found[f"{graph}, frames"] = timed_frames(graph)
+    return found
+
+
+def timed_frames(graph: str) -> int:
+    return a_world(graph).run().frames
+
+
+BENCHMARKS = {"rounds": rounds, "one_shot": one_shot}
+
+
+def profiled(name: str) -> None:
+    with cProfile.Profile() as profile:
+        BENCHMARKS[name]()
+    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+
+
+def main(names: list[str]) -> None:
+    if names[:1] == ["--profile"]:
+        profiled(names[1])
+        return
+    print(json.dumps({"machine": machine()}))
+    for name in names or list(BENCHMARKS):
+        found = BENCHMARKS[name]()
+        rounded = {
+            key: round(value, 3) if isinstance(value, float) else value
+            for key, value in found.items()
+        }
+        print(json.dumps({name: rounded}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

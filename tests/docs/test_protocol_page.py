@@ -1,0 +1,26 @@
+"""The page about the protocol shows the table that machines walk."""
+
+from pathlib import Path
+
+from veilsum.agent.messages import MESSAGES, Quit, Record
+from veilsum.agent.phases import BY_SOURCE, diagram
+
+PAGE = (Path(__file__).parents[2] / "docs/theory/protocol.md").read_text("utf-8")
+
+
+def test_the_diagram_is_drawn_from_the_table():
+    assert f"```mermaid\n{diagram()}\n```" in PAGE
+
+
+def test_every_phase_has_its_line():
+    for one in BY_SOURCE.values():
+        plain = PAGE.replace("`", "")
+        assert f"| {one.source} | {one.waits_for} |" in plain
+
+
+def test_every_reason_and_every_signed_record_is_named():
+    for reason in Quit.reasons:
+        assert f"`{reason}`" in PAGE
+    for kind in MESSAGES:
+        if issubclass(kind, Record):
+            assert f"`{kind.__name__}`" in PAGE
