@@ -272,3 +272,9 @@ def test_a_policy_without_drops_waits_and_then_gives_up():
     setting = Setting("complete:5", policy=Policy(drop=False))
     world = replayed(setting, Faults(crashes=(Crash("2", 1, None),)))
     assert {one.reason for one in world.aborted.values()} == {"timeout"}
+
+
+@pytest.mark.parametrize("seed", [2287, 2556])
+def test_schedules_that_once_failed_keep_the_rules(seed):
+    """A blank disk that gave up at once; a returned party that did not wait anew."""
+    replayed(*schedule(seed))

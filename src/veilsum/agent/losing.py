@@ -116,9 +116,11 @@ class Losing(Restoring):
             self._give_up_on([quit_.party])
 
     def _may_give_up_on(self, *names: str) -> bool:
+        """Before its neighbours' echo a party cannot know that it is not an old one."""
         left = tuple(one for one in self.members if one not in names)
         blocked = self._resumed or self._answers or not self.plan.policy.drop
-        return not blocked and self.plan.refusal(left) is None
+        echoed = self._echoed.issuperset(set(self._neighbours).difference(names))
+        return echoed and not blocked and self.plan.refusal(left) is None
 
     def _stand_in(self) -> None:
         """Publish the deposits of silent neighbours, and this party's own numbers."""
@@ -151,8 +153,8 @@ class Losing(Restoring):
         if lost != self._lost:
             self._lose(lost)
         elif self.phase in {SUMMING, ITERATING}:
-            self.phase = self._emit()
+            self._enter(self._emit())
         elif self.phase == AGREEING:
             if self._answer is None:
                 self._answer = self._work.answer(self._answers, self.members)
-            self._propose()
+            self._enter(self._propose())

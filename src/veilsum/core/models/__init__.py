@@ -1,0 +1,1 @@
+"""Regressions whose statistics are sums over parties: algebra without any protocol."""
