@@ -304,6 +304,8 @@ class Steps(Party):
 
     def _all_agreed(self) -> bool:
         self._compare()
+        if len(self._book.of(Agreed, 0)) < len(self.members):
+            return False
         return self._signers().keys() >= set(self.members)
 
     def _signers(self) -> dict[str, bytes]:

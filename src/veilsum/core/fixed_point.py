@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor, inf, isfinite, isqrt, ldexp, log2, sqrt
 from typing import Any, TypeAlias
 
@@ -69,8 +70,7 @@ class Grid:
 
         Rounded up exactly: noise is never less than what was asked for.
         """
-        exact = Fraction(sigma) ** 2 * Fraction(weight) * Fraction(4) ** self.bits
-        steps = _ceil_sqrt(exact)
+        steps = _spread(self.bits, sigma, weight)
         self._check_spread(sigma * sqrt(weight), steps)
         return steps
 
@@ -114,6 +114,11 @@ def as_python_integers(values: NDArray[Any]) -> IntegerArray:
     wide = np.empty(values.shape, dtype=object)
     wide.ravel()[:] = [int(value) for value in values.ravel().tolist()]
     return wide
+
+
+@lru_cache(1024)  # a graph has few weights, and asks once for each of its links
+def _spread(bits: int, sigma: float, weight: float) -> int:
+    return _ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) * Fraction(4) ** bits)
 
 
 def _ceil_sqrt(square: Fraction) -> int:
