@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
     from veilsum.core.effective import EffectiveCost
     from veilsum.core.gaussians import DegenerateGaussian
-    from veilsum.core.laws import GaussianMasks, LatticeMasks, NoMasks, UniformMasks
+    from veilsum.core.laws import GaussianMasks, LatticeMasks, NoMasks
     from veilsum.core.methods.dgd import Dgd
     from veilsum.core.methods.one_shot import OneShot
     from veilsum.core.mixing import mixing_rate, mixing_weights
+    from veilsum.core.models.dispatch import Site
     from veilsum.core.remainders import SquaredNorm
     from veilsum.core.settings import Settings
     from veilsum.core.topology import Topology
+    from veilsum.core.uniform import UniformMasks
     from veilsum.errors import (
         BudgetError,
         InvalidGraphError,
@@ -43,8 +45,25 @@ if TYPE_CHECKING:
     from veilsum.files.graphs import read_topology, topology_from
     from veilsum.files.ledger import Ledger, open_ledger, read_ledger
     from veilsum.files.scenarios import read_scenario
+    from veilsum.files.tables import read_table
+    from veilsum.jobs.columns import Column, SchemaError
+    from veilsum.jobs.dispatch import DispatchResult, dispatch
+    from veilsum.jobs.estimators import (
+        PrivateGammaRegressor,
+        PrivateLinearRegression,
+        PrivateLogisticRegression,
+        PrivatePoissonRegressor,
+    )
+    from veilsum.jobs.fit import FitResult, fit, fit_arrays
+    from veilsum.jobs.job_file import JobFile, read_job
     from veilsum.jobs.paper import reproduce
+    from veilsum.jobs.quadratic import QuadraticResult, quadratic_program
+    from veilsum.jobs.rules import RowRules
     from veilsum.jobs.scenario_run import run_scenario
+    from veilsum.jobs.schema import Schema
+    from veilsum.jobs.statistics import statistics
+    from veilsum.jobs.statistics_result import StatisticsResult
+    from veilsum.jobs.sums import SumResult, mean, sum
     from veilsum.privacy.accountant import Budget, Release
     from veilsum.privacy.allocation import Allocation, allocate_noise
     from veilsum.privacy.composition import Charge, Exposure
@@ -82,30 +101,63 @@ _HOME = {
     "core.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
     "core.effective": ("EffectiveCost",),
     "core.gaussians": ("DegenerateGaussian",),
-    "core.laws": ("GaussianMasks", "LatticeMasks", "NoMasks", "UniformMasks"),
+    "core.laws": ("GaussianMasks", "LatticeMasks", "NoMasks"),
     "core.methods.dgd": ("Dgd",),
     "core.methods.one_shot": ("OneShot",),
     "core.mixing": ("mixing_rate", "mixing_weights"),
+    "core.models.dispatch": ("Site",),
     "core.remainders": ("SquaredNorm",),
     "core.settings": ("Settings",),
     "core.topology": ("Topology",),
+    "core.uniform": ("UniformMasks",),
     "errors": (
-        *("BudgetError", "InvalidGraphError", "InvalidInputError", "InvalidPairError"),
-        *("InvalidScenarioError", "LedgerError", "LocalProtocolError"),
-        *("MissingExtraError", "NumericalError", "OutputError", "PeerProtocolError"),
-        *("ProtocolError", "RangeError", "SecretError", "VeilsumError"),
+        "BudgetError",
+        "InvalidGraphError",
+        "InvalidInputError",
+        "InvalidPairError",
+        "InvalidScenarioError",
+        "LedgerError",
+        "LocalProtocolError",
+        "MissingExtraError",
+        "NumericalError",
+        "OutputError",
+        "PeerProtocolError",
+        "ProtocolError",
+        "RangeError",
+        "SecretError",
+        "VeilsumError",
     ),
     "files.graphs": ("read_topology", "topology_from"),
     "files.ledger": ("Ledger", "open_ledger", "read_ledger"),
     "files.scenarios": ("read_scenario",),
+    "files.tables": ("read_table",),
+    "jobs.columns": ("Column", "SchemaError"),
+    "jobs.dispatch": ("DispatchResult", "dispatch"),
+    "jobs.estimators": (
+        "PrivateGammaRegressor",
+        "PrivateLinearRegression",
+        "PrivateLogisticRegression",
+        "PrivatePoissonRegressor",
+    ),
+    "jobs.fit": ("FitResult", "fit", "fit_arrays"),
+    "jobs.job_file": ("JobFile", "read_job"),
     "jobs.paper": ("reproduce",),
+    "jobs.quadratic": ("QuadraticResult", "quadratic_program"),
+    "jobs.rules": ("RowRules",),
     "jobs.scenario_run": ("run_scenario",),
+    "jobs.schema": ("Schema",),
+    "jobs.statistics": ("statistics",),
+    "jobs.statistics_result": ("StatisticsResult",),
+    "jobs.sums": ("SumResult", "mean", "sum"),
     "privacy.accountant": ("Budget", "Release"),
     "privacy.allocation": ("Allocation", "allocate_noise"),
     "privacy.composition": ("Charge", "Exposure"),
     "privacy.conversions": (
-        *("Leakage", "attacker_success", "divergence_for_success"),
-        *("dp_delta", "dp_epsilon"),
+        "Leakage",
+        "attacker_success",
+        "divergence_for_success",
+        "dp_delta",
+        "dp_epsilon",
     ),
     "privacy.divergence": ("effective_resistance", "kl_divergence", "swap_divergence"),
     "privacy.doctor": ("Diagnosis", "examine"),
@@ -131,13 +183,16 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Charge",
+    "Column",
     "Cost",
     "DegenerateGaussian",
     "Dgd",
     "Diagnosis",
+    "DispatchResult",
     "EffectiveCost",
     "Executions",
     "Exposure",
+    "FitResult",
     "GaussianMasks",
     "Guarantee",
     "HalfSpaces",
@@ -145,6 +200,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidPairError",
     "InvalidScenarioError",
+    "JobFile",
     "LatticeDivergence",
     "LatticeMasks",
     "Leakage",
@@ -160,16 +216,27 @@ __all__ = [
     "Plan",
     "Plans",
     "Polynomial",
+    "PrivateGammaRegressor",
+    "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivatePoissonRegressor",
     "ProtocolError",
     "Quadratic",
+    "QuadraticResult",
     "RangeError",
     "Release",
+    "RowRules",
     "Run",
     "Scenario",
+    "Schema",
+    "SchemaError",
     "SecretError",
     "Settings",
     "Simplex",
+    "Site",
     "SquaredNorm",
+    "StatisticsResult",
+    "SumResult",
     "Topology",
     "UniformMasks",
     "VeilsumError",
@@ -178,26 +245,35 @@ __all__ = [
     "algebraic_connectivity",
     "allocate_noise",
     "attacker_success",
+    "dispatch",
     "divergence_for_success",
     "dp_delta",
     "dp_epsilon",
     "effective_resistance",
     "examine",
+    "fit",
+    "fit_arrays",
     "guarantee",
     "kl_divergence",
     "lattice_divergence",
+    "mean",
     "mixing_rate",
     "mixing_weights",
     "open_ledger",
     "plan",
+    "quadratic_program",
+    "read_job",
     "read_ledger",
     "read_scenario",
+    "read_table",
     "read_topology",
     "record_exchange_distance",
     "reproduce",
     "run_scenario",
     "simulate",
     "solve",
+    "statistics",
+    "sum",
     "swap_divergence",
     "topology_from",
     "vertex_connectivity",

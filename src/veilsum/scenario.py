@@ -41,8 +41,19 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "masks": ("law", "sigma", "grid", "largest"),
     "method": ("name", "step", "power", "mixing", "start", "spread", "recentre"),
     "stopping": ("iterations", "tolerance"),
-    "policy": ("corrupted",),
+    "policy": (
+        *("corrupted", "tolerate", "minimum_honest", "drop"),
+        *("release_fraction", "minimum_cell"),
+    ),
     "simulation": ("seed",),
+}
+# Jobs on data: read by the commands named after them. A schema's keys are its own.
+JOB_SECTIONS: dict[str, tuple[str, ...]] = {
+    "data": ("dataset", "parties", "file", "files", "party", "decimal", "separator"),
+    "schema": (),
+    "model": ("formula", "family", "alpha", "weights", "offset", "ridge"),
+    "statistics": ("columns", "histograms", "tables"),
+    "dispatch": ("prices", "tolerance", "max_rounds"),
 }
 # Read by other commands; named here so that one file serves them all.
 OTHER_SECTIONS = ("deployment",)
@@ -93,14 +104,16 @@ class Scenario(Secret):
 
 def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
     """Return the scenario a table describes; `read_graph` opens a graph file."""
-    _check_keys(table, ("title", *SECTIONS, *OTHER_SECTIONS), "the scenario")
+    known = ("title", *SECTIONS, *JOB_SECTIONS, *OTHER_SECTIONS)
+    check_keys(table, known, "the scenario")
+    _refuse_jobs(table)
     sections = {name: _section(table, name) for name in SECTIONS}
     for needed in ("graph", "cost", "domain", "masks"):
         if not sections[needed]:
             raise InvalidScenarioError(f"the scenario needs a [{needed}] section")
-    topology = _topology(sections["graph"], sections["parties"], read_graph)
+    topology = topology_of(sections["graph"], sections["parties"], read_graph)
     costs = _costs(sections["cost"], topology)
-    law, sigma, grid, largest = _masks(sections["masks"])
+    law, sigma, grid, largest = masks_of(sections["masks"])
     return Scenario(
         title=str(table.get("title", "")),
         topology=topology,
@@ -117,7 +130,19 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
     )
 
 
-def _check_keys(table: Table, known: Collection[str], where: str) -> None:
+def _refuse_jobs(table: Table) -> None:
+    """Send whoever has a job on data to the command that runs it."""
+    commands = {"model": "fit", "statistics": "stats", "dispatch": "dispatch"}
+    for section, command in commands.items():
+        if section in table and "cost" not in table:
+            raise InvalidScenarioError(
+                f"the scenario has a [{section}] instead of a [cost]: run veilsum "
+                f"{command}"
+            )
+
+
+def check_keys(table: Table, known: Collection[str], where: str) -> None:
+    """Refuse an unknown key, naming the nearest."""
     unknown = [key for key in table if key not in known]
     if not unknown:
         return
@@ -133,7 +158,7 @@ def _section(table: Table, name: str) -> Table:
     section = table.get(name, {})
     if not isinstance(section, Mapping):
         raise InvalidScenarioError(f"[{name}] must be a section, found {section!r}")
-    _check_keys(section, SECTIONS[name], f"[{name}]")
+    check_keys(section, SECTIONS[name], f"[{name}]")
     return section
 
 
@@ -176,7 +201,8 @@ def _names(value: object, where: str) -> tuple[str, ...]:
     return tuple(str(name) for name in value)
 
 
-def _topology(graph: Table, parties: Table, read_graph: ReadGraph) -> Topology:
+def topology_of(graph: Table, parties: Table, read_graph: ReadGraph) -> Topology:
+    """Return the graph that the sections describe."""
     sources = [key for key in ("family", "file", "edges") if key in graph]
     if len(sources) != 1:
         raise InvalidScenarioError(
@@ -220,7 +246,7 @@ def _listed(value: object) -> Sequence[Any]:
 def _costs(section: Table, topology: Topology) -> tuple[Cost, ...]:
     kind = _choice(section, "cost", "kind", list(_COSTS))
     key, others, build = _COSTS[kind]
-    _check_keys(section, ("kind", key, *others), f"[cost] of kind {kind!r}")
+    check_keys(section, ("kind", key, *others), f"[cost] of kind {kind!r}")
     rows = _listed(_need(section, "cost", key, "one entry for each party"))
     if len(rows) != topology.n_agents:
         raise InvalidScenarioError(
@@ -278,7 +304,7 @@ _DOMAINS: dict[str, tuple[str, ...]] = {
 
 def _domain(section: Table, dim: int) -> Domain:
     kind = _choice(section, "domain", "kind", list(_DOMAINS))
-    _check_keys(section, ("kind", *_DOMAINS[kind]), f"[domain] of kind {kind!r}")
+    check_keys(section, ("kind", *_DOMAINS[kind]), f"[domain] of kind {kind!r}")
 
     def need(key: str) -> AgentRows:
         value = _need(section, "domain", key, f"a {kind} is described by it")
@@ -301,7 +327,7 @@ def _domain(section: Table, dim: int) -> Domain:
 Masks = tuple[LawName, FloatArray | None, int | None, float | None]
 
 
-def _masks(section: Table) -> Masks:
+def masks_of(section: Table) -> Masks:
     """Return the law, sigma, the grid's bits and the range, those that are there."""
     law = cast("LawName", _choice(section, "masks", "law", LAWS))
     if law in {"gaussian", "lattice"}:

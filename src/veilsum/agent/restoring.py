@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from veilsum.agent.effects import Abort, Charge, Deliver, Finish
-from veilsum.agent.messages import Join, Masked, Message, Record, Share
+from veilsum.agent.messages import Down, Join, Masked, Message, Record, Share
 from veilsum.agent.phases import (
     ABORTED,
     AGREEING,
@@ -66,7 +66,8 @@ class Restoring(Steps):
         if "lost" in stored:
             self._lost = frozenset(msgspec.msgpack.decode(stored["lost"]))
         while (key := f"answer/{len(self._answers)}") in stored:
-            value = np.frombuffer(stored[key])
+            total = cast(Down, self._message(stored[key]))
+            value = self.plan.law.decode(total.numbers)
             self._out.append(Deliver(len(self._answers), value))
             self._answers.append(value)
         self._edges = self._new_edges()

@@ -105,9 +105,8 @@ class Steps(Party):
         ready = self._book.of(Ready, self.epoch)
         signed = b"".join(ready[name].signature for name in self.members)
         self._persist(f"commit/{self.epoch}", signed)
-        masked = Masked(
-            party=self.me, epoch=self.epoch, numbers=self._private + self._edges.mask()
-        )
+        numbers = self.plan.law.wrap(self._private + self._edges.mask())
+        masked = Masked(party=self.me, epoch=self.epoch, numbers=numbers)
         self._masked = self._book.sealed(masked)
         self._persist(f"masked/{self.epoch}", self._codec.encode(self._masked))
         self._out.append(Charge(self.epoch, self.members, self._masked.numbers))
@@ -168,7 +167,7 @@ class Steps(Party):
         total = self._masked.numbers
         for name in self._children():
             total = total + self._from_below[name]
-        return total
+        return self.plan.law.wrap(total)
 
     def _total_by_tree(self) -> Numbers | None:
         if self._parent() is not None:
@@ -212,7 +211,7 @@ class Steps(Party):
 
     def _keep_answer(self, total: Numbers) -> None:
         index, value = len(self._answers), self.plan.law.decode(total)
-        self._persist(f"answer/{index}", value.tobytes())
+        self._persist(f"answer/{index}", self._codec.encode(Down(self.epoch, total)))
         self._wipe()
         self._out.append(Deliver(index, value))
         assert self._masked is not None

@@ -12,12 +12,15 @@ from veilsum.errors import InvalidInputError, VeilsumError
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
+    "dispatch": "Find the price that balances private demands.",
     "doctor": "Say why a network fails and which links mend it.",
+    "fit": "Fit a regression over several parties' tables.",
     "ledger": "Show what a party's data has spent and what is left.",
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
     "solve": "Run the scenario in a TOML file and report the result.",
+    "stats": "Count and average several parties' rows.",
 }
 
 

@@ -3,7 +3,7 @@
     none      zeros: the plain method, with no privacy at all
     gaussian  normal numbers in float64: simulation and reproduction only
     lattice   a discrete Gaussian on the grid 2^-q: integers, and sums are exact
-    uniform   residues modulo 2^64: for methods that use sums only
+    uniform   residues modulo 2^64 or 2^192: for methods that use sums only
 
 A law also says how a coefficient becomes one of its numbers (`encode`) and how a sum of
 masked numbers is read (`decode`).
@@ -17,10 +17,10 @@ from math import ceil
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Shaped
-from numpy.typing import ArrayLike, NDArray
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import FloatArray, as_floats
+from veilsum.core.arrays import FloatArray
 from veilsum.core.discrete_gaussian import discrete_gaussian
 from veilsum.core.fixed_point import (
     COARSEST_BITS,
@@ -29,14 +29,13 @@ from veilsum.core.fixed_point import (
     Grid,
     as_python_integers,
     check_range,
-    check_sum_fits,
     fits_words,
     fitting_bits,
     spreading_bits,
-    summing_bits,
 )
 from veilsum.core.streams import Stream
 from veilsum.core.topology import Topology
+from veilsum.core.uniform import NumberRows, Numbers, UniformMasks, checked_largest
 from veilsum.errors import InvalidInputError
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
@@ -45,9 +44,6 @@ LAWS: tuple[LawName, ...] = ("none", "gaussian", "lattice", "uniform")
 # Even Python integers must fit a message, with room for masks and sums.
 WIDE_BITS = 200
 
-# One share, or one party's coefficients, in the law's numbers.
-Numbers = Shaped[NDArray[Any], " p"]
-NumberRows = Shaped[NDArray[Any], "*batch p"]
 Reals = Float[FloatArray, "*batch p"]
 
 
@@ -98,8 +94,20 @@ class Law(Protocol):
         """Return what unmasked sums, or masked numbers with a magnitude, stand for."""
         ...
 
+    def wrap(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of the law's numbers as it may leave a party."""
+        ...
 
-class _Floats:
+
+class _Unbounded:
+    """Laws whose numbers have no modulus."""
+
+    def wrap(self, numbers: NumberRows) -> NumberRows:
+        """Return the sum as it is."""
+        return numbers
+
+
+class _Floats(_Unbounded):
     """Laws whose numbers are float64 themselves."""
 
     dtype = np.dtype(np.float64)
@@ -148,7 +156,7 @@ class GaussianMasks(_Floats):
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeMasks:
+class LatticeMasks(_Unbounded):
     """Shares from the discrete Gaussian on the grid: exact, and safe in its low bits.
 
     Attributes:
@@ -186,7 +194,7 @@ class LatticeMasks:
         coarse: then integers are wider.
         """
         spread, n = check_sigma(sigma), topology.n_agents
-        reach = 0.0 if largest is None else _checked_largest(largest)
+        reach = 0.0 if largest is None else checked_largest(largest)
         links = int(topology.degrees.max())
         scales = np.sqrt([1.0, *topology.weights])
         most = float(spread.max() * scales.max())
@@ -244,59 +252,6 @@ class LatticeMasks:
         if self.wide:
             return as_python_integers(numbers) if numbers.dtype != object else numbers
         return numbers.astype(np.int64)
-
-
-@dataclass(frozen=True)
-class UniformMasks:
-    """Uniform residues modulo 2^64: a masked number alone says nothing at all.
-
-    Sums of masked numbers are exact as long as the true sum fits, which is checked from
-    the number of parties and the declared range.
-    """
-
-    grid: Grid
-    n_agents: int
-    largest: float | None = None
-    name: LawName = field(default="uniform", init=False)
-    dtype = np.dtype(np.uint64)
-    number_bytes = 8
-
-    def __post_init__(self) -> None:
-        check_sum_fits(
-            bits=self.grid.bits, n_agents=self.n_agents, largest=self.largest
-        )
-
-    @classmethod
-    def on(
-        cls,
-        topology: Topology,
-        *,
-        bits: int | None = None,
-        largest: float | None = None,
-    ) -> UniformMasks:
-        """Return the law for a network; without `bits` the finest grid that fits."""
-        n = topology.n_agents
-        reach = None if largest is None else _checked_largest(largest)
-        chosen = summing_bits(n_agents=n, largest=reach) if bits is None else bits
-        return cls(Grid(chosen), n, reach)
-
-    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
-        """Return random words; there is no more or less of noise to weigh."""
-        del weight
-        return stream.words(size)
-
-    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
-        """Return each coefficient's nearest grid point modulo 2^64."""
-        check_range(values, self._reach(), labels)
-        return self.grid.quantise(values).astype(np.int64).view(np.uint64)
-
-    def decode(self, numbers: NumberRows) -> Reals:
-        """Return a sum of all parties' numbers, masks having cancelled."""
-        return self.grid.to_floats(np.ascontiguousarray(numbers).view(np.int64))
-
-    def _reach(self) -> float:
-        fits = 2.0 ** (WORD_BITS - self.grid.bits) / self.n_agents
-        return fits if self.largest is None else min(self.largest, fits)
 
 
 def make_law(
@@ -372,15 +327,6 @@ def check_deployable(law: Law, *, least_weight: float = 1.0) -> None:
                 f"grid: use a grid of {spreading_bits(sigma, enough)} bits or more, or "
                 "a larger sigma"
             )
-
-
-def _checked_largest(largest: float) -> float:
-    value = float(as_floats(largest, what="the range of coefficients"))
-    if not value > 0:
-        raise InvalidInputError(
-            f"the range of coefficients must be positive, found {largest}"
-        )
-    return value
 
 
 def _check_size(sigma: FloatArray, size: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidScenarioError
@@ -17,10 +18,14 @@ def read_scenario(path: Path) -> Scenario:
     def read_graph(name: str, weight: str | None) -> Topology:
         return read_topology(path.parent / name, weight=weight)
 
+    return scenario_from(read_toml(path), read_graph)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file."""
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InvalidScenarioError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidScenarioError(f"{path} is not valid TOML: {error}") from None
-    return scenario_from(table, read_graph)

@@ -38,10 +38,13 @@ from veilsum.privacy.lattice import (
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 
+REMAINDER_LIMIT = (
+    "hides the masked coefficients only; the remainder of each cost is not hidden"
+)
 LIMITS = (
     "covers parties that follow the protocol and are curious, not ones that break it",
     "links must be encrypted: an edge that others overhear hides nothing",
-    "hides the masked coefficients only; the remainder of each cost is not hidden",
+    REMAINDER_LIMIT,
     "compares inputs of equal honest sum; that sum itself is released exactly",
     "holds for one run; fresh masks on the same data add their divergences",
 )

@@ -277,7 +277,7 @@ class _Checker:
         for name in members:
             encoded = self.plan.law.encode(self._private(name, epoch))
             total = total + (self.stories[name].masked[epoch].numbers - encoded)
-        if not self._is_zero(total):
+        if not self._is_zero(self.plan.law.wrap(total)):
             self.broken.append(f"the masks of epoch {epoch} do not add up to zero")
 
     def _private(self, name: str, epoch: int) -> Vector:
@@ -300,15 +300,24 @@ class _Checker:
         world = self.world
         for name, node in world.nodes.items():
             finished, aborted = world.finished.get(name), world.aborted.get(name)
-            if finished is not None and aborted is not None:
-                self.broken.append(f"{name!r} finished and gave up")
-            elif finished is not None:
+            if finished is not None:
+                if aborted is not None and not self._lost_its_answer(name):
+                    self.broken.append(f"{name!r} finished and gave up")
                 self._answer_is_right(name)
             elif aborted is not None:
                 if aborted.reason not in Quit.reasons or not aborted.detail:
                     self.broken.append(f"{name!r} gave up without a reason")
             elif node.machine is not None:
                 self.broken.append(f"{name!r} neither finished nor gave up")
+
+    def _lost_its_answer(self, name: str) -> bool:
+        """Say whether the party gave up because its disk no longer knew of the end."""
+        mine = [event for event in self.world.history if event.party == name]
+        ends = [k for k, event in enumerate(mine) if event.what == "finish"]
+        set_back = any(
+            event.what == "crash" and event.detail.stale for event in mine[ends[-1] :]
+        )
+        return set_back and self.world.aborted[name].reason == "stale"
 
     def _answer_is_right(self, name: str) -> None:
         finish = self.world.finished[name]

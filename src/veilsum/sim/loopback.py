@@ -101,6 +101,7 @@ class World(Secret):
 
     Attributes:
         seed: repeats delays, losses, keys and identities.
+        charge: told before a party first shows masked numbers; raises to forbid it.
         watch: writes under these keys are kept in `written`, recorded or not.
         history: what happened, in order; empty when not recorded.
         frames: how many were delivered.
@@ -116,6 +117,7 @@ class World(Secret):
     make: MakeMachine = Machine
     watch: tuple[str, ...] = ()
     progress: Callable[[int], None] | None = None
+    charge: Callable[[str, Charge], None] | None = None
     written: dict[tuple[str, str], bytes] = field(default_factory=dict)
     time: float = 0.0
     frames: int = 0
@@ -228,6 +230,8 @@ class World(Secret):
             case SetTimer():
                 self._set_timer(node, effect)
             case Charge() if effect.epoch not in node.charged:
+                if self.charge is not None:
+                    self.charge(node.name, effect)
                 node.charged.append(effect.epoch)
             case Finish():
                 self.finished[node.name] = effect

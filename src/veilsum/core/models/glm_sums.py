@@ -111,6 +111,19 @@ class ClosingStatistics:
         return cls(smat(vector[:-1], n_columns), float(vector[-1]))
 
 
+Stage = Literal["first", "round", "closing"]
+
+
+def statistics_size(stage: Stage, n_columns: int) -> int:
+    """Return how many numbers a party is asked for."""
+    sizes = {
+        "first": FirstStatistics.size,
+        "round": RoundStatistics.size,
+        "closing": ClosingStatistics.size,
+    }
+    return sizes[stage](n_columns)
+
+
 @dataclass(frozen=True)
 class Request:
     """What all parties are asked for next: public numbers and what to do with them.
@@ -121,7 +134,7 @@ class Request:
             intercept; when closing the coefficients and the dispersion.
     """
 
-    stage: Literal["first", "round", "closing"]
+    stage: Stage
     point: Vector
 
 

@@ -1,0 +1,92 @@
+"""What commands that run jobs on data have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.output import console, json_option, print_json, progress_bar, say
+
+if TYPE_CHECKING:
+    from veilsum.jobs.job_file import JobFile, Kind
+    from veilsum.jobs.running import JobResult
+
+# Spelt out: importing them would load numpy for --help.
+DRIVERS = ("loopback", "vectorised")
+# More rounds than nearly every job takes; a bar that ends early is no harm.
+EXPECTED = 8
+
+
+def job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of every job."""
+    options = [
+        click.argument("scenario", type=click.Path(path_type=Path)),
+        click.option(
+            "--driver",
+            type=click.Choice(DRIVERS),
+            default="loopback",
+            show_default=True,
+            help="Each party as the machine it would run by itself, or all as arrays.",
+        ),
+        click.option(
+            "--out", type=click.Path(path_type=Path), help="Folder for result.json."
+        ),
+        json_option,
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def run(
+    scenario: Path,
+    kind: Kind,
+    *,
+    driver: str,
+    out: Path | None,
+    as_json: bool,
+    show: Callable[[JobFile, Any], None],
+) -> None:
+    """Read a job, run it, and show or write what came out."""
+    from veilsum.files.output import as_json as text
+    from veilsum.files.output import prepare_folder, write_files
+    from veilsum.jobs.job_file import read_job
+
+    folder = None if out is None else prepare_folder(out)
+    job = read_job(scenario, kind)
+    for section in job.ignored:
+        say(f"[{section}] is for real parties: this simulates and ignores it")
+    with progress_bar() as open_bar:
+        bar = open_bar("sums", EXPECTED)
+        result = job.run(driver=driver, progress=bar)
+    if folder is not None:
+        write_files(folder, {"result.json": text(result.to_dict()).encode()})
+    if as_json:
+        print_json(result.to_dict())
+        return
+    if job.title:
+        console().print(f"{job.title}\n")
+    show(job, result)
+    print_road(result)
+
+
+def print_road(result: JobResult) -> None:
+    """Say what it took, and what it hides."""
+    from veilsum.cli.privacy import print_guarantee
+    from veilsum.jobs.releases import condensed
+
+    released = result.released
+    sums = len(released.sums)
+    screen = console()
+    screen.print(
+        f"\n{sums} {'sum' if sums == 1 else 'sums'} of {result.recipe.size} numbers "
+        f"under {result.terms.law.name} masks; {released.rounds:,} message rounds, "
+        f"{released.bytes:,} bytes over all links\n"
+    )
+    # In full in the JSON: a person need not read the same line for every round.
+    lines = condensed(result.releases)
+    print_guarantee(replace(result.guarantee, released=lines))

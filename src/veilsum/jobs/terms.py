@@ -1,0 +1,198 @@
+"""How parties agree to sum: their links, their masks, and who may collude.
+
+Everything here is public and the same for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypedDict
+
+from veilsum.agent.plan import Plan, Policy
+from veilsum.core.arrays import listed
+from veilsum.core.laws import Law, LawName, make_law
+from veilsum.core.spreading import choose_spread
+from veilsum.core.topology import Topology
+from veilsum.core.uniform import UniformMasks
+from veilsum.errors import InvalidInputError
+from veilsum.files.ledger import Ledger
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.worst_case import MOST_WORK, worst_case
+
+
+class Options(TypedDict, total=False):
+    """What every job takes; all of it has a default.
+
+    Attributes:
+        topology: who exchanges masks with whom: a graph, or the name of a family such
+            as "regular:18:4"; without one everybody with everybody.
+        law: how masks are drawn; `uniform` hides everything but the sums.
+        sigma: for `lattice`, the standard deviation of a share.
+        grid: bits q of the grid 2^-q; without it, one that needs no range.
+        largest: the declared range of one party's numbers.
+        tolerate: how many parties may pool what they saw.
+        minimum_honest: how many others there must be.
+        drop: whether the others may go on without a party that is lost before anything
+            was shown; by default nobody does, since it would be another question.
+        spread: how masked vectors reach everybody.
+        driver: `loopback`, each party a machine of its own, or `vectorised`.
+        seed: repeats a simulation.
+        ledgers: by party; each is charged before the party shows anything.
+        progress: told after each sum how many there are.
+        title: of the run.
+    """
+
+    topology: Topology | str | None
+    law: LawName
+    sigma: float | None
+    grid: int | None
+    largest: float | None
+    tolerate: int
+    minimum_honest: int
+    drop: bool
+    spread: str
+    driver: str
+    seed: int | None
+    ledgers: Mapping[str, Ledger]
+    progress: Callable[[int], None] | None
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Terms:
+    """The options, checked for a set of parties."""
+
+    topology: Topology
+    law: Law
+    tolerate: int
+    minimum_honest: int
+    drop: bool
+    spread: str
+    driver: str
+    seed: int | None
+    ledgers: Mapping[str, Ledger]
+    progress: Callable[[int], None] | None
+    run: str
+
+    @classmethod
+    def of(
+        cls,
+        parties: Sequence[str],
+        *,
+        integers: bool = False,
+        wide: bool = False,
+        options: Options,
+    ) -> Terms:
+        """Return the terms for these parties; refuse what they cannot hold to."""
+        topology = _topology(options.get("topology"), tuple(parties))
+        seed = options.get("seed")
+        name = secrets.token_hex(16) if seed is None else f"seed {seed}"
+        terms = cls(
+            topology=topology,
+            law=_law(topology, options, integers=integers, wide=wide),
+            tolerate=options.get("tolerate", 1),
+            minimum_honest=options.get("minimum_honest", 3),
+            drop=options.get("drop", False),
+            spread=options.get("spread", "auto"),
+            driver=options.get("driver", "loopback"),
+            seed=seed,
+            ledgers=options.get("ledgers", {}),
+            progress=options.get("progress"),
+            run=f"{options.get('title', '')} {name}".strip(),
+        )
+        terms.check()
+        return terms
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody, in order."""
+        return self.topology.parties
+
+    @property
+    def honest(self) -> int:
+        """How many parties are honest at least."""
+        return self.topology.n_agents - self.tolerate
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What holds against every coalition that is tolerated, for each sum."""
+        law = self.law
+        grid = getattr(law, "grid", None)
+        sigma = getattr(law, "sigma", None)
+        return worst_case(
+            self.topology,
+            tolerate=self.tolerate,
+            law=law.name,
+            sigma=sigma,
+            grid=None if grid is None else grid.bits,
+            # Uniform masks hide the same on every connected graph: no search is needed.
+            most_work=1.0 if law.name == "uniform" else MOST_WORK,
+        )
+
+    def check(self) -> None:
+        """Refuse a graph on which the promise does not hold."""
+        reason = self.plan(size=1, answer_size=1, terms={}).refusal(self.parties)
+        if reason is not None:
+            raise InvalidInputError(
+                f"{reason}; the terms are tolerate = {self.tolerate} and "
+                f"minimum_honest = {self.minimum_honest}: add parties or links, or "
+                "change the terms openly"
+            )
+
+    def plan(self, *, size: int, answer_size: int, terms: Mapping[str, Any]) -> Plan:
+        """Return the plan whose digest parties compare."""
+        agreed = {"run": self.run, **terms}
+        spread = choose_spread(
+            self.spread,
+            n_agents=self.topology.n_agents,
+            vector_bytes=size * self.law.number_bytes,
+        )
+        return Plan(
+            terms=json.dumps(agreed, sort_keys=True).encode(),
+            topology=self.topology,
+            law=self.law,
+            size=size,
+            answer_size=answer_size,
+            spread=spread,
+            policy=Policy(
+                tolerate=self.tolerate,
+                minimum_honest=self.minimum_honest,
+                drop=self.drop,
+                minimum_parties=min(3, self.minimum_honest + self.tolerate),
+            ),
+        )
+
+
+def _topology(given: Topology | str | None, parties: tuple[str, ...]) -> Topology:
+    if given is None:
+        given = f"complete:{len(parties)}"
+    if isinstance(given, str):
+        graph = Topology.family(given)
+        if graph.n_agents != len(parties):
+            raise InvalidInputError(
+                f"the graph {given!r} has {graph.n_agents} parties, and there are data "
+                f"of {len(parties)}: {listed(parties)}"
+            )
+        return graph.renamed(parties)
+    strangers = sorted(set(given.parties) ^ set(parties))
+    if strangers:
+        raise InvalidInputError(
+            "the graph and the data must name the same parties; only one of them has "
+            f"{listed(strangers)}"
+        )
+    return given
+
+
+def _law(topology: Topology, options: Options, *, integers: bool, wide: bool) -> Law:
+    name: LawName = options.get("law", "uniform")
+    sigma, grid = options.get("sigma"), options.get("grid")
+    largest = options.get("largest")
+    if name == "uniform" and grid is None and largest is None and sigma is None:
+        if integers:
+            return UniformMasks.integers(topology, wide=wide)
+        return UniformMasks.wide(topology)
+    return make_law(name, topology, sigma=sigma, bits=grid, largest=largest)

@@ -1,0 +1,245 @@
+"""Tables from files and from memory: what is written is what is read."""
+
+import gzip
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilsum.errors import InvalidInputError
+from veilsum.files.tables import as_frame, read_table
+
+polars = pytest.importorskip("polars")
+TEXT = "age,hba1c,sex\n61,7.4,f\n58,,m\n"
+
+
+def written(folder, text, name="table.csv", encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def columns_of(frame):
+    return {name: frame[name].tolist() for name in frame.columns}
+
+
+def test_a_csv_file_is_read_with_its_types(tmp_path):
+    found = read_table(written(tmp_path, TEXT))
+    assert found["age"].tolist() == [61, 58]
+    assert found["age"].dtype == np.int64
+    assert found["hba1c"].iloc[0] == 7.4
+    assert found["hba1c"].isna().tolist() == [False, True]
+    assert found["sex"].tolist() == ["f", "m"]
+
+
+def test_a_compressed_file_is_the_same_table(tmp_path):
+    plain = read_table(written(tmp_path, TEXT))
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(TEXT.encode()))
+    pd.testing.assert_frame_equal(read_table(str(path)), plain)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
+    path = written(tmp_path, "age\n1\n", encoding="utf-8-sig")
+    assert list(read_table(path).columns) == ["age"]
+
+
+def test_a_decimal_comma_stays_text_until_it_is_named(tmp_path):
+    path = written(tmp_path, 'x;y\n"7,4";1\n"6,25";2\n')
+    assert read_table(path, separator=";")["x"].tolist() == ["7,4", "6,25"]
+    found = read_table(path, separator=";", decimal=",")
+    assert found["x"].tolist() == [7.4, 6.25]
+    points = written(tmp_path, "x;y\n7.4;1\n", name="points.csv")
+    assert read_table(points, separator=";", decimal=",")["x"].tolist() == ["7.4"]
+
+
+def test_thousands_stay_text(tmp_path):
+    path = written(tmp_path, 'x,y\n"1,234",1\n')
+    assert read_table(path)["x"].tolist() == ["1,234"]
+
+
+def test_one_word_among_numbers_makes_the_column_text(tmp_path):
+    path = written(tmp_path, "x\n1\nunknown\n")
+    assert read_table(path)["x"].tolist() == ["1", "unknown"]
+
+
+def test_only_the_listed_words_are_missing_values(tmp_path):
+    path = written(tmp_path, "x,land\n1,NA\nNA,None\n3,null\n")
+    found = read_table(path)
+    assert found["x"].isna().tolist() == [False, True, False]
+    assert found["land"].isna().tolist() == [True, False, False]
+    assert read_table(path, missing=[""])["land"].tolist() == ["NA", "None", "null"]
+
+
+def test_codes_keep_their_zeros_if_asked(tmp_path):
+    path = written(tmp_path, "zip,x\n01,1\n\n02,2\n")
+    assert read_table(path)["zip"].tolist() == [1, 2]
+    assert read_table(path, text=["zip"])["zip"].tolist() == ["01", "02"]
+
+
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
+)
+def test_numbers_are_read_to_the_last_bit(tmp_path_factory, numbers):
+    folder = tmp_path_factory.mktemp("bits")
+    path = written(folder, "x\n" + "".join(f"{one!r}\n" for one in numbers))
+    found = read_table(path)["x"]
+    assert [Fraction(one) for one in found] == [Fraction(one) for one in numbers]
+
+
+@pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.zip"])
+def test_an_unknown_ending_is_refused(tmp_path, name):
+    path = written(tmp_path, TEXT, name=name)
+    with pytest.raises(InvalidInputError, match=r"\.csv, \.csv\.gz and \.parquet"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet", "none.csv.gz"])
+def test_a_missing_file_is_named(tmp_path, name):
+    with pytest.raises(InvalidInputError, match=f"no file .*{name}"):
+        read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("empty.csv", b"", "not a table"),
+        ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "not a table"),
+        ("longer.csv", b"a,b\n1,2,3\n4,5,6\n", "not a table"),
+        ("latin.csv", "name\nJos\xe9\n".encode("latin-1"), "UTF-8"),
+        ("plain.csv.gz", b"a,b\n1,2\n", "not a table|cannot read"),
+        ("cut.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:-12], "not a table"),
+        ("noise.parquet", b"PAR1 no more", "not a table|cannot read"),
+        ("semicolons.csv", b"a;b\n1;2\n", "separator = ';'"),
+        ("tabs.csv", b"a\tb\n1\t2\n", r"separator = '\\t'"),
+        ("twice.csv", b"a,b,a\n1,2,3\n", "more than one column named a"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else "",
+)
+def test_what_is_no_table_is_refused_with_its_name(tmp_path, name, content, why):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=why) as caught:
+        read_table(path)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"decimal": ","}, "both ','"),
+        ({"decimal": ";"}, "decimal mark must be"),
+        ({"separator": ""}, "one character"),
+        ({"separator": "::"}, "one character"),
+    ],
+    ids=["both commas", "odd mark", "none", "long"],
+)
+def test_marks_that_cannot_work_are_refused(tmp_path, options, why):
+    with pytest.raises(InvalidInputError, match=why):
+        read_table(written(tmp_path, TEXT), **options)
+
+
+def test_parquet_files_keep_types_and_a_named_index(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"x": [1.5, None], "k": [1, 2], "s": ["a", None]})
+    frame["c"] = pd.Categorical(["u", "v"])
+    frame.to_parquet(tmp_path / "plain.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "plain.parquet"), frame)
+    frame.set_index("k").to_parquet(tmp_path / "index.parquet")
+    found = read_table(tmp_path / "index.parquet")
+    assert sorted(found.columns) == ["c", "k", "s", "x"]
+    assert found["k"].tolist() == [1, 2]
+
+
+def test_every_kind_of_table_gives_the_same_frame():
+    columns = {"x": [1.5, 2.5], "k": [1, 2]}
+    expected = pd.DataFrame(columns)
+    rows = np.array([(1.5, 1), (2.5, 2)], dtype=[("x", "f8"), ("k", "i8")])
+    for made in (expected, columns, polars.DataFrame(columns), rows):
+        pd.testing.assert_frame_equal(as_frame(made), expected)
+    plain = as_frame(np.array([[1.5, 1], [2.5, 2]]), names=["x", "k"])
+    pd.testing.assert_frame_equal(plain, expected.astype(float))
+
+
+def test_columns_are_matched_by_position_and_not_by_an_index():
+    first = pd.Series([1.0, 2.0], index=[5, 6])
+    second = pd.Series([3.0, 4.0], index=[6, 7])
+    found = as_frame({"a": first, "b": second, "c": np.array([5, 6])})
+    assert columns_of(found) == {"a": [1.0, 2.0], "b": [3.0, 4.0], "c": [5, 6]}
+
+
+def test_polars_tables_need_no_pyarrow():
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import polars as pl\n"
+        "from veilsum.files.tables import as_frame\n"
+        "frame = pl.DataFrame({'k': [1, None, 2**60], 'x': [1.5, None, 2.5],"
+        " 's': ['a', None, 'b'], 'b': [True, None, False], 'i': [1, 2, 3]},"
+        " schema_overrides={'s': pl.Categorical})\n"
+        "found = as_frame(frame)\n"
+        "print(found['k'].dtype, int(found['k'][2]) == 2**60, found['i'].dtype)\n"
+        "print(found.isna().to_numpy().sum(axis=0).tolist())\n"
+        "print(float(found['x'][2]), found['s'][2], found['b'][2])\n"
+    )
+    words = [sys.executable, "-c", code]
+    found = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert found.stdout.splitlines() == [
+        "Int64 True int64",
+        "[1, 1, 1, 1, 0]",
+        "2.5 b False",
+    ], found.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "call", "extra"),
+    [
+        ("pandas", "as_frame({'a': [1]})", "veilsum[data]"),
+        ("pandas", "read_table(sys.argv[1])", "veilsum[data]"),
+        ("pyarrow.parquet", "read_table(sys.argv[2])", "veilsum[parquet]"),
+    ],
+)
+def test_a_missing_package_names_its_extra(tmp_path, package, call, extra):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from veilsum.errors import MissingExtraError\n"
+        "from veilsum.files.tables import as_frame, read_table\n"
+        f"try:\n    {call}\nexcept MissingExtraError as error:\n    print(error)"
+    )
+    files = [written(tmp_path, TEXT), written(tmp_path, "PAR1", name="a.parquet")]
+    words = [sys.executable, "-c", code, *map(str, files)]
+    found = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert extra in found.stdout, found.stderr
+
+
+@pytest.mark.parametrize(
+    ("data", "names", "why"),
+    [
+        (np.zeros((2, 2)), None, "give names="),
+        (np.zeros((2, 2)), ["a"], "2 columns, and names has 1"),
+        (np.zeros((2, 2)), ["a", "a"], "more than one column named a"),
+        (np.zeros(3), ["a"], "two dimensions"),
+        ({"a": [1, 2], "b": [1]}, None, "'a' 2, 'b' 1"),
+        ({"a": [1, 2], "b": 3}, None, "'b' must be a list"),
+        ({"a": "text"}, None, "'a' must be a list"),
+        ({"a": [1]}, ["a"], "names are for a plain NumPy array"),
+        ({1: [1]}, None, "named 1"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "more than one column"),
+        (pd.DataFrame([[1, 2]]), None, "must be text"),
+        (polars.LazyFrame({"a": [1]}), None, "collect"),
+        ([[1, 2]], None, "found list"),
+        (None, None, "found NoneType"),
+    ],
+    ids=[
+        *("no names", "few names", "equal names", "one dimension", "lengths"),
+        *("scalar", "word", "names twice", "number as name", "pandas twice"),
+        *("pandas numbers", "lazy", "list", "none"),
+    ],
+)
+def test_what_is_no_table_in_memory_is_refused(data, names, why):
+    with pytest.raises(InvalidInputError, match=why):
+        as_frame(data, names=names)

@@ -1,0 +1,118 @@
+"""Dispatch on real networks' data, and quadratic programs, against other solvers."""
+
+import numpy as np
+import pytest
+
+from veilsum.core.domains import Box, HalfSpaces
+from veilsum.core.models.dispatch import Site
+from veilsum.errors import InvalidInputError
+from veilsum.files.datasets import power_case, site_of
+from veilsum.jobs.dispatch import dispatch
+from veilsum.jobs.quadratic import quadratic_program
+
+PRICES = {"case30": 3.7892, "case39": 13.5169, "case118": 39.3814}
+
+
+def sites_of(case, parties=6):
+    return {name: site_of(t) for name, t in power_case(case, parties).items()}
+
+
+@pytest.mark.parametrize("case", PRICES)
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_prices_of_known_networks(case, driver):
+    sites = sites_of(case)
+    found = dispatch(sites, prices=(0, 1000), driver=driver, compare=True, seed=1)
+    assert found.price == pytest.approx(PRICES[case], abs=1e-4)
+    assert abs(found.balance) < 1e-9
+    assert found.max_error < 1e-9
+    output = sum(out.sum() for out in found.outputs.values())
+    assert output == pytest.approx(sum(s.demand for s in sites.values()), abs=1e-8)
+
+
+def test_both_drivers_try_the_same_prices():
+    one, other = (
+        dispatch(sites_of("case30"), prices=(0, 1000), driver=driver, seed=1)
+        for driver in ("loopback", "vectorised")
+    )
+    assert [r.point for r in one.releases] == [r.point for r in other.releases]
+    assert [s.tolist() for s in one.released.sums] == [
+        s.tolist() for s in other.released.sums
+    ]
+
+
+def test_every_price_is_listed_and_the_limit_said():
+    found = dispatch(sites_of("case30"), prices=(0, 1000), driver="vectorised")
+    assert len(found.guarantee.released) == len(found.released.sums)
+    assert "at the price 500" in found.guarantee.released[0]
+    assert any("costs and limits" in line for line in found.guarantee.limits)
+    assert found.to_dict()["price"] == found.price
+
+
+def test_a_demand_that_nobody_can_meet_is_explained():
+    sites = {str(k): Site.of(100.0, a=1.0, b=1.0, low=0.0, high=1.0) for k in range(4)}
+    with pytest.raises(InvalidInputError, match="demand"):
+        dispatch(sites, prices=(0, 10))
+
+
+# Quadratic programs
+
+
+@pytest.fixture(scope="module")
+def costs():
+    stream = np.random.default_rng(2)
+    found = {}
+    for k in range(5):
+        square = stream.normal(size=(6, 4))
+        found[f"p{k}"] = (square.T @ square, 4 * stream.normal(size=4))
+    return found
+
+
+def by_clarabel(costs, rows, offsets):
+    """Minimise the pooled cost subject to rows x <= offsets, by a conic solver."""
+    import clarabel
+    from scipy import sparse
+
+    matrix = sum(p for p, _ in costs.values())
+    vector = sum(q for _, q in costs.values())
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    solver = clarabel.DefaultSolver(
+        sparse.csc_matrix(np.triu(matrix)),
+        vector,
+        sparse.csc_matrix(rows),
+        offsets,
+        [clarabel.NonnegativeConeT(len(offsets))],
+        settings,
+    )
+    return np.array(solver.solve().x)
+
+
+def test_without_constraints_it_is_a_linear_system(costs):
+    matrix = sum(p for p, _ in costs.values())
+    vector = sum(q for _, q in costs.values())
+    found = quadratic_program(costs)
+    np.testing.assert_allclose(found.minimiser, -np.linalg.solve(matrix, vector))
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_a_box(costs, driver):
+    found = quadratic_program(costs, domain=Box(-0.1, 0.1, dim=4), driver=driver)
+    rows = np.vstack([np.eye(4), -np.eye(4)])
+    expected = by_clarabel(costs, rows, np.full(8, 0.1))
+    assert (np.abs(expected) > 0.0999).any()
+    np.testing.assert_allclose(found.minimiser, expected, atol=1e-6)
+
+
+def test_linear_constraints(costs):
+    rows = np.array([[1.0, 1.0, 1.0, 1.0], [-1.0, 0.5, 0.0, 2.0]])
+    offsets = np.array([-0.2, 0.1])
+    found = quadratic_program(costs, domain=HalfSpaces(rows, offsets))
+    expected = by_clarabel(costs, rows, offsets)
+    np.testing.assert_allclose(found.minimiser, expected, atol=1e-6)
+
+
+def test_costs_of_different_dimensions_are_refused(costs):
+    wrong = {**costs, "p0": (np.eye(2), np.ones(2))}
+    with pytest.raises(InvalidInputError, match="one dimension"):
+        quadratic_program(wrong)

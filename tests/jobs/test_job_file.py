@@ -1,0 +1,139 @@
+"""Scenario files of jobs: every example runs, and mistakes are explained."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from veilsum.cli.app import app
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.files.scenarios import read_scenario
+from veilsum.jobs.job_file import read_job
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.parametrize("name", ["diabetes", "lung", "randhie"])
+def test_regressions_print_their_difference_from_the_pooled_fit(name):
+    result = run("fit", EXAMPLES / f"{name}.toml", "--driver", "vectorised")
+    said = result.output.split("difference from the pooled fit: ")[1].split()[0]
+    assert float(said) < 1e-8
+    assert "Observations:" in result.output
+    assert "Released:" in result.output
+
+
+def test_the_lung_example_says_whom_the_default_would_refuse():
+    result = run("fit", EXAMPLES / "lung.toml", "--driver", "vectorised")
+    assert "would be refused: inst-4, inst-10, inst-33" in result.output
+    assert "Censoring is ignored" in result.output
+
+
+def test_machines_and_arrays_print_the_same_table():
+    one, other = (
+        run("fit", EXAMPLES / "diabetes.toml", "--driver", driver, "--json")
+        for driver in ("loopback", "vectorised")
+    )
+    assert json.loads(one.output)["table"] == json.loads(other.output)["table"]
+
+
+def test_wages_and_prices(tmp_path):
+    result = run("stats", EXAMPLES / "wages.toml", "--driver", "vectorised")
+    assert "difference from the pooled means: 0" in result.output
+    result = run("dispatch", EXAMPLES / "dispatch39.toml", "--out", tmp_path)
+    assert "price 13.51692" in result.output
+    kept = json.loads((tmp_path / "result.json").read_text())
+    assert kept["price"] == pytest.approx(13.5169, abs=1e-4)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    stream = np.random.default_rng(0)
+    for name in "abcd":
+        rows = pd.DataFrame({"x": stream.normal(size=30), "y": stream.normal(size=30)})
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    everything = pd.concat(
+        [pd.read_csv(tmp_path / f"{n}.csv").assign(site=n) for n in "abcd"]
+    )
+    everything.to_csv(tmp_path / "all.csv", index=False)
+    return tmp_path
+
+
+FILES = """
+[data]
+files = { a = "a.csv", b = "b.csv", c = "c.csv", d = "d.csv" }
+[model]
+formula = "y ~ x"
+"""
+ONE_FILE = """
+[data]
+file = "all.csv"
+party = "site"
+[model]
+formula = "y ~ x"
+[masks]
+law = "lattice"
+sigma = 1e6
+largest = 1e4
+[graph]
+edges = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "a"]]
+[policy]
+tolerate = 1
+release_fraction = 0.9
+"""
+
+
+def written(folder, text):
+    path = folder / "job.toml"
+    path.write_text(text)
+    return path
+
+
+def test_one_file_or_several_are_the_same_job(folder):
+    one = read_job(written(folder, FILES), "model").run(driver="vectorised")
+    other = read_job(written(folder, ONE_FILE), "model").run(driver="vectorised")
+    assert one.terms.parties == other.terms.parties == ("a", "b", "c", "d")
+    assert other.terms.law.name == "lattice"
+    np.testing.assert_allclose(
+        one.fit.coefficients, other.fit.coefficients, rtol=1e-8, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[data]\nfile='all.csv'\nparty='site'\n", r"needs a \[model\]"),
+        ("[model]\nformula='y ~ x'\n", "exactly one of dataset, file and files"),
+        (ONE_FILE.replace('"site"', '"sites"'), "column that says whose rows"),
+        (ONE_FILE.replace("formula", "formla"), "did you mean 'formula'"),
+        (ONE_FILE.replace("[policy]", "[polices]"), "did you mean 'policy'"),
+        (FILES.replace("a.csv", "nowhere.csv"), "nowhere.csv"),
+        (
+            "[data]\ndataset='iris'\n[model]\nformula='y~x'\n",
+            "choose from breast_cancer",
+        ),
+        ("[statistics]\ncolumns=['x']\n", "run veilsum stats"),
+    ],
+)
+def test_mistakes_in_a_file_are_explained(folder, text, why):
+    with pytest.raises((InvalidScenarioError, InvalidInputError), match=why):
+        read_job(written(folder, text), "model")
+
+
+def test_solve_sends_a_job_to_its_command(folder):
+    with pytest.raises(InvalidScenarioError, match="run veilsum fit"):
+        read_scenario(written(folder, FILES))
+
+
+def test_prices_must_be_an_interval(folder):
+    text = "[data]\ndataset='case30'\nparties=6\n[dispatch]\nprices=[1]\n"
+    with pytest.raises(InvalidScenarioError, match="lowest and the highest"):
+        read_job(written(folder, text), "dispatch").run()

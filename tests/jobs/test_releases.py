@@ -1,0 +1,259 @@
+"""What a job releases is listed, limited, and the only thing that leaves a party."""
+
+import numpy as np
+import pytest
+
+from veilsum.agent.codec import Codec
+from veilsum.agent.messages import Quit
+from veilsum.core.masking import ShareStreams
+from veilsum.core.models.families import Binomial, Gaussian
+from veilsum.core.models.rows import Rows
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.files.ledger import open_ledger
+from veilsum.jobs.fit import fit_arrays
+from veilsum.jobs.model import Model
+from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.releases import Release, ReleaseLimit, condensed
+from veilsum.jobs.rules import RowRules
+from veilsum.jobs.sums import sum as masked_sum
+from veilsum.jobs.terms import Terms
+from veilsum.privacy.accountant import Budget
+from veilsum.sim.loopback import World
+
+PARTIES = ("north", "east", "south", "west", "centre")
+
+
+def rows_of(family, seed=0):
+    stream = np.random.default_rng(seed)
+    found = {}
+    for name in PARTIES:
+        x = np.column_stack([np.ones(60), stream.normal(size=(60, 2))])
+        eta = x @ [0.2, 0.5, -0.4]
+        y = eta + stream.normal(size=60)
+        found[name] = Rows.of(x, (y > 0).astype(float) if family == "logistic" else y)
+    return found
+
+
+def world_of(family, law):
+    """The machines of a regression, every frame recorded."""
+    kind = Binomial() if family == "logistic" else Gaussian()
+    model = Model(response="y", names=("a", "b", "c"), intercept=0, family=kind)
+    terms = Terms.of(PARTIES, options={"law": law, "seed": 3})
+    recipe, rows = model.recipe(), rows_of(family)
+    works = {
+        name: PartyWork(recipe, model.contribution(part, 0, recipe.size))
+        for name, part in rows.items()
+    }
+    plan = terms.plan(size=recipe.size, answer_size=3, terms={})
+    world = World(plan, works, ShareStreams(3), seed=3, record=True)
+    return world.run()
+
+
+def contributions(world):
+    """Every vector that some party put under masks, with the law's numbers."""
+    sums = max(
+        (
+            [
+                e.detail.total
+                for e in world.history
+                if (e.party, e.what) == (p, "deliver")
+            ]
+            for p in PARTIES
+        ),
+        key=len,
+    )
+    for work in world.works.values():
+        for k in range(len(sums)):
+            vector = work.vector(sums[:k])
+            yield vector, world.plan.law.encode(vector)
+
+
+def traces(vector, numbers):
+    """Bytes that would betray a number: as float64, and as the codec writes it."""
+    for value in vector:
+        if abs(value) > 1e-6 and value != round(value):
+            yield np.float64(value).tobytes()
+    for number in numbers.tolist():
+        if isinstance(number, int) and abs(number) > 2**64:
+            yield number.to_bytes(24, "little", signed=True)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic"])
+@pytest.mark.parametrize("law", ["uniform", "none"])
+def test_no_contribution_appears_in_any_message(family, law):
+    """With law none the same search finds them: it can fail."""
+    world = world_of(family, law)
+    assert len(world.finished) == 5
+    wire = b"\0\0".join(e.detail for e in world.history if e.what == "send")
+    looked_for = {t for pair in contributions(world) for t in traces(*pair)}
+    assert len(looked_for) > 40
+    found = [trace for trace in looked_for if trace in wire]
+    assert bool(found) == (law == "none")
+
+
+def test_a_party_that_refuses_tells_one_word():
+    rows = rows_of("logistic")
+    model = Model(response="y", names=("a", "b", "c"), intercept=0, family=Binomial())
+    terms = Terms.of(PARTIES, options={"seed": 3})
+    recipe = model.recipe()
+    rows["south"] = Rows.of(rows["south"].design, np.full(60, 0.123456789))
+    works = {
+        name: PartyWork(recipe, model.contribution(part, 0, recipe.size))
+        for name, part in rows.items()
+    }
+    plan = terms.plan(size=recipe.size, answer_size=3, terms={})
+    world = World(plan, works, ShareStreams(3), record=True).run()
+    assert not world.finished
+    codec = Codec(plan.size)
+    sent = [codec.decode(e.detail) for e in world.history if e.what == "send"]
+    quits = {m.reason for m in sent if isinstance(m, Quit) and m.party == "south"}
+    assert quits == {"input"}
+    assert "0.123" in world.aborted["south"].detail or world.aborted["south"].detail
+    wire = b"".join(e.detail for e in world.history if e.what == "send")
+    assert world.aborted["south"].detail.encode() not in wire
+
+
+# What is listed
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_every_round_is_listed_for_every_piece(driver):
+    rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
+    result = fit_arrays(
+        rows,
+        family="logistic",
+        intercept=0,
+        driver=driver,
+        rules=RowRules(minimum_rows=60),
+    )
+    listed = result.guarantee.released
+    assert len(listed) == len(result.released.sums)
+    honest = result.guarantee.components[0].parties
+    assert len(honest) == 4
+    for number, line in enumerate(listed, start=1):
+        assert line.startswith(f"round {number}, summed over {', '.join(honest)}")
+    # Every number of a sum is listed, but for those that only fill it up.
+    for release in result.releases:
+        assert 0 < np.sum(list(release.statistics.values())) <= result.recipe.size
+    assert any("identical views" in line for line in result.guarantee.limits)
+    lines = condensed(result.releases)
+    assert len(lines) == 2
+    assert lines[1].startswith(f"rounds 2 to {len(listed)}, each")
+
+
+def test_the_counts_listed_are_the_counts_summed():
+    rows = {p: (r.design, r.response) for p, r in rows_of("gaussian").items()}
+    result = fit_arrays(rows, intercept=0)
+    (release,) = result.releases
+    assert np.sum(list(release.statistics.values())) == result.recipe.size
+
+
+def test_places_are_named_once_each():
+    rounds = [Release("d", {"s": 1}, (k,), f"the price {k}") for k in range(3)]
+    assert condensed(rounds) == (
+        "rounds 1 to 3, each, summed over honest parties: s (1); at the price 0; the "
+        "price 1; the price 2",
+    )
+
+
+# What is limited
+
+LIMIT = ReleaseLimit(honest=4, tolerate=1, columns=5, minimum_rows=10, maximum_rows=50)
+
+
+def test_a_limit_counts_what_honest_rows_hold():
+    LIMIT.check(99)  # half of 4 x 10 x 5 numbers
+    with pytest.raises(InvalidInputError, match="100 numbers would be released"):
+        LIMIT.check(100)
+
+
+def test_a_known_total_leaves_more_room():
+    assert LIMIT.honest_rows(rows=250) == 200
+    LIMIT.check(499, rows=250)
+    with pytest.raises(InvalidInputError):
+        LIMIT.check(500, rows=250)
+    without = ReleaseLimit(honest=4, tolerate=1, columns=5, minimum_rows=10)
+    assert without.honest_rows(rows=10**6) == 40
+
+
+def test_the_advice_in_the_refusal_is_enough():
+    with pytest.raises(InvalidInputError, match=r"minimum_rows = (\d+)") as caught:
+        LIMIT.check(700)
+    enough = int(str(caught.value).split("minimum_rows = ")[1].split(" ")[0])
+    ReleaseLimit(honest=4, tolerate=1, columns=5, minimum_rows=enough).check(700)
+
+
+def test_four_rows_under_six_rounds_are_refused():
+    stream = np.random.default_rng(1)
+    few = {
+        p: (stream.normal(size=(1, 3)), np.array([float(k % 2)]))
+        for k, p in enumerate(PARTIES)
+    }
+    with pytest.raises(InvalidInputError, match="numbers would be released"):
+        fit_arrays(few, family="logistic", rules=RowRules(minimum_rows=1))
+
+
+def test_rounds_stop_where_the_limit_is_reached():
+    rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
+    rules = RowRules(minimum_rows=10)  # 4 x 10 x 3 / 2 = 60 numbers: three sums
+    with pytest.raises(InvalidInputError, match="numbers would be released"):
+        fit_arrays(rows, family="logistic", intercept=0, rules=rules)
+
+
+# Terms
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"topology": "ring:5", "tolerate": 2}, "could separate"),
+        ({"tolerate": 3}, "too few"),
+        ({"topology": "ring:4"}, "4 parties, and there are data of 5"),
+        ({"topology": "star:5"}, "could separate"),
+    ],
+)
+def test_terms_that_cannot_hold_are_refused(options, why):
+    with pytest.raises(InvalidInputError, match=why):
+        masked_sum(dict.fromkeys(PARTIES, 1.0), **options)
+
+
+def test_three_parties_need_their_terms_changed_openly():
+    three = {"a": 1, "b": 2, "c": 3}
+    with pytest.raises(InvalidInputError, match="change the terms openly"):
+        masked_sum(three)
+    assert masked_sum(three, minimum_honest=2).value == 6
+
+
+# The ledger
+
+
+def ledgers(folder):
+    return {
+        name: open_ledger(folder / f"{name}.ledger", create=Budget())
+        for name in PARTIES
+    }
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_the_ledger_refuses_the_differencing_pair(tmp_path, driver):
+    """All parties, then all but one: the difference would be that one's vector."""
+    books = ledgers(tmp_path)
+    data = {name: [k, 2 * k] for k, name in enumerate(PARTIES)}
+    masked_sum(data, ledgers=books, driver=driver)
+    fewer = {name: data[name] for name in PARTIES[:-1]}
+    with pytest.raises(BudgetError, match="differ"):
+        masked_sum(fewer, ledgers=books, driver=driver, seed=2)
+
+
+def test_rounds_are_charged_before_they_are_shown(tmp_path):
+    books = ledgers(tmp_path)
+    rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
+    rules = RowRules(minimum_rows=60)
+    result = fit_arrays(
+        rows, family="logistic", intercept=0, rules=rules, ledgers=books
+    )
+    for ledger in books.values():
+        known = ledger.history()
+        assert len(known.charges) == len(known.releases) == len(result.released.sums)
+        points = [release.point for release in known.releases]
+        assert len(set(points)) == len(points)
