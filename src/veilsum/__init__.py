@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         PrivatePoissonRegressor,
     )
     from veilsum.jobs.fit import FitResult, fit, fit_arrays
+    from veilsum.jobs.gradient_fit import GradientFit, fit_by_gradients
     from veilsum.jobs.job_file import JobFile, read_job
     from veilsum.jobs.paper import reproduce
     from veilsum.jobs.quadratic import QuadraticResult, quadratic_program
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from veilsum.privacy.worst_case import worst_case
     from veilsum.scenario import Scenario
     from veilsum.sim.executions import Executions, simulate
+    from veilsum.sim.masked_sums import GivenUpError
     from veilsum.sim.run import Run
     from veilsum.sim.vectorised import solve
 
@@ -140,6 +142,7 @@ _HOME = {
         "PrivatePoissonRegressor",
     ),
     "jobs.fit": ("FitResult", "fit", "fit_arrays"),
+    "jobs.gradient_fit": ("GradientFit", "fit_by_gradients"),
     "jobs.job_file": ("JobFile", "read_job"),
     "jobs.paper": ("reproduce",),
     "jobs.quadratic": ("QuadraticResult", "quadratic_program"),
@@ -170,6 +173,7 @@ _HOME = {
     "privacy.worst_case": ("worst_case",),
     "scenario": ("Scenario",),
     "sim.executions": ("Executions", "simulate"),
+    "sim.masked_sums": ("GivenUpError",),
     "sim.run": ("Run",),
     "sim.vectorised": ("solve",),
 }
@@ -194,6 +198,8 @@ __all__ = [
     "Exposure",
     "FitResult",
     "GaussianMasks",
+    "GivenUpError",
+    "GradientFit",
     "Guarantee",
     "HalfSpaces",
     "InvalidGraphError",
@@ -253,6 +259,7 @@ __all__ = [
     "examine",
     "fit",
     "fit_arrays",
+    "fit_by_gradients",
     "guarantee",
     "kl_divergence",
     "lattice_divergence",

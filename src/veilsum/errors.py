@@ -7,10 +7,12 @@
     │   ├── InvalidPairError       two alternatives that Definition 2 does not compare
     │   ├── InvalidScenarioError   a scenario file: a key, a type, a value
     │   ├── OutputError            a place that cannot be written
-    │   └── RangeError             a private value beyond the range declared for it
+    │   ├── RangeError             a private value beyond the range declared for it
+    │   └── SchemaError            a party's table that is not what was agreed
     ├── LedgerError            the ledger file cannot be trusted or used
     ├── MissingExtraError      an optional package is missing: the message names it
     ├── ProtocolError          the rules between parties were broken
+    │   ├── GivenUpError           or a job ended without an answer: who, and why
     │   ├── LocalProtocolError     by this party's own program: a call out of order
     │   └── PeerProtocolError      by the party it names: a message that cannot be right
     ├── SecretError            somebody tried to copy a secret out of the process

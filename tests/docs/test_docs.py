@@ -12,8 +12,15 @@ import pytest
 import veilsum as vs
 from veilsum import errors
 from veilsum.cli.app import COMMANDS
+from veilsum.core.models.rows import Rows
+from veilsum.files.datasets import DATASETS
+from veilsum.jobs.gradient_fit import fit_by_gradients
+from veilsum.jobs.model import FAMILIES, NEGATIVE_BINOMIAL
 from veilsum.jobs.paper import PaperReport
-from veilsum.scenario import SECTIONS
+from veilsum.jobs.schema import COLUMN_KEYS, KEYS
+from veilsum.jobs.terms import Options
+from veilsum.scenario import JOB_SECTIONS, SECTIONS
+from veilsum.sim.masked_sums import GivenUpError
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -111,8 +118,10 @@ def test_the_command_page_is_what_the_commands_say_now():
 
 
 def exception_names():
-    classes = inspect.getmembers(errors, inspect.isclass)
-    return [name for name, found in classes if issubclass(found, errors.VeilsumError)]
+    """Those of the tree, and those that live with what raises them."""
+    classes = [found for _, found in inspect.getmembers(errors, inspect.isclass)]
+    classes += [vs.SchemaError, GivenUpError]
+    return [one.__name__ for one in classes if issubclass(one, errors.VeilsumError)]
 
 
 @pytest.mark.parametrize("name", exception_names())
@@ -131,6 +140,49 @@ def scenario_section(name):
 )
 def test_every_scenario_key_is_described_in_its_section(section, key):
     assert f"| `{key}` |" in scenario_section(section)
+
+
+JOB_KEYS = {**JOB_SECTIONS, "schema": (*KEYS, *COLUMN_KEYS)}
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [(name, key) for name in JOB_KEYS for key in JOB_KEYS[name]]
+)
+def test_every_key_of_a_job_is_described_in_its_section(section, key):
+    assert f"| `{key}` |" in scenario_section(section)
+
+
+def test_every_family_and_every_data_set_is_named():
+    families = [*FAMILIES, NEGATIVE_BINOMIAL]
+    page = text_of("guides/regressions.md")
+    assert not [name for name in families if f"| `{name}` |" not in page]
+    section = scenario_section("model")
+    assert not [name for name in families if f'`"{name}"`' not in section]
+    section = scenario_section("data")
+    assert not [name for name in DATASETS if f'`"{name}"`' not in section]
+
+
+def test_every_option_of_a_job_is_described():
+    page = text_of("guides/regressions.md")
+    assert not [key for key in Options.__annotations__ if f"| `{key}` |" not in page]
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_named(path):
+    pages = text_of("quickstart.md") + text_of("guides/scenario-files.md")
+    assert f"`examples/{path.name}`" in pages or f"`{path.stem}`" in pages
+
+
+# Python
+
+
+def test_every_public_name_is_on_the_page_of_its_module():
+    page = text_of("reference/api.md")
+    homes = {getattr(vs, name).__module__ for name in vs.__all__}
+    assert not [home for home in sorted(homes) if f"::: {home}\n" not in page]
 
 
 # JSON
@@ -210,3 +262,58 @@ def test_every_key_of_the_paper_report_is_described():
     page = json_section("Paper")
     keys = {*keys_of(tiny_report().to_dict()), "figures"}
     assert not [key for key in keys if f"`{key}`" not in page]
+
+
+PARTIES = ("north", "east", "south", "west")
+
+
+def tiny_tables():
+    return {
+        name: {"x": [1.0, 2.0, 4.0, 3.0, 6.0], "y": [k, 2, 4, 3, 7], "z": [*"ababa"]}
+        for k, name in enumerate(PARTIES)
+    }
+
+
+JOB_RESULTS = {
+    "Fit": lambda: vs.fit("y ~ x", tiny_tables(), release_fraction=1.0, seed=0),
+    "Statistics": lambda: vs.statistics(
+        tiny_tables(),
+        columns=["x", "y"],
+        histograms={"x": [0, 3, 9]},
+        tables=[["z"]],
+        release_fraction=1.0,
+        seed=0,
+    ),
+    "Dispatch": lambda: vs.dispatch(
+        {name: vs.Site.of(1.0, a=1.0, b=0.0, low=0.0, high=5.0) for name in PARTIES},
+        prices=(0.0, 10.0),
+        seed=0,
+    ),
+}
+
+
+@pytest.mark.parametrize("title", JOB_RESULTS)
+def test_every_key_of_a_job_is_described(title):
+    found = JOB_RESULTS[title]().to_dict()
+    page = json_section(title) + json_section("Fit")
+    assert not [key for key in found if f"| `{key}` |" not in page]
+    own = keys_of(found.get("table", [])) | keys_of(found.get("tables", []))
+    own |= keys_of(list(found.get("histograms", {}).values()))
+    assert not [key for key in own if f"`{key}`" not in json_section(title)]
+
+
+def test_sums_and_gradients_add_the_keys_that_are_named():
+    found = vs.sum(dict.fromkeys(PARTIES, 1), seed=0).to_dict()
+    assert "value" in found
+    assert "`value`" in json_section("Statistics")
+    assert set(found) - {"value"} <= set(JOB_RESULTS["Fit"]().to_dict())
+    design = np.column_stack([np.ones(6), [-1.0, -0.5, 0.0, 0.3, 0.5, 1.0]])
+    rows = {
+        name: Rows.of(design, design @ [1.0, 0.5] + np.cos(k + np.arange(6.0)))
+        for k, name in enumerate(PARTIES)
+    }
+    stepped = fit_by_gradients(
+        rows, topology="complete:4", sigma=1.0, iterations=50, seed=0
+    )
+    assert set(stepped.to_dict()) - set(stepped.run.to_dict()) == {"coefficients"}
+    assert "`coefficients`" in json_section("Fit")

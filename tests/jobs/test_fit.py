@@ -42,7 +42,7 @@ def refitted(formula, frame, family, **how):
 
 def test_least_squares_of_the_diabetes_study():
     data = datasets.diabetes()
-    formula = "progression ~ age + C(sex) + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
+    formula = "progression ~ C(sex) + age + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
     result = fit(formula, data, compare=True, seed=1)
     reference = smf.ols(formula, pooled(data)).fit()
     assert_same(result, reference)

@@ -257,3 +257,21 @@ def test_rounds_are_charged_before_they_are_shown(tmp_path):
         assert len(known.charges) == len(known.releases) == len(result.released.sums)
         points = [release.point for release in known.releases]
         assert len(set(points)) == len(points)
+
+
+def test_rounds_under_a_lattice_add_up():
+    rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
+    options = {"law": "lattice", "sigma": 1e6, "largest": 1e6, "driver": "vectorised"}
+    result = fit_arrays(
+        rows, family="logistic", intercept=0, rules=RowRules(minimum_rows=60), **options
+    )
+    once, rounds = result.terms.guarantee, len(result.released.sums)
+    assert rounds > 2
+    assert result.guarantee.epsilon == pytest.approx(rounds * once.epsilon)
+    assert result.guarantee.worst.epsilon_upper == result.guarantee.epsilon
+    assert any(f"{rounds} rounds together" in line for line in result.guarantee.limits)
+
+
+def test_a_misspelt_option_is_refused():
+    with pytest.raises(InvalidInputError, match="did you mean 'tolerate'"):
+        masked_sum(dict.fromkeys(PARTIES, 1.0), tolerat=2)

@@ -26,7 +26,7 @@ from veilsum.core.fixed_point import (
 )
 from veilsum.core.streams import Stream
 from veilsum.core.topology import Topology
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, RangeError
 
 Numbers = Shaped[NDArray[Any], " p"]
 NumberRows = Shaped[NDArray[Any], "*batch p"]
@@ -115,7 +115,12 @@ class UniformMasks:
     ) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
         whole = self._whole(values) if self.whole else None
-        check_range(values.astype(np.float64), self._reach(), labels)
+        try:
+            check_range(values.astype(np.float64), self._reach(), labels)
+        except RangeError as error:
+            if whole is None or self.words > 1:
+                raise
+            raise RangeError(f"{error}; or sum them with wide = True") from None
         points = self.grid.quantise(values) if whole is None else whole
         if self.words == 1:
             return points.astype(np.int64).view(np.uint64)

@@ -75,7 +75,7 @@ class PriceRecipe:
         return Release("dispatch", shown, (price.value, price.share), where)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DispatchResult(JobResult):
     """The price that balances supply and demand.
 

@@ -6,6 +6,7 @@ print(result.summary())
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from veilsum.core.models.least_squares import LeastSquaresFit
 from veilsum.core.models.rows import Rows
 from veilsum.core.models.systems import column_names
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import as_frame
+from veilsum.files.tables import Frame, as_frame
 from veilsum.jobs.formula import ModelFormula
 from veilsum.jobs.model import Model, RegressionRecipe, family_of
 from veilsum.jobs.releases import FRACTION
@@ -31,8 +32,11 @@ from veilsum.jobs.schema import MINIMUM_ROWS, CheckedTable, Schema
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms
 
+# The column in C(...), with whatever else stands there.
+CATEGORY = re.compile(r"\bC\(\s*`?(\w+)")
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FitResult(JobResult):
     """A fit of all parties' rows, and what they released for it.
 
@@ -151,7 +155,7 @@ def fit(  # noqa: PLR0913 - a model has as many sides
         options: how to sum; see `Options`.
     """
     frames = {str(party): as_frame(table) for party, table in data.items()}
-    agreed = schema or Schema.inferred(frames, minimum_rows=minimum_rows)
+    agreed = schema or _inferred(formula, frames, minimum_rows)
     kind = family_of(family, alpha=alpha)
     job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge)
     tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
@@ -164,6 +168,16 @@ def fit(  # noqa: PLR0913 - a model has as many sides
         compare=compare,
         **options,
     )
+
+
+def _inferred(formula: str, frames: Mapping[str, Frame], minimum_rows: int) -> Schema:
+    """Return a schema that fits all tables; what is in C(...) has categories."""
+    named = CATEGORY.findall(formula)
+    seen = {
+        party: frame.astype(dict.fromkeys(set(named) & set(frame.columns), "category"))
+        for party, frame in frames.items()
+    }
+    return Schema.inferred(seen, minimum_rows=minimum_rows)
 
 
 @dataclass(frozen=True)
@@ -319,6 +333,7 @@ def fit_rows(
     rules = rules or RowRules()
     for party, part in rows.items():
         rules.check(party, part.n_rows)
+        model.check(party, part)
     terms = Terms.of(list(rows), options=options)
     recipe = model.recipe(rules.limit(model.numbers_in_a_row, terms))
     missing = dropped or {}

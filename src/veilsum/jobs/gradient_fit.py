@@ -18,8 +18,9 @@ from veilsum.core.arrays import Vector
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Box, Domain
 from veilsum.core.laws import LawName
+from veilsum.core.models.families import Poisson
 from veilsum.core.models.family import Family
-from veilsum.core.models.glm_cost import check_canonical, curvature_at_origin, glm_cost
+from veilsum.core.models.glm_cost import check_canonical, curvature, glm_cost
 from veilsum.core.models.rows import Gram, Rows
 from veilsum.core.models.systems import System, check_intercept, column_names, penalties
 from veilsum.core.settings import Settings
@@ -35,6 +36,8 @@ from veilsum.sim.vectorised import solve_vectorised
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
+# How fast steps shrink: where curvature has a bound, and where it grows like exp.
+POWER, CAREFUL_POWER = 1.0, 0.55
 # Where the domain ends is known to rounding only.
 EDGE = 1e-9
 
@@ -60,7 +63,7 @@ ESTIMATES = (
     "how estimates move"
 )
 STEP = (
-    "the step size was read off all parties' features, as only a simulation can; real "
+    "the step size was read off all parties' rows, as only a simulation can; real "
     "parties agree on one that they know beforehand"
 )
 
@@ -127,7 +130,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     domain: Domain | None = None,
     iterations: int = 10_000,
     step: float | None = None,
-    power: float = 1.0,
+    power: float | None = None,
     driver: str = "vectorised",
     seed: int | None = None,
     progress: Progress | None = None,
@@ -149,23 +152,23 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         grid: as for `solve`.
         largest: as for `solve`, the range of |X'W(mu(o) - y)|.
         corrupted: the coalition the guarantee speaks about.
-        domain: where coefficients may lie, public; by default up to 10 in size.
+        domain: where coefficients may lie, public; by default up to 10 in size. For
+            poisson the smaller the better: means grow like exp towards its corners.
         iterations: how many gradient steps.
-        step: the first step's size. Without one it is read off all parties' features,
+        step: the first step's size. Without one it is read off all parties' rows,
             which only a simulation can do.
-        power: steps shrink like 1 / (k + 1)^power.
+        power: steps shrink like 1 / (k + 1)^power; by default 1, for poisson 0.55.
         driver: `vectorised`, or `loopback`: each party a machine of its own.
         seed: repeats the shares.
         progress: called with the number of finished iterations now and then.
     """
-    settings = Settings(iterations=iterations, power=power)
     held = {str(party): part for party, part in rows.items()}
     model = _model(held, family_of(family), names, intercept, ridge)
     costs = _costs(held, model)
     where = domain or Box(-REACH, REACH, dim=len(model.names))
-    curvature = _curvature(held, model)
-    reference = _inside(where, model.pooled(held))
-    first = _first_step(curvature, len(held), iterations) if step is None else step
+    reference = _inside(where, _pooled(held, model))
+    settings = Settings(iterations=iterations, power=_power(model, power))
+    first = _first_step(held, model, reference, settings) if step is None else step
     problem = Problem.of(
         costs,
         _graph(topology, held),
@@ -232,29 +235,68 @@ def _penalty(model: Model) -> Vector:
     return penalties(model.ridge, n_columns=len(model.names), intercept=model.intercept)
 
 
-def _curvature(rows: Mapping[str, Rows], model: Model) -> Gram:
-    """Return second derivatives of all costs at the origin; refuse a singular one."""
-    parts = [curvature_at_origin(model.family, part) for part in rows.values()]
-    total = np.asarray(np.sum(parts, axis=0) + np.diag(_penalty(model)))
-    System.of(total, names=model.names)
-    return total
+def _pooled(rows: Mapping[str, Rows], model: Model) -> Vector:
+    """Return the coefficients of all rows; refuse columns that are dependent."""
+    System.of(_curvature(rows, model, np.zeros(len(model.names))), names=model.names)
+    return model.pooled(rows)
 
 
-def _first_step(curvature: Gram, n_parties: int, iterations: int) -> float:
-    """Return 2 over the least curvature of the average cost.
+def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:
+    """Return second derivatives of the sum of all costs."""
+    parts = [curvature(model.family, part, at) for part in rows.values()]
+    return np.asarray(np.sum(parts, axis=0) + np.diag(_penalty(model)))
 
-    With steps a / (k + 1) errors shrink like 1 / k only if a is well above one half of
-    1 / the least curvature. In the steepest direction that is too long at first; the
-    domain bounds what goes wrong until k is about the ratio of the curvatures.
-    """
-    values = np.linalg.eigvalsh(curvature)
-    if not values[-1] < iterations * values[0]:
+
+def _is_steep(model: Model) -> bool:
+    """Say whether curvature grows without bound as coefficients do."""
+    return isinstance(model.family, Poisson)
+
+
+def _power(model: Model, given: float | None) -> float:
+    if given is not None:
+        return given
+    return CAREFUL_POWER if _is_steep(model) else POWER
+
+
+def _first_step(
+    rows: Mapping[str, Rows], model: Model, pooled: Vector, settings: Settings
+) -> float:
+    """Return a first step from which the pooled fit can be reached; or refuse."""
+    values = np.linalg.eigvalsh(_curvature(rows, model, pooled))
+    least, ratio = float(values[0]) / len(rows), float(values[-1] / values[0])
+    if not _is_steep(model):
+        # Errors shrink like 1 / k only for a step well above 1 / (2 least). It is too
+        # long for steeper directions; the domain bounds what goes wrong until k has
+        # come to about the ratio of the curvatures.
+        _refuse_uneven(ratio, settings.iterations, enough=ratio < settings.iterations)
+        return 2.0 / least
+    step = _careful_step(rows, model, pooled)
+    counts = np.arange(1.0, settings.iterations + 1.0)
+    way = step * least * float((counts**-settings.power).sum())
+    _refuse_uneven(1.0 / (step * least), settings.iterations, enough=way > 1.0)
+    return step
+
+
+def _refuse_uneven(ratio: float, iterations: int, *, enough: bool) -> None:
+    if not enough:
         raise InvalidInputError(
             f"{iterations} gradient steps are too few where one combination of columns "
-            f"bends the cost {values[-1] / values[0]:.2g} times as much as another: "
-            "centre and scale the columns, use ridge, allow more iterations, or use fit"
+            f"bends a cost {ratio:.2g} times as much as another: centre and scale the "
+            "columns, use ridge, allow more iterations, or use fit"
         )
-    return float(2.0 * n_parties / values[0])
+
+
+def _careful_step(rows: Mapping[str, Rows], model: Model, pooled: Vector) -> float:
+    """Return 1 over the greatest curvature that a party has at 0 or at the answer."""
+    # Overshooting once is too much: means in a corner of the domain grow like exp, and
+    # steps from there lead to other corners for ever.
+    share = np.diag(_penalty(model)) / len(rows)
+    peaks = [
+        np.linalg.eigvalsh(curvature(model.family, part, at) + share)[-1]
+        for part in rows.values()
+        for at in (np.zeros(pooled.size), pooled)
+    ]
+    return 1.0 / float(max(peaks))
 
 
 def _inside(domain: Domain, pooled: Vector) -> Vector:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -78,7 +78,7 @@ class JobFile(Secret):
         """Return the parties that the usual minimum of rows would refuse."""
         if self.schema is None or self.schema.minimum_rows >= MINIMUM_ROWS:
             return ()
-        usual = replace(self.schema, minimum_rows=MINIMUM_ROWS)
+        usual = replace(self.schema, minimum_rows=MINIMUM_ROWS, maximum_rows=None)
         whole = {name: self._complete_rows(t) for name, t in self.tables.items()}
         return usual.refused(whole)
 
@@ -135,13 +135,16 @@ def read_job(path: Path, kind: Kind) -> JobFile:
         if name in table and keys:
             check_keys(table[name], keys, f"[{name}]")
     _check_kind(table, kind)
-    tables = read_data(table.get("data", {}), path.parent)
+    _check_policy(table.get("policy", {}), kind)
+    schema = Schema.from_table(table["schema"]) if "schema" in table else None
+    codes = () if schema is None else schema.categorical
+    tables = read_data(table.get("data", {}), path.parent, text=codes)
     return JobFile(
         title=str(table.get("title", "")),
         kind=kind,
         section=table[kind],
         tables=tables,
-        schema=Schema.from_table(table["schema"]) if "schema" in table else None,
+        schema=schema,
         policy=table.get("policy", {}),
         options=_options(table, tuple(tables), path.parent),
         ignored=tuple(name for name in OTHER_SECTIONS if name in table),
@@ -159,8 +162,28 @@ def _check_kind(table: Mapping[str, Any], kind: Kind) -> None:
     raise InvalidScenarioError(f"the scenario needs a [{kind}] section{hint}")
 
 
-def read_data(section: Mapping[str, Any], folder: Path) -> dict[str, Frame]:
-    """Return each party's table: from one file, from several, or a known data set."""
+def _check_policy(policy: Mapping[str, Any], kind: Kind) -> None:
+    """Refuse a rule that this kind of job does not have: it would not be kept."""
+    rules: dict[str, tuple[str, ...]] = {
+        "model": ("release_fraction",),
+        "statistics": ("release_fraction", "minimum_cell"),
+        "dispatch": (),
+    }
+    for key in policy:
+        if key not in (*POLICY, *rules[kind]):
+            raise InvalidScenarioError(
+                f"[policy] {key} is no rule of veilsum {COMMANDS[kind]}, which has "
+                f"{', '.join((*POLICY, *rules[kind]))}"
+            )
+
+
+def read_data(
+    section: Mapping[str, Any], folder: Path, *, text: Sequence[str] = ()
+) -> dict[str, Frame]:
+    """Return each party's table: from one file, from several, or a known data set.
+
+    Columns in `text` are kept as they are written: a code 01 is no number.
+    """
     sources = [key for key in ("dataset", "file", "files") if key in section]
     if len(sources) != 1:
         raise InvalidScenarioError(
@@ -168,6 +191,7 @@ def read_data(section: Mapping[str, Any], folder: Path) -> dict[str, Frame]:
             f"{', '.join(sources) or 'none'}"
         )
     how = {key: section[key] for key in ("decimal", "separator") if key in section}
+    how["text"] = text
     match sources[0]:
         case "dataset":
             return _dataset(section)

@@ -112,6 +112,19 @@ class Model:
             ridge=self.ridge,
         )
 
+    def check(self, party: str, rows: Rows) -> None:
+        """Refuse rows that lack what the model has, or have what it lacks."""
+        for what, wanted in (("weights", self.weighted), ("offset", self.offset)):
+            if (getattr(rows, what) is not None) != wanted:
+                raise InvalidInputError(
+                    f"{party}: all parties' rows have {what}, or none do"
+                )
+        if rows.n_columns != len(self.names):
+            raise InvalidInputError(
+                f"{party}: the model has {len(self.names)} columns, found "
+                f"{rows.n_columns}"
+            )
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         if not isinstance(self.family, Gaussian):

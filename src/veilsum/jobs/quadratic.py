@@ -50,7 +50,7 @@ class QuadraticRecipe:
         return Release("quadratic program", {"coefficients of the costs": self.size})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class QuadraticResult(JobResult):
     """The minimiser of a sum of quadratic costs."""
 

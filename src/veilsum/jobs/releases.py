@@ -7,7 +7,7 @@ numbers released stay below a fraction of the numbers that honest rows hold at l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -25,6 +25,11 @@ IDENTICAL = (
 EXACT = (
     "the listed sums are released exactly; what follows from them, together with what "
     "colluders know of others, is not hidden"
+)
+
+ROUNDS = (
+    "epsilon is that of {rounds} rounds together, for the largest change of statistics "
+    "in any of them"
 )
 
 
@@ -112,17 +117,20 @@ class ReleaseLimit:
             return
         enough = ceil((numbers + 1) / (self.fraction * self.columns * self.honest))
         raise InvalidInputError(
-            f"{numbers} numbers would be released about rows of honest parties that "
-            f"hold {held:.0f} numbers at least ({self.honest} parties, "
-            f"{self.minimum_rows} rows each, {self.columns} columns), and "
-            f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
-            f"minimum_rows = {enough} or on maximum_rows, or raise the limit openly "
-            "with release_fraction"
+            f"{numbers} numbers would be released in all about honest parties' rows, "
+            f"which hold {held:.0f} at least ({held / self.columns:.0f} rows of "
+            f"{self.columns} numbers), and {self.fraction:g} of these is the limit: "
+            f"use fewer columns, agree on minimum_rows = {enough} or more (more still "
+            "for further rounds) or on maximum_rows, or raise the limit openly with "
+            "release_fraction"
         )
 
 
-def with_releases(promise: Guarantee, releases: Iterable[Release]) -> Guarantee:
-    """Return the guarantee with every round's sums listed for every honest piece."""
+def with_releases(promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+    """Return the guarantee with every round's sums listed for every honest piece.
+
+    Rounds have fresh masks, so their divergences add.
+    """
     if promise.law == "none":
         return promise
     shown = tuple(
@@ -131,10 +139,37 @@ def with_releases(promise: Guarantee, releases: Iterable[Release]) -> Guarantee:
         for number, release in enumerate(releases, start=1)
         for part in promise.components
     )
-    identical = (IDENTICAL,) if promise.law == "uniform" else ()
+    more = (IDENTICAL,) if promise.law == "uniform" else ()
+    if promise.law != "uniform" and len(releases) > 1:
+        more = (ROUNDS.format(rounds=len(releases)),)
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = tuple(line for line in promise.limits if line != REMAINDER_LIMIT)
-    return replace(promise, released=shown, limits=(*kept, EXACT, *identical))
+    whole = repeated(promise, len(releases))
+    return replace(whole, released=shown, limits=(*kept, EXACT, *more))
+
+
+def repeated(promise: Guarantee, times: int) -> Guarantee:
+    """Return what holds for so many sums with fresh masks: every bound adds up."""
+
+    def added(bound: float | None) -> float | None:
+        return None if bound is None else times * bound
+
+    worst = promise.worst
+    return replace(
+        promise,
+        epsilon=added(promise.epsilon),
+        excess=added(promise.excess),
+        components=tuple(
+            replace(part, epsilon=added(part.epsilon)) for part in promise.components
+        ),
+        worst=None
+        if worst is None
+        else replace(
+            worst,
+            epsilon_lower=added(worst.epsilon_lower),
+            epsilon_upper=added(worst.epsilon_upper),
+        ),
+    )
 
 
 def _whose(part: Component) -> str:

@@ -24,7 +24,7 @@ from veilsum.privacy.guarantee import Guarantee
 from veilsum.sim.masked_sums import GivenUpError, Released, masked_sums
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JobResult:
     """What a job released, whatever it was for.
 
@@ -61,6 +61,14 @@ class JobResult:
             "bytes": self.released.bytes,
             "guarantee": self.guarantee.to_dict(),
         }
+
+    def __repr__(self) -> str:
+        sums = len(self.released.sums)
+        return (
+            f"<{type(self).__name__}: {len(self.terms.parties)} parties, {sums} "
+            f"{'sum' if sums == 1 else 'sums'} of {self.recipe.size} numbers, "
+            f"{self.guarantee.status}>"
+        )
 
 
 def run_job(

@@ -18,7 +18,7 @@ from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import run_job
 from veilsum.jobs.schema import MINIMUM_ROWS, CheckedTable, Schema
-from veilsum.jobs.statistics_result import StatisticsRecipe, StatisticsResult
+from veilsum.jobs.statistics_result import Ask, StatisticsRecipe, StatisticsResult
 from veilsum.jobs.terms import Options, Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
 
@@ -35,11 +35,12 @@ class _Part(Secret):
         data = tuple(_bytes(frame[name]) for name in frame.columns)
         return Contribution(self.answer, data)
 
-    def answer(self, centre: Vector) -> NDArray[np.float64]:
+    def answer(self, ask: Ask) -> NDArray[np.float64]:
         wishes, table = self.wishes, self.table
-        counts, moments = wishes.counts(table), np.zeros(0)
+        counts = np.zeros(wishes.n_cells) if ask.again else wishes.counts(table)
+        moments = np.zeros(0)
         if wishes.columns:
-            moments = moments_of(wishes.numbers(table), centre)
+            moments = moments_of(wishes.numbers(table), ask.centre)
         return np.concatenate([moments, counts, [table.n_rows, table.n_dropped]])
 
 

@@ -25,6 +25,14 @@ from veilsum.jobs.wishes import Wishes
 LOSSY = 1e4
 
 
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What parties are asked for: moments about a centre, and counts the first time."""
+
+    centre: Vector
+    again: bool = False
+
+
 @dataclass(frozen=True)
 class StatisticsRecipe:
     """Counts and moments about zero; then, if digits were lost, about the mean.
@@ -45,7 +53,7 @@ class StatisticsRecipe:
         """As many as were summed."""
         return self.size
 
-    def request(self, sums: Sums) -> Vector | None:
+    def request(self, sums: Sums) -> Ask | None:
         """Ask for moments about a centre: zero at first, then the mean if need be."""
         wishes = self.wishes
         if sums and (len(sums) > 1 or not wishes.columns or not self._lossy(sums)):
@@ -53,7 +61,9 @@ class StatisticsRecipe:
         if self.limit is not None:
             rows = float(sums[0][-2]) if sums else None
             self.limit.check(self.size * (len(sums) + 1), rows=rows)
-        return self.moments(sums).mean if sums else np.zeros(len(wishes.columns))
+        if sums:
+            return Ask(self.moments(sums).mean, again=True)
+        return Ask(np.zeros(len(wishes.columns)))
 
     def _lossy(self, sums: Sums) -> bool:
         first = self.moments(sums[:1])
@@ -81,7 +91,7 @@ class StatisticsRecipe:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StatisticsResult(JobResult):
     """Pooled statistics by column.
 

@@ -16,7 +16,7 @@ from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SumResult(JobResult):
     """A sum, or an average, over parties.
 

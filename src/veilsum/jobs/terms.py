@@ -5,6 +5,7 @@ Everything here is public and the same for all of them.
 
 from __future__ import annotations
 
+import difflib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,7 @@ class Terms:
         options: Options,
     ) -> Terms:
         """Return the terms for these parties; refuse what they cannot hold to."""
+        _check_names(options)
         topology = _topology(options.get("topology"), tuple(parties))
         seed = options.get("seed")
         name = secrets.token_hex(16) if seed is None else f"seed {seed}"
@@ -165,6 +167,19 @@ class Terms:
                 minimum_parties=min(3, self.minimum_honest + self.tolerate),
             ),
         )
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    """Refuse a misspelt option: it would leave the usual one in force unnoticed."""
+    known = tuple(Options.__annotations__)
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise InvalidInputError(
+                f"this job takes no option {name!r}; {hint}options are "
+                f"{', '.join(known)}"
+            )
 
 
 def _topology(given: Topology | str | None, parties: tuple[str, ...]) -> Topology:

@@ -80,6 +80,10 @@ class Binomial(Family):
         """Return 1: the link is the canonical one."""
         return np.ones_like(mu)
 
+    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
+        """Return mu (1 - mu)."""
+        return self.slope(mu)
+
     def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
         """Return -2 log of the probability of what happened."""
         return -2.0 * np.log(np.where(response > 0.5, mu, 1.0 - mu))
@@ -127,6 +131,10 @@ class Poisson(LogLink):
     def leverage(self, mu: PerRow) -> PerRow:
         """Return 1: the link is the canonical one."""
         return np.ones_like(mu)
+
+    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
+        """Return mu."""
+        return mu
 
     def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
         """Return 2 (y log(y / mu) - (y - mu))."""

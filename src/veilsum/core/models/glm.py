@@ -74,15 +74,7 @@ def _first_of_block(family: Family, rows: Rows) -> tuple[Gram, Sums]:
 def _round_of_block(family: Family, point: Vector, rows: Rows) -> tuple[Gram, Sums]:
     eta = rows.shift(rows.design @ point[:-1])
     score, information, numbers = _contributions(family, rows, eta)
-    null_eta = rows.shift(np.full(rows.n_rows, point[-1]))
-    null_score, null_information, null_numbers = _contributions(family, rows, null_eta)
-    more = [
-        *numbers,
-        family.outside(eta),
-        null_score.sum(),
-        null_information.sum(),
-        null_numbers[0],
-    ]
+    more = [*numbers, family.outside(eta), *_null_sums(family, rows, point[-1:])]
     slope = rows.design.T @ score
     return gram(rows.design, information), np.concatenate([slope, more])
 
@@ -106,6 +98,19 @@ def _contributions(
     deviance = rows.weigh(family.unit_deviance(rows.response, mu)).sum()
     pearson = rows.weigh(residual**2 / family.variance(mu)).sum()
     return score, information, (float(deviance), float(pearson))
+
+
+def _null_sums(family: Family, rows: Rows, intercept: Vector) -> tuple[float, ...]:
+    """Return the sums of the null model's scores, information and deviances."""
+    # Without offsets all rows have one mean, which is worked out once.
+    eta = intercept if rows.offset is None else intercept + rows.offset
+    mu = np.broadcast_to(family.inverse_link(eta), rows.n_rows)
+    each = (
+        (rows.response - mu) * family.leverage(mu),
+        family.curvature(rows.response, mu),
+        family.unit_deviance(rows.response, mu),
+    )
+    return tuple(float(rows.weigh(values).sum()) for values in each)
 
 
 def _check_point(point: Vector, n_columns: int) -> None:

@@ -115,12 +115,12 @@ def means_at_origin(family: Family, rows: Rows) -> PerRow:
     return family.inverse_link(rows.shift(np.zeros(rows.n_rows)))
 
 
-def curvature_at_origin(family: Family, rows: Rows) -> Gram:
-    """Return X'WX with the variances at the origin: second derivatives of rho there."""
+def curvature(family: Family, rows: Rows, b: Vector) -> Gram:
+    """Return second derivatives at b, the ridge left out: X'WX with variances at b."""
     total = np.zeros((rows.n_columns, rows.n_columns))
     for block in rows.blocks():
-        slopes = family.slope(means_at_origin(family, block))
-        total += gram(block.design, block.weigh(slopes))
+        mu = family.inverse_link(block.shift(block.design @ b))
+        total += gram(block.design, block.weigh(family.slope(mu)))
     return total
 
 

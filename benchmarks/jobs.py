@@ -1,0 +1,364 @@
+"""Measure jobs against what they would cost in the clear, and against another tool.
+
+    python benchmarks/jobs.py                        # everything (about ten minutes)
+    python benchmarks/jobs.py ols logistic           # some of it
+    python benchmarks/jobs.py --rows 100000 ols      # smaller
+    python benchmarks/jobs.py --table sums           # and a table in Markdown
+    python benchmarks/jobs.py --profile sums         # where our own time goes
+
+The conditions are ratios: least squares at most 1.3 times the sums and the solve of
+numpy, a logistic regression at most 1.5 times a plain IRLS to the same tolerance, a sum
+at least 3 times as fast as MPyC's. All our parties run in one process, with machines,
+codec and signatures. The load says how many others wanted the cores. Where it is high,
+threads of a product wait for each other for long, on both sides but by chance: then set
+OPENBLAS_NUM_THREADS=1 and look at the processor time as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import os
+import pstats
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from run import Action, clock, machine
+from veilsum.core.models.climb import SMALL
+from veilsum.jobs.fit import FitResult, fit_arrays
+from veilsum.jobs.rules import RowRules
+from veilsum.jobs.schema import Column, Schema
+from veilsum.jobs.sums import sum as private_sum
+from veilsum.jobs.terms import Terms
+
+PARTIES = ("a", "b", "c", "d", "e")
+COLUMNS = 50
+SIZES = (1_000, 100_000)
+CONSORTIA = (3, 5, 8, 12)
+
+Tables = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+Seconds = dict[str, float]  # "wall", and "processor" of all threads and processes
+Pair = tuple[Seconds, Seconds]  # ours, theirs
+
+
+@dataclass(frozen=True)
+class Line:
+    """One measurement: seconds of both sides, their ratio, and what it must be.
+
+    Attributes:
+        what: was measured.
+        ours_s: our seconds, a median.
+        other_s: those of the other side.
+        ratio: ours over theirs, or theirs over ours where the condition is a speed-up.
+        condition: on the ratio; empty for what is only reported.
+        more: what else came out.
+    """
+
+    what: str
+    ours_s: float
+    other_s: float
+    ratio: float
+    condition: str
+    more: dict[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        pairs: list[Pair],
+        condition: str = "",
+        *,
+        faster: bool = False,
+        more: dict[str, object] | None = None,
+    ) -> Line:
+        """Return the medians; the ratios are medians of the pairs' ratios."""
+
+        def ratio(kind: str) -> float:
+            found = statistics.median(a[kind] / b[kind] for a, b in pairs)
+            return 1.0 / found if faster else found
+
+        return cls(
+            what,
+            statistics.median(a["wall"] for a, _ in pairs),
+            statistics.median(b["wall"] for _, b in pairs),
+            ratio("wall"),
+            condition,
+            {"ratio of processor time": ratio("processor"), **(more or {})},
+        )
+
+    def to_json(self) -> str:
+        """Return the line that is printed."""
+        plain = asdict(self) | {"load": os.getloadavg()[0]}
+        flat = {**plain.pop("more"), **plain}
+        name = flat.pop("what")
+        return json.dumps({name: {key: rounded(flat[key]) for key in flat}})
+
+    def to_row(self) -> str:
+        """Return the row of a table."""
+        more = ", ".join(f"{key} {rounded(value)}" for key, value in self.more.items())
+        numbers = f"{self.ours_s:.4g} | {self.other_s:.4g} | {self.ratio:.3g}"
+        return f"| {self.what} | {numbers} | {self.condition} | {more} |"
+
+
+def timed(action: Action) -> Seconds:
+    wall, processor = time.perf_counter(), time.process_time()
+    action()
+    return {
+        "wall": time.perf_counter() - wall,
+        "processor": time.process_time() - processor,
+    }
+
+
+def side_by_side(ours: Action, floor: Action, repeats: int) -> list[Pair]:
+    """Return what both took in turn."""
+    return [(timed(ours), timed(floor)) for _ in range(repeats)]
+
+
+HEADING = """| measurement | ours, s | other, s | ratio | condition | more |
+|---|---|---|---|---|---|"""
+
+
+def rounded(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+@lru_cache(1)
+def designs(n_rows: int) -> dict[str, np.ndarray]:
+    """Return each party's columns, of which the first is all ones."""
+    stream = np.random.default_rng(0)
+    made = {party: stream.standard_normal((n_rows, COLUMNS)) for party in PARTIES}
+    for design in made.values():
+        design[:, 0] = 1.0
+    return made
+
+
+def coefficients() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal(COLUMNS) / 10.0
+
+
+def ours(data: Tables, family: str) -> FitResult:
+    n_rows = len(data["a"][1])
+    # The parties agreed that each has that many, so that so many sums may be shown.
+    return fit_arrays(
+        data, family=family, intercept=0, rules=RowRules(minimum_rows=n_rows)
+    )
+
+
+def ols(n_rows: int) -> Iterator[Line]:
+    """Least squares under masks against X'X, X'y and the solve (at most 1.3)."""
+    stream, slopes = np.random.default_rng(2), coefficients()
+    data = {
+        party: (design, design @ slopes + stream.standard_normal(n_rows))
+        for party, design in designs(n_rows).items()
+    }
+
+    def plain() -> np.ndarray:
+        gram = sum(design.T @ design for design, _ in data.values())
+        cross = sum(design.T @ response for design, response in data.values())
+        return np.linalg.solve(gram, cross)
+
+    apart = np.abs(ours(data, "gaussian").fit.coefficients - plain()).max()
+    yield Line.of(
+        f"ols, {len(PARTIES)} x {n_rows:,} rows, {COLUMNS} columns",
+        side_by_side(lambda: ours(data, "gaussian").fit, plain, repeats=7),
+        "at most 1.3",
+        more={"coefficients apart": float(apart)},
+    )
+
+
+def schema(n_rows: int) -> Iterator[Line]:
+    """The check of one party's table, beside one pass over it in numpy."""
+    import pandas as pd
+
+    names = [f"x{k}" for k in range(COLUMNS)]
+    design = designs(n_rows)["a"]
+    frame = pd.DataFrame({name: design[:, k] for k, name in enumerate(names)})
+    agreed = Schema(
+        tuple(Column(name, "number", minimum=-100.0, maximum=100.0) for name in names)
+    )
+    yield Line.of(
+        f"schema check of one party, {n_rows:,} rows, {COLUMNS} columns with a range",
+        side_by_side(
+            lambda: agreed.check("a", frame),
+            lambda: np.isfinite(design).all(),
+            repeats=5,
+        ),
+    )
+
+
+def logistic(n_rows: int) -> Iterator[Line]:
+    """A logistic regression under masks against a plain IRLS (at most 1.5)."""
+    stream, slopes = np.random.default_rng(3), coefficients()
+    data = {}
+    for party, design in designs(n_rows).items():
+        chance = 1.0 / (1.0 + np.exp(-(design @ slopes)))
+        data[party] = (design, (stream.random(n_rows) < chance).astype(np.float64))
+    fitted, (plain, iterations) = ours(data, "logistic"), irls(data)
+    yield Line.of(
+        f"logistic, {len(PARTIES)} x {n_rows:,} rows, {COLUMNS} columns",
+        side_by_side(lambda: ours(data, "logistic").fit, lambda: irls(data), repeats=3),
+        "at most 1.5",
+        more={
+            "our sums, the opening one included": len(fitted.released.sums),
+            "IRLS iterations": iterations,
+            "coefficients apart": float(np.abs(fitted.fit.coefficients - plain).max()),
+        },
+    )
+
+
+def irls(data: Tables) -> tuple[np.ndarray, int]:
+    """Return coefficients and iterations, no statistics beside them.
+
+    It stops, as we do, after a step below 1e-9 standard errors.
+    """
+    tables = list(data.values())
+    means = [(response + 0.5) / 2.0 for _, response in tables]
+    places = [np.log(mean / (1.0 - mean)) for mean in means]
+    here = np.full(COLUMNS, np.inf)
+    scaled = np.empty_like(tables[0][0])  # new memory each time would cost a tenth more
+    for iteration in range(1, 50):
+        gram, cross = np.zeros((COLUMNS, COLUMNS)), np.zeros(COLUMNS)
+        for (design, response), mean, eta in zip(tables, means, places, strict=True):
+            weights = mean * (1.0 - mean)
+            np.multiply(design, np.sqrt(weights)[:, None], out=scaled)
+            gram += scaled.T @ scaled
+            cross += design.T @ (weights * eta + response - mean)
+        before, here = here, np.linalg.solve(gram, cross)
+        step = here - before
+        if iteration > 1 and np.sqrt(step @ gram @ step) <= SMALL:
+            return here, iteration
+        places = [design @ here for design, _ in tables]
+        means = [1.0 / (1.0 + np.exp(-eta)) for eta in places]
+    raise RuntimeError("the plain IRLS did not converge")
+
+
+def sums(_: int) -> Iterator[Line]:
+    """Sums of int64 under masks against MPyC's secure integers (3 times faster).
+
+    As many parties may collude as MPyC's default threshold tolerates: (n - 1) // 2.
+    """
+    if find_spec("mpyc") is None:
+        yield Line("sums, left out: MPyC is not installed", 0.0, 0.0, 0.0, "")
+        return
+    for size in SIZES:
+        for n_parties in CONSORTIA:
+            yield against_mpyc(n_parties, size)
+
+
+def against_mpyc(n_parties: int, size: int) -> Line:
+    turns, repeats = (5, 7) if size <= 1_000 else (2, 1)
+    pairs = [
+        (our_sum(n_parties, size, repeats), their_sum(n_parties, size, repeats))
+        for _ in range(turns)
+    ]
+    return Line.of(
+        f"sum of {size:,} int64, {n_parties} parties, against MPyC",
+        pairs,
+        "at least 3",
+        faster=True,
+        more={"of ours for terms and guarantee, s": agreeing(n_parties)},
+    )
+
+
+def vectors(n_parties: int, size: int) -> dict[str, np.ndarray]:
+    return {
+        str(party): np.random.default_rng(party).integers(-(2**57), 2**57, size)
+        for party in range(n_parties)
+    }
+
+
+def options(n_parties: int) -> dict[str, int]:
+    return {"tolerate": (n_parties - 1) // 2, "minimum_honest": 2}
+
+
+def our_sum(n_parties: int, size: int, repeats: int) -> Seconds:
+    """Return the medians of seconds and of processor seconds; the first warms up."""
+    data, chosen = vectors(n_parties, size), options(n_parties)
+    expected = np.sum(list(data.values()), axis=0)
+
+    def once() -> None:
+        found = private_sum(data, driver="loopback", **chosen)
+        assert np.array_equal(found.value, expected)
+
+    times = [timed(once) for _ in range(repeats + 1)][1:]
+    return {key: statistics.median(one[key] for one in times) for key in times[0]}
+
+
+def their_sum(n_parties: int, size: int, repeats: int) -> Seconds:
+    """Return the same of MPyC: the slowest party, and all parties' processor time."""
+    script = Path(__file__).with_name("mpyc_sum.py")
+    words = [f"-M{n_parties}", "--no-log", "--size", size, "--repeats", repeats]
+    run = subprocess.run(
+        [sys.executable, str(script), *map(str, words)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = json.loads(run.stdout.strip().splitlines()[-1])
+    assert found["threshold"] == options(n_parties)["tolerate"]
+    return {key: statistics.median(found[key]) for key in ("wall", "processor")}
+
+
+def agreeing(n_parties: int) -> float:
+    """Return the seconds for what precedes a sum: MPyC has nothing like it."""
+    parties, chosen = [str(party) for party in range(n_parties)], options(n_parties)
+
+    def agree() -> object:
+        return Terms.of(parties, integers=True, options=chosen).guarantee
+
+    return statistics.median(clock(agree) for _ in range(9))
+
+
+BENCHMARKS: dict[str, Callable[[int], Iterator[Line]]] = {
+    "ols": ols,
+    "schema": schema,
+    "logistic": logistic,
+    "sums": sums,
+}
+
+
+def profiled(names: list[str], n_rows: int) -> None:
+    for name in names:
+        with cProfile.Profile() as profile:
+            list(BENCHMARKS[name](n_rows))
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+
+
+def measured(names: list[str], n_rows: int) -> Iterator[Line]:
+    print(json.dumps({"machine": machine()}))
+    for name in names:
+        for line in BENCHMARKS[name](n_rows):
+            print(line.to_json(), flush=True)
+            yield line
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("names", nargs="*", help=f"of {', '.join(BENCHMARKS)}")
+    words.add_argument("--rows", type=int, default=1_000_000, help="of each party")
+    words.add_argument("--table", action="store_true")
+    words.add_argument("--profile", action="store_true")
+    given = words.parse_args()
+    names = given.names or list(BENCHMARKS)
+    if given.profile:
+        profiled(names, given.rows)
+        return
+    lines = list(measured(names, given.rows))
+    if given.table:
+        print("\n".join([HEADING, *(line.to_row() for line in lines)]))
+
+
+if __name__ == "__main__":
+    main()
