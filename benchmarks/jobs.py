@@ -227,7 +227,7 @@ def irls(data: Tables) -> tuple[np.ndarray, int]:
     means = [(response + 0.5) / 2.0 for _, response in tables]
     places = [np.log(mean / (1.0 - mean)) for mean in means]
     here = np.full(COLUMNS, np.inf)
-    scaled = np.empty_like(tables[0][0])  # new memory each time would cost a tenth more
+    scaled = np.empty_like(tables[0][0])  # new memory each time costs a quarter more
     for iteration in range(1, 50):
         gram, cross = np.zeros((COLUMNS, COLUMNS)), np.zeros(COLUMNS)
         for (design, response), mean, eta in zip(tables, means, places, strict=True):

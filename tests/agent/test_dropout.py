@@ -40,7 +40,7 @@ class Unmasks(Machine):
             ours, theirs = self._edges.sent[VICTIM], self._edges.got[VICTIM]
             corrected = corrected - (ours.numbers - theirs.numbers)
         shown = Masked(party=self.me, epoch=self.epoch + 1, numbers=corrected)
-        self._send_all(self._codec.encode(self._book.sealed(shown)))
+        self._send_all(shown, self._codec.encode(self._book.sealed(shown)))
 
 
 def vanishes(setting):

@@ -20,7 +20,7 @@ class EmitsBeforeCommit(Machine):
         phase = super()._declare_ready()
         numbers = self._private + self._edges.mask()
         masked = Masked(party=self.me, epoch=self.epoch, numbers=numbers)
-        self._send_all(self._codec.encode(self._book.sealed(masked)))
+        self._send_all(masked, self._codec.encode(self._book.sealed(masked)))
         return phase
 
 

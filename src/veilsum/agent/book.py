@@ -72,9 +72,9 @@ class Book:
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
 
-    def add(self, record: Record) -> bytes:
-        """Keep a checked record; return its frame."""
-        frame = self._codec.encode(record)
+    def add(self, record: Record, frame: bytes | None = None) -> bytes:
+        """Keep a checked record; return its frame, which it may have come in."""
+        frame = self._codec.encode(record) if frame is None else frame
         self._records[record.id] = record
         self._frames[record.id] = frame
         if len(frame) <= SHORT_FRAME:

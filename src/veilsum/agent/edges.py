@@ -19,6 +19,7 @@ from veilsum.agent.codec import Codec
 from veilsum.agent.messages import Confirm, Numbers, Share
 from veilsum.agent.plan import Plan
 from veilsum.core.secrets import Secret
+from veilsum.core.spreading import Tree, spanning_tree
 from veilsum.core.topology import Topology
 from veilsum.errors import PeerProtocolError
 
@@ -41,6 +42,12 @@ class Edges(Secret):
     sent: dict[str, Share] = field(default_factory=dict)
     got: dict[str, Share] = field(default_factory=dict)
     confirmations: dict[str, Confirm] = field(default_factory=dict)
+    _digests: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree along which sums travel, if they do."""
+        return spanning_tree(self.members)
 
     @cached_property
     def neighbours(self) -> tuple[str, ...]:
@@ -78,7 +85,7 @@ class Edges(Secret):
         forth, back = self._share(first, second), self._share(second, first)
         key = hashlib.sha256(forth.key + back.key).digest()
         names = f"veilsum edge\0{self.epoch}\0{first}\0{second}\0".encode()
-        content = names + Codec.digest(forth.numbers) + Codec.digest(back.numbers)
+        content = names + self._digest(first, second) + self._digest(second, first)
         return Confirm(self.epoch, hmac.digest(key, content, "sha256"))
 
     def agrees(self, neighbour: str, found: Confirm) -> bool:
@@ -101,6 +108,13 @@ class Edges(Secret):
                 other = self.members.parties[a]
                 total = total - (self.got[other].numbers - self.sent[other].numbers)
         return total
+
+    def _digest(self, sender: str, receiver: str) -> bytes:
+        """Return the digest of a share; a share that is held never changes."""
+        key = (sender, receiver)
+        if key not in self._digests:
+            self._digests[key] = Codec.digest(self._share(sender, receiver).numbers)
+        return self._digests[key]
 
     def _share(self, sender: str, receiver: str) -> Share:
         return self.sent[receiver] if sender == self.me else self.got[sender]

@@ -37,7 +37,6 @@ from veilsum.errors import PeerProtocolError
 TIMELESS = frozenset({"Join", "Lost", "Quit", "Result", "Agreed"})
 
 _HANDLERS: dict[type[Message], str] = {
-    Share: "_on_share",
     Confirm: "_on_confirm",
     Deposit: "_on_deposit",
     Up: "_on_tree",
@@ -48,21 +47,29 @@ _HANDLERS: dict[type[Message], str] = {
 class Hearing(Losing):
     """What a party makes of a message."""
 
-    def _take(self, sender: str, message: Message) -> bool:
-        """Give a message to its handler; say whether it may have moved something."""
+    def _take(self, sender: str, message: Message, frame: bytes) -> bool:
+        """Give a message to its handler; say whether it may have moved something.
+
+        A message has one encoding: the frame it came in is kept and passed on as it is.
+        """
         kind = type(message)
         if kind is Round:
             return self._on_round(sender, cast(Round, message))
         if isinstance(message, Status):
             self._on_status(sender, message)
         elif isinstance(message, Record):
-            self._on_record(sender, message)
+            self._on_record(sender, message, frame)
+        elif kind is Share and self.phase not in CLOSED:
+            self._on_share(sender, cast(Share, message), frame)
         elif self.phase not in CLOSED:
             getattr(self, _HANDLERS[kind])(sender, message)
         return True
 
     def _on_status(self, sender: str, status: Status) -> None:
         """Learn where a neighbour is, and send what it lacks."""
+        if self._peers.get(sender) != status.incarnation:
+            # What was on its way went to a start that is no more.
+            self._recent = {one for one in self._recent if one[0] != sender}
         self._peers[sender] = status.incarnation
         if status.echo == self._incarnation:
             self._echoed.add(sender)
@@ -98,10 +105,13 @@ class Hearing(Losing):
         return max(self._said, default=-1)
 
     def _repair(self, sender: str, status: Status) -> None:
-        for kind, epoch, party in self._book.lacking(status.records):
-            if kind in TIMELESS or epoch >= status.epoch:
-                frame = self._book.frame((kind, epoch, party))
-                self._out.append(Send(sender, frame))
+        for record_id in self._book.lacking(status.records):
+            kind, epoch, _ = record_id
+            # A party that has ended resends nothing by itself: it answers every time.
+            recent = self.phase not in CLOSED and (sender, record_id) in self._recent
+            if not recent and (kind in TIMELESS or epoch >= status.epoch):
+                self._out.append(Send(sender, self._book.frame(record_id)))
+                self._recent.add((sender, record_id))
         if status.epoch == self.epoch and sender in self._edges.sent:
             self._repair_link(sender, status)
         if status.epoch == self.epoch and self._masked is not None:
@@ -123,7 +133,7 @@ class Hearing(Losing):
         if status.round < 0 and self._went_up and sender == self._parent():
             self._send(sender, Up(self.epoch, self._subtree()))
 
-    def _on_record(self, sender: str, record: Record) -> None:
+    def _on_record(self, sender: str, record: Record, frame: bytes) -> None:
         """Check, keep and pass on what everybody gets."""
         known = self._book.get(record.id)
         if known is not None and known.signature == record.signature:
@@ -136,8 +146,8 @@ class Hearing(Losing):
                 record.party, f"signed two different {record.id[0]} records"
             )
         self._check_record(sender, record)
-        frame = self._book.add(record)
-        self._send_all(frame, but=self._spared(sender, record))
+        self._book.add(record, frame)
+        self._send_all(record, frame, but=self._spared(sender, record))
         match record:
             case Join():
                 self._joins[record.party] = record
@@ -236,7 +246,7 @@ class Hearing(Losing):
                 f"{numbers.size} of type {numbers.dtype}",
             )
 
-    def _on_share(self, sender: str, share: Share) -> None:
+    def _on_share(self, sender: str, share: Share, frame: bytes) -> None:
         width = self._width
         if share.epoch == self.epoch + width and self.phase == SUMMING:
             self._check_numbers(sender, share.numbers)
@@ -252,8 +262,7 @@ class Hearing(Losing):
         self._edges.check_share(sender, share)
         if sender not in self._edges.got and self.phase in BEFORE_READY:
             self._edges.got[sender] = share
-            key = f"got/{self.epoch}/{sender}"
-            self._persist(key, self._codec.encode(share))
+            self._persist(f"got/{self.epoch}/{sender}", frame)
 
     def _check_now(self, sender: str, epoch: int) -> None:
         if epoch != self.epoch:

@@ -130,7 +130,7 @@ class Losing(Restoring):
         for name in self._missing():
             deposit = self._deposits.get(name)
             if deposit is not None and deposit.id not in self._book:
-                self._send_all(self._book.add(deposit))
+                self._send_all(deposit, self._book.add(deposit))
 
     def _on_masked(self, masked: Masked) -> None:
         """Join in when somebody falls back to showing all masked numbers."""

@@ -84,7 +84,7 @@ class Machine(Hearing):
             message = self._codec.decode(frame)
         except MalformedMessageError as error:
             raise PeerProtocolError(sender, str(error)) from None
-        if self._take(sender, message):
+        if self._take(sender, message, frame):
             self._progress()
         return self._effects()
 
@@ -94,6 +94,7 @@ class Machine(Hearing):
         if self.phase in CLOSED:
             return []
         if timer == "resend":
+            self._recent.clear()
             self._ask(to=self._neighbours)
             self._out.append(SetTimer("resend", self.plan.policy.resend))
         elif timer == f"deadline/{self._generation}":

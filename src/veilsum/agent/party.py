@@ -22,6 +22,7 @@ from veilsum.agent.messages import (
     Numbers,
     Quit,
     Record,
+    RecordId,
     Share,
     Status,
 )
@@ -31,7 +32,7 @@ from veilsum.agent.work import Work
 from veilsum.core.arrays import Vector
 from veilsum.core.masking import Streams
 from veilsum.core.secrets import Secret
-from veilsum.core.spreading import Tree, spanning_tree
+from veilsum.core.spreading import Tree
 from veilsum.core.topology import Topology
 
 R = TypeVar("R", bound=Record)
@@ -67,6 +68,8 @@ class Party(Secret):
         self._echoed: set[str] = set()
         self._joined_as = self._incarnation
         self._joins: dict[str, Join] = {}
+        # Records on their way to a neighbour: not to be sent again before a resend.
+        self._recent: set[tuple[str, RecordId]] = set()
         self._started, self._resumed, self._picked_up = False, False, False
         # The epoch.
         self._lost: frozenset[str] = frozenset()
@@ -130,7 +133,7 @@ class Party(Secret):
         return self.plan.spread == "tree" and not self._fallback
 
     def _tree(self) -> Tree:
-        return spanning_tree(self._graph)
+        return self._edges.tree
 
     def _new_edges(self) -> Edges:
         graph = self.plan.topology
@@ -143,10 +146,13 @@ class Party(Secret):
     def _send(self, to: str, message: Message) -> None:
         self._out.append(Send(to, self._codec.encode(message)))
 
-    def _send_all(self, frame: bytes, but: Iterable[str] = ()) -> None:
-        """Give a frame to every neighbour, lost ones too: they should know."""
-        spared = set(but)
-        self._out += [Send(to, frame) for to in self._links if to not in spared]
+    def _send_all(self, record: Record, frame: bytes, but: Iterable[str] = ()) -> None:
+        """Give a record to every neighbour, lost ones too: they should know."""
+        spared, record_id = set(but), record.id
+        for to in self._links:
+            if to not in spared:
+                self._out.append(Send(to, frame))
+                self._recent.add((to, record_id))
 
     def _persist(self, key: str, value: bytes | None) -> None:
         self._out.append(Persist(key, value))
@@ -158,7 +164,7 @@ class Party(Secret):
         if keep:
             kind, epoch, _ = sealed.id
             self._persist(f"record/{kind}/{epoch}", frame)
-        self._send_all(frame)
+        self._send_all(sealed, frame)
         return sealed
 
     def _ask(self, *, reply: bool = True, to: Iterable[str] | None = None) -> None:

@@ -49,14 +49,15 @@ class Steps(Party):
     def _draw_shares(self) -> str:
         """Draw a share for every neighbour; all are on disk before one is sent."""
         self._persist(f"input/{self.epoch}", self._fingerprint())
+        frames: dict[str, bytes] = {}
         for name in self._neighbours:
-            if name not in self._edges.sent:
-                share = self._new_share(name)
-                self._edges.sent[name] = share
-                key = f"sent/{self.epoch}/{name}"
-                self._persist(key, self._codec.encode(share))
-        for name in self._neighbours:
-            self._send(name, self._edges.sent[name])
+            fresh = name not in self._edges.sent
+            if fresh:
+                self._edges.sent[name] = self._new_share(name)
+            frames[name] = self._codec.encode(self._edges.sent[name])
+            if fresh:
+                self._persist(f"sent/{self.epoch}/{name}", frames[name])
+        self._out += [Send(name, frame) for name, frame in frames.items()]
         return SHARING
 
     def _new_share(self, name: str) -> Share:
@@ -128,7 +129,7 @@ class Steps(Party):
     def _show(self, masked: Masked) -> None:
         """Show masked numbers of this party's own to everybody, once."""
         if masked.id not in self._book:
-            self._send_all(self._book.add(masked))
+            self._send_all(masked, self._book.add(masked))
 
     def _own_masked(self, epoch: int) -> Masked | None:
         """Return what this party has shown, or may show, in an epoch."""

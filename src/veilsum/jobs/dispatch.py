@@ -8,7 +8,7 @@ how the sums bend.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from math import fsum
 from typing import Any, Unpack
@@ -90,6 +90,11 @@ class DispatchResult(JobResult):
     reference: float | None = None
 
     @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What a dispatch does not hide."""
+        return (LIMIT,)
+
+    @property
     def settled(self) -> Settled:
         """The price, and what is left of output less demand."""
         assert isinstance(self.recipe, PriceRecipe)
@@ -144,19 +149,17 @@ def dispatch(
     """
     recipe = PriceRecipe(PriceSearch(*prices, tolerance, max_rounds))
     terms = Terms.of([str(party) for party in sites], options=options)
-    done = run_job(
+    released = run_job(
         recipe,
         {str(party): _contribution(site) for party, site in sites.items()},
         terms,
         agreed={"dispatch": asdict(recipe.search)},
     )
-    price = recipe.settled(done.released.sums).price
-    promise = done.guarantee
+    price = recipe.settled(released.sums).price
     return DispatchResult(
         terms=terms,
         recipe=recipe,
-        released=done.released,
-        guarantee=replace(promise, limits=(*promise.limits, LIMIT)),
+        released=released,
         outputs={str(party): site.outputs(price) for party, site in sites.items()},
         reference=pooled_price(sites, prices) if compare else None,
     )

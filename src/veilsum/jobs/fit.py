@@ -337,7 +337,7 @@ def fit_rows(
     terms = Terms.of(list(rows), options=options)
     recipe = model.recipe(rules.limit(model.numbers_in_a_row, terms))
     missing = dropped or {}
-    done = run_job(
+    released = run_job(
         recipe,
         {
             party: model.contribution(part, missing.get(party, 0), recipe.size)
@@ -349,8 +349,7 @@ def fit_rows(
     return FitResult(
         terms=terms,
         recipe=recipe,
-        released=done.released,
-        guarantee=done.guarantee,
+        released=released,
         model=model,
         reference=model.pooled(rows) if compare else None,
     )

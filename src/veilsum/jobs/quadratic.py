@@ -83,15 +83,13 @@ def quadratic_program(
     where = domain or WholeSpace(first.dim)
     recipe = QuadraticRecipe(OneShot(first.basis, NoRemainder(), len(made), where))
     terms = Terms.of(list(made), options=options)
-    done = run_job(
+    released = run_job(
         recipe,
         {party: _contribution(cost.coefficients) for party, cost in made.items()},
         terms,
         agreed={"quadratic program": [first.dim, type(where).__name__]},
     )
-    return QuadraticResult(
-        terms=terms, recipe=recipe, released=done.released, guarantee=done.guarantee
-    )
+    return QuadraticResult(terms=terms, recipe=recipe, released=released)
 
 
 def _contribution(coefficients: NDArray[Any]) -> Contribution:

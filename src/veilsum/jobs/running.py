@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,13 +32,22 @@ class JobResult:
         terms: what the parties had agreed on.
         recipe: what they did.
         released: what everybody knows now.
-        guarantee: what the sums hide, and from whom.
     """
 
     terms: Terms
     recipe: Recipe
     released: Released
-    guarantee: Guarantee = field(repr=False)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the sums hide, and from whom."""
+        promise = with_releases(self.terms.guarantee, self.releases)
+        return replace(promise, limits=(*promise.limits, *self.further_limits))
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What this kind of job does not hide either."""
+        return ()
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
@@ -77,7 +86,7 @@ def run_job(
     terms: Terms,
     *,
     agreed: Mapping[str, Any],
-) -> JobResult:
+) -> Released:
     """Return what the parties release to each other.
 
     Args:
@@ -103,10 +112,7 @@ def run_job(
     except GivenUpError as error:
         _explain(recipe, error)
         raise
-    sums = released.sums
-    shown = [recipe.release(sums[:k]) for k in range(len(sums))]
-    promise = with_releases(terms.guarantee, shown)
-    return JobResult(terms=terms, recipe=recipe, released=released, guarantee=promise)
+    return released
 
 
 def _explain(recipe: Recipe, error: GivenUpError) -> None:

@@ -90,7 +90,7 @@ def statistics(
     terms = Terms.of(list(frames), options=options)
     limit = rules.limit(len(used), terms)
     recipe = StatisticsRecipe(wishes, limit)
-    done = run_job(
+    released = run_job(
         recipe,
         {name: _Part(wishes, table).contribution() for name, table in checked.items()},
         terms,
@@ -103,8 +103,7 @@ def statistics(
     return StatisticsResult(
         terms=terms,
         recipe=recipe,
-        released=done.released,
-        guarantee=done.guarantee,
+        released=released,
         wishes=wishes,
         reference=_pooled_means(wishes, checked) if compare else None,
         levels={one.name: one.categories for one in used if one.is_category},

@@ -56,7 +56,7 @@ def sum(
     whole = all(_is_whole(array) for array in arrays.values())
     terms = Terms.of(list(arrays), integers=whole, wide=wide, options=options)
     recipe = OneSum(int(np.prod(shape)), what)
-    done = run_job(
+    released = run_job(
         recipe,
         {party: _given(array, whole=whole) for party, array in arrays.items()},
         terms,
@@ -65,9 +65,8 @@ def sum(
     return SumResult(
         terms=terms,
         recipe=recipe,
-        released=done.released,
-        guarantee=done.guarantee,
-        value=done.released.sums[0].reshape(shape),
+        released=released,
+        value=released.sums[0].reshape(shape),
     )
 
 
