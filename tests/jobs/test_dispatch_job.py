@@ -116,3 +116,24 @@ def test_costs_of_different_dimensions_are_refused(costs):
     wrong = {**costs, "p0": (np.eye(2), np.ones(2))}
     with pytest.raises(InvalidInputError, match="one dimension"):
         quadratic_program(wrong)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "domain", "why"),
+    [
+        (-np.eye(2), None, "not convex"),
+        (np.diag([1.0, -0.5]), Box(-1, 1, dim=2), "not convex"),
+        (np.diag([1.0, 0.0]), None, "falls without end"),
+    ],
+)
+def test_a_sum_without_a_lowest_point_is_refused(matrix, domain, why):
+    costs = {str(k): (matrix, np.array([0.3, 0.2])) for k in range(4)}
+    with pytest.raises(InvalidInputError, match=why):
+        quadratic_program(costs, domain=domain)
+
+
+def test_single_costs_may_bend_down():
+    bends = {str(k): (np.eye(2), np.ones(2)) for k in range(4)}
+    bends["3"] = (-2 * np.eye(2), np.ones(2))
+    found = quadratic_program(bends).minimiser
+    np.testing.assert_allclose(found, [-4.0, -4.0])

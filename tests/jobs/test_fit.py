@@ -83,7 +83,16 @@ def test_ridge_on_all_columns_of_the_tumours():
     frame = pooled(data)
     design = np.column_stack([np.ones(len(frame)), frame[names].to_numpy()])
     expected = penalised_logistic(design, frame["malignant"].to_numpy(float), 1.0)
-    np.testing.assert_allclose(result.fit.coefficients, expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(result.fit.coefficients, expected, rtol=CLOSE)
+    mu = 1.0 / (1.0 + np.exp(-design @ expected))
+    information = (design * (mu * (1.0 - mu))[:, None]).T @ design
+    penalty = np.diag([0.0] + [1.0] * len(names))
+    inverse = np.linalg.inv(information + penalty)
+    errors = np.sqrt(np.diag(inverse @ information @ inverse))
+    np.testing.assert_allclose(result.fit.standard_errors, errors, rtol=1e-7)
+    y = frame["malignant"].to_numpy(float)
+    likelihood = -np.logaddexp(0.0, (1.0 - 2.0 * y) * (design @ expected)).sum()
+    assert result.fit.log_likelihood == pytest.approx(likelihood, rel=CLOSE)
 
 
 def penalised_logistic(design, response, ridge):
@@ -310,3 +319,32 @@ def test_too_few_rows_are_not_sent(counts):
     arrays = {p: (f[["x"]].to_numpy(), f["count"]) for p, f in short.items()}
     with pytest.raises(InvalidInputError, match="site-0: 3 rows"):
         fit_arrays(arrays, rules=RowRules(minimum_rows=4))
+
+
+def test_columns_that_a_formula_does_not_name_may_be_anything(counts):
+    odd = {p: f.assign(note="fine") for p, f in counts.items()}
+    odd["site-1"] = odd["site-1"].drop(columns=["note"]).assign(note=1.0)
+    odd["site-2"] = odd["site-2"].drop(columns=["note"])
+    assert fit("count ~ x", odd, driver="vectorised").fit.n_rows == 400
+    without = {**counts, "site-2": counts["site-2"].drop(columns=["x"])}
+    with pytest.raises(InvalidInputError, match="site-2: there is no column 'x'"):
+        fit("count ~ x", without)
+    comma = {**counts, "site-2": counts["site-2"].assign(x="1,5")}
+    with pytest.raises(InvalidInputError, match="decimal comma at site-2"):
+        fit("count ~ x", comma)
+
+
+def test_a_row_without_a_mean_stops_nobody_but_the_step(counts):
+    """One row far out, at one party: steps are halved from the sum of such rows."""
+    stream = np.random.default_rng(9)
+    arrays = {}
+    for k, party in enumerate(counts):
+        x = np.column_stack([np.ones(40), stream.uniform(1, 2, size=40)])
+        y = stream.gamma(5.0, 1.0 / (x @ [1.0, 0.5]) / 5.0)
+        if k == 3:
+            x[0, 1], y[0] = 40.0, 1e-9
+        arrays[party] = (x, y)
+    found = fit_arrays(
+        arrays, family="gamma-inverse", intercept=0, rules=RowRules(minimum_rows=40)
+    )
+    assert np.isfinite(found.fit.coefficients).all()

@@ -10,11 +10,12 @@ from veilsum.core.models.families import Binomial, Gaussian
 from veilsum.core.models.rows import Rows
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.fit import fit_arrays
+from veilsum.jobs.fit import fit, fit_arrays
 from veilsum.jobs.model import Model
 from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.releases import Release, ReleaseLimit, condensed
 from veilsum.jobs.rules import RowRules
+from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import sum as masked_sum
 from veilsum.jobs.terms import Terms
 from veilsum.privacy.accountant import Budget
@@ -34,7 +35,20 @@ def rows_of(family, seed=0):
     return found
 
 
-def world_of(family, law):
+class NoChance(ShareStreams):
+    """Streams whose words are all zero: masks that hide nothing."""
+
+    def stream(self, *, epoch, sender, receiver):
+        return self
+
+    def words(self, count):
+        return np.zeros(count, dtype=np.uint64)
+
+    def normals(self, count):
+        return np.zeros(count)
+
+
+def world_of(family, law, kind_of_streams=ShareStreams):
     """The machines of a regression, every frame recorded."""
     kind = Binomial() if family == "logistic" else Gaussian()
     model = Model(response="y", names=("a", "b", "c"), intercept=0, family=kind)
@@ -45,7 +59,7 @@ def world_of(family, law):
         for name, part in rows.items()
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
-    world = World(plan, works, ShareStreams(3), seed=3, record=True)
+    world = World(plan, works, kind_of_streams(3), seed=3, record=True)
     return world.run()
 
 
@@ -69,13 +83,18 @@ def contributions(world):
 
 
 def traces(vector, numbers):
-    """Bytes that would betray a number: as float64, and as the codec writes it."""
+    """Bytes that would betray a number: as float64, and as the codec writes it.
+
+    Of a long integer the seven lowest bytes that count: they do not depend on how many
+    bytes the codec takes for all of it.
+    """
     for value in vector:
         if abs(value) > 1e-6 and value != round(value):
             yield np.float64(value).tobytes()
     for number in numbers.tolist():
-        if isinstance(number, int) and abs(number) > 2**64:
-            yield number.to_bytes(24, "little", signed=True)
+        if isinstance(number, int) and number.bit_count() > 16:
+            start = ((number & -number).bit_length() - 1) // 8
+            yield number.to_bytes(40, "little", signed=True)[start : start + 7]
 
 
 @pytest.mark.parametrize("family", ["gaussian", "logistic"])
@@ -89,6 +108,15 @@ def test_no_contribution_appears_in_any_message(family, law):
     assert len(looked_for) > 40
     found = [trace for trace in looked_for if trace in wire]
     assert bool(found) == (law == "none")
+
+
+@pytest.mark.parametrize("family", ["gaussian", "logistic"])
+def test_the_search_finds_contributions_under_masks_of_zero(family):
+    world = world_of(family, "uniform", NoChance)
+    wire = b"\0\0".join(e.detail for e in world.history if e.what == "send")
+    looked_for = {t for pair in contributions(world) for t in traces(*pair)}
+    found = [trace for trace in looked_for if trace in wire]
+    assert len(found) > len(looked_for) / 3
 
 
 def test_a_party_that_refuses_tells_one_word():
@@ -108,7 +136,7 @@ def test_a_party_that_refuses_tells_one_word():
     sent = [codec.decode(e.detail) for e in world.history if e.what == "send"]
     quits = {m.reason for m in sent if isinstance(m, Quit) and m.party == "south"}
     assert quits == {"input"}
-    assert "0.123" in world.aborted["south"].detail or world.aborted["south"].detail
+    assert "logistic regression" in world.aborted["south"].detail
     wire = b"".join(e.detail for e in world.history if e.what == "send")
     assert world.aborted["south"].detail.encode() not in wire
 
@@ -200,6 +228,17 @@ def test_rounds_stop_where_the_limit_is_reached():
         fit_arrays(rows, family="logistic", intercept=0, rules=rules)
 
 
+def test_powers_of_a_number_are_no_further_numbers():
+    """Sums of x^1 to x^20 are equations that give all x away: they are refused."""
+    stream = np.random.default_rng(4)
+    data = {
+        p: {"x": stream.normal(size=5), "y": stream.normal(size=5)} for p in PARTIES
+    }
+    powers = " + ".join(f"I(x**{k})" for k in range(2, 11))
+    with pytest.raises(InvalidInputError, match="rows of 2 numbers"):
+        fit(f"y ~ x + {powers}", data)
+
+
 # Terms
 
 
@@ -241,8 +280,9 @@ def test_the_ledger_refuses_the_differencing_pair(tmp_path, driver):
     data = {name: [k, 2 * k] for k, name in enumerate(PARTIES)}
     masked_sum(data, ledgers=books, driver=driver)
     fewer = {name: data[name] for name in PARTIES[:-1]}
+    some = {name: books[name] for name in fewer}
     with pytest.raises(BudgetError, match="differ"):
-        masked_sum(fewer, ledgers=books, driver=driver, seed=2)
+        masked_sum(fewer, ledgers=some, driver=driver, seed=2)
 
 
 def test_rounds_are_charged_before_they_are_shown(tmp_path):
@@ -275,3 +315,34 @@ def test_rounds_under_a_lattice_add_up():
 def test_a_misspelt_option_is_refused():
     with pytest.raises(InvalidInputError, match="did you mean 'tolerate'"):
         masked_sum(dict.fromkeys(PARTIES, 1.0), tolerat=2)
+
+
+def test_a_second_question_is_about_the_same_data_set(tmp_path):
+    """Other columns, over all parties but one: refused by those who remain."""
+    stream = np.random.default_rng(0)
+    data = {p: {c: stream.normal(size=40) for c in "abc"} for p in PARTIES}
+    books = ledgers(tmp_path)
+    statistics(data, columns=["a"], ledgers=books)
+    fewer = {p: data[p] for p in PARTIES[:-1]}
+    some = {p: books[p] for p in fewer}
+    with pytest.raises(BudgetError, match="differ by at least"):
+        statistics(fewer, columns=["a", "b"], ledgers=some, seed=3)
+    fit("a ~ b + c", data, ledgers=books, seed=4)
+    assert len(books["north"].totals()) == 1
+
+
+def test_a_ledger_of_a_stranger_is_refused(tmp_path):
+    books = {"nord": open_ledger(tmp_path / "l.ledger", create=Budget())}
+    with pytest.raises(InvalidInputError, match="ledgers of nord"):
+        masked_sum(dict.fromkeys(PARTIES, 1.0), ledgers=books)
+
+
+def test_two_parties_of_one_name_are_refused():
+    with pytest.raises(InvalidInputError, match="two parties are called '1'"):
+        masked_sum({1: 1, "1": 5, 2: 1, 3: 1, 4: 1})
+
+
+@pytest.mark.parametrize("bad", [1.5, -1, True, "two"])
+def test_a_number_of_colluders_is_a_whole_number(bad):
+    with pytest.raises(InvalidInputError, match="whole number of parties"):
+        masked_sum(dict.fromkeys(PARTIES, 1.0), tolerate=bad)

@@ -95,3 +95,31 @@ def test_what_is_no_number_is_refused(bad):
     data = {**dict.fromkeys(PARTIES, 1.0), "c": bad}
     with pytest.raises(InvalidInputError, match="c"):
         masked_sum(data, driver="vectorised")
+
+
+@pytest.mark.parametrize("largest", [10.0, 2.0**60, 2.0**70, 1e40])
+def test_a_declared_range_never_costs_digits(largest):
+    whole = {name: [3, -1] for name in PARTIES}
+    found = masked_sum(whole, largest=largest, driver="vectorised").value
+    assert found.tolist() == [15, -5]
+    reals = {name: [0.1, 1e-9] for name in PARTIES}
+    if largest < 1e27:
+        found = masked_sum(reals, largest=largest, driver="vectorised").value
+        np.testing.assert_allclose(found, [0.5, 5e-9], rtol=1e-14)
+
+
+def test_a_grid_that_would_round_everything_away_is_refused():
+    with pytest.raises(InvalidInputError, match="round statistics away"):
+        masked_sum(dict.fromkeys(PARTIES, 3.0), grid=-3)
+    with pytest.raises(InvalidInputError, match="leave grid out"):
+        masked_sum(dict.fromkeys(PARTIES, 3), grid=40)
+
+
+def test_data_must_be_a_mapping():
+    with pytest.raises(InvalidInputError, match="mapping of parties"):
+        masked_sum([1, 2, 3])
+
+
+def test_an_integer_beyond_all_words_is_refused():
+    with pytest.raises(InvalidInputError, match="1e308"):
+        masked_sum({n: [10**400] for n in PARTIES}, wide=True, driver="vectorised")

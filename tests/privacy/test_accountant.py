@@ -228,7 +228,7 @@ def test_the_pair_of_all_and_all_but_one_is_refused_and_both_sets_are_named():
     )
     assert decision.outcome == "refused"
     assert "over a, b, c, d, e;" in decision.reason
-    assert "over a, b, c, d it would give away e" in decision.reason
+    assert "over a, b, c, d could give away e" in decision.reason
 
 
 party_sets = st.sets(st.sampled_from("abcdefgh"), min_size=1).map(sorted).map(tuple)
@@ -262,14 +262,13 @@ def test_differencing_is_refused_at_other_points_too():
     assert decide_release(known, near, UNLIMITED).outcome == "refused"
 
 
-def test_another_statistic_or_another_data_set_is_not_differencing():
+def test_another_data_set_is_not_differencing_but_another_name_is():
     known = after(aggregate())
     fewer = PARTIES[:-1]
-    for new in (
-        aggregate("count", parties=fewer),
-        aggregate(parties=fewer, data=mark("other")),
-    ):
-        assert decide_release(known, new, UNLIMITED).outcome == "accepted"
+    other = aggregate(parties=fewer, data=mark("other"))
+    assert decide_release(known, other, UNLIMITED).outcome == "accepted"
+    renamed = aggregate("count", parties=fewer)
+    assert decide_release(known, renamed, UNLIMITED).outcome == "refused"
 
 
 @given(st.integers(0, 6), st.integers(1, 9))

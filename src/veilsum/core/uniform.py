@@ -79,15 +79,21 @@ class UniformMasks:
         return cls(Grid(chosen), n, reach)
 
     @classmethod
-    def wide(cls, topology: Topology) -> UniformMasks:
+    def wide(cls, topology: Topology, *, largest: float | None = None) -> UniformMasks:
         """Return the law that needs no range: three words, a grid of 2^-96."""
-        return cls(Grid(WIDE_GRID), topology.n_agents, words=WIDE_WORDS)
+        reach = None if largest is None else checked_largest(largest)
+        return cls(Grid(WIDE_GRID), topology.n_agents, reach, words=WIDE_WORDS)
 
     @classmethod
-    def integers(cls, topology: Topology, *, wide: bool = False) -> UniformMasks:
+    def integers(
+        cls, topology: Topology, *, wide: bool = False, largest: float | None = None
+    ) -> UniformMasks:
         """Return the law for sums of integers, exact to the last unit."""
-        words = WIDE_WORDS if wide else 1
-        return cls(Grid(0), topology.n_agents, words=words, whole=True)
+        n, reach = topology.n_agents, None
+        if largest is not None:
+            reach = checked_largest(largest)
+            wide = wide or n * reach > 2.0**WORD_BITS
+        return cls(Grid(0), n, reach, words=WIDE_WORDS if wide else 1, whole=True)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -115,12 +121,7 @@ class UniformMasks:
     ) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
         whole = self._whole(values) if self.whole else None
-        try:
-            check_range(values.astype(np.float64), self._reach(), labels)
-        except RangeError as error:
-            if whole is None or self.words > 1:
-                raise
-            raise RangeError(f"{error}; or sum them with wide = True") from None
+        self._check_range(values, labels)
         points = self.grid.quantise(values) if whole is None else whole
         if self.words == 1:
             return points.astype(np.int64).view(np.uint64)
@@ -143,6 +144,21 @@ class UniformMasks:
             return numbers
         half = 1 << (64 * self.words - 1)
         return np.asarray((numbers + half) % (2 * half) - half)
+
+    def _check_range(self, values: NumberRows, labels: Sequence[str] | None) -> None:
+        try:
+            check_range(values.astype(np.float64), self._reach(), labels)
+        except OverflowError:
+            raise RangeError("an integer is beyond 1e308: leave it out") from None
+        except RangeError as error:
+            if self.largest is not None:
+                raise
+            # No wider range can be declared than what the words hold.
+            what, _, _ = str(error).partition("; correct the value")
+            way_out = "scale it" if not self.whole else "sum with wide = True"
+            if self.whole and self.words > 1:
+                way_out = "leave it out"
+            raise RangeError(f"{what}; correct the value, or {way_out}") from None
 
     @property
     def _more(self) -> int:

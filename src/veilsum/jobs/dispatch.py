@@ -27,6 +27,7 @@ from veilsum.core.models.dispatch import (
     response_of,
 )
 from veilsum.errors import LocalProtocolError
+from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, Replay, Sums
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import JobResult, run_job
@@ -148,10 +149,11 @@ def dispatch(
         options: how to sum; see `Options`.
     """
     recipe = PriceRecipe(PriceSearch(*prices, tolerance, max_rounds))
-    terms = Terms.of([str(party) for party in sites], options=options)
+    held = by_name(sites)
+    terms = Terms.of(list(held), options=options)
     released = run_job(
         recipe,
-        {str(party): _contribution(site) for party, site in sites.items()},
+        {party: _contribution(site) for party, site in held.items()},
         terms,
         agreed={"dispatch": asdict(recipe.search)},
     )
@@ -160,7 +162,7 @@ def dispatch(
         terms=terms,
         recipe=recipe,
         released=released,
-        outputs={str(party): site.outputs(price) for party, site in sites.items()},
+        outputs={party: site.outputs(price) for party, site in held.items()},
         reference=pooled_price(sites, prices) if compare else None,
     )
 

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Vector, listed
 from veilsum.core.models.family import Family
 from veilsum.core.models.glm_fit import GlmFit
 from veilsum.core.models.least_squares import LeastSquaresFit
@@ -23,8 +23,11 @@ from veilsum.core.models.rows import Rows
 from veilsum.core.models.systems import column_names
 from veilsum.errors import InvalidInputError
 from veilsum.files.tables import Frame, as_frame
+from veilsum.jobs.columns import SchemaError
 from veilsum.jobs.formula import ModelFormula
 from veilsum.jobs.model import Model, RegressionRecipe, family_of
+from veilsum.jobs.parties import by_name, table_parts
+from veilsum.jobs.recipes import Contribution
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
@@ -34,6 +37,8 @@ from veilsum.jobs.terms import Options, Terms
 
 # The column in C(...), with whatever else stands there.
 CATEGORY = re.compile(r"\bC\(\s*`?(\w+)")
+# A name in a formula, plain or between backticks.
+WORD = re.compile(r"`([^`]+)`|(\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -154,14 +159,16 @@ def fit(  # noqa: PLR0913 - a model has as many sides
         compare: whether to fit the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {str(party): as_frame(table) for party, table in data.items()}
-    agreed = schema or _inferred(formula, frames, minimum_rows)
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    used = (weights, offset)
+    agreed = schema or _inferred(formula, used, frames, minimum_rows)
     kind = family_of(family, alpha=alpha)
     job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge)
     tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
     return fit_rows(
         {party: job.rows(table) for party, table in tables.items()},
         job.model,
+        sources={party: table_parts(frame) for party, frame in frames.items()},
         rules=RowRules.of(agreed, release_fraction),
         dropped={party: table.n_dropped for party, table in tables.items()},
         agreed=job.agreed,
@@ -170,14 +177,33 @@ def fit(  # noqa: PLR0913 - a model has as many sides
     )
 
 
-def _inferred(formula: str, frames: Mapping[str, Frame], minimum_rows: int) -> Schema:
-    """Return a schema that fits all tables; what is in C(...) has categories."""
-    named = CATEGORY.findall(formula)
-    seen = {
-        party: frame.astype(dict.fromkeys(set(named) & set(frame.columns), "category"))
-        for party, frame in frames.items()
-    }
-    return Schema.inferred(seen, minimum_rows=minimum_rows)
+def _inferred(
+    formula: str,
+    used: Sequence[str | None],
+    frames: Mapping[str, Frame],
+    minimum_rows: int,
+) -> Schema:
+    """Return a schema that fits all tables, of the columns that the job names.
+
+    What is in C(...) has categories.
+    """
+    words = {name for pair in WORD.findall(formula) for name in pair} | set(used)
+    known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
+    named = [name for name in known if name in words]
+    for party, frame in frames.items():
+        missing = [name for name in named if name not in frame.columns]
+        if missing:
+            raise SchemaError(
+                party,
+                missing[0],
+                "column",
+                f"there is no column {missing[0]!r}, which other parties have; the "
+                f"table has {listed(list(frame.columns))}: rename one of them, or fit "
+                "without it",
+            )
+    levels = dict.fromkeys(set(CATEGORY.findall(formula)) & set(named), "category")
+    seen = {party: frame.astype(levels) for party, frame in frames.items()}
+    return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
 
 
 @dataclass(frozen=True)
@@ -230,6 +256,7 @@ class FormulaJob:
             ridge=self.ridge,
             weighted=self.weights is not None,
             offset=self.offset is not None,
+            variables=len(self.schema.columns),
         )
 
     @property
@@ -280,13 +307,10 @@ def fit_arrays(  # noqa: PLR0913 - a model has as many sides
         compare: as for `fit`.
         options: how to sum; see `Options`.
     """
+    weighing, shifting = by_name(weights or {}), by_name(offset or {})
     rows = {
-        str(party): Rows.of(
-            *arrays,
-            weights=None if weights is None else weights[party],
-            offset=None if offset is None else offset[party],
-        )
-        for party, arrays in data.items()
+        party: Rows.of(*arrays, weights=weighing.get(party), offset=shifting.get(party))
+        for party, arrays in by_name(data).items()
     }
     model = Model(
         response="y",
@@ -315,6 +339,7 @@ def fit_rows(
     *,
     rules: RowRules | None = None,
     dropped: Mapping[str, int] | None = None,
+    sources: Mapping[str, tuple[NDArray[Any], ...]] | None = None,
     agreed: Mapping[str, Any] | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -326,6 +351,7 @@ def fit_rows(
         model: what is fitted.
         rules: how many rows a party must have, and how much may be released.
         dropped: by party, how many rows were left out.
+        sources: by party, the whole table that rows are from, for its ledger.
         agreed: what parties compare beside how they sum.
         compare: whether to fit the pooled rows as well.
         options: how to sum; see `Options`.
@@ -340,7 +366,10 @@ def fit_rows(
     released = run_job(
         recipe,
         {
-            party: model.contribution(part, missing.get(party, 0), recipe.size)
+            party: _known_as(
+                model.contribution(part, missing.get(party, 0), recipe.size),
+                (sources or {}).get(party),
+            )
             for party, part in rows.items()
         },
         terms,
@@ -353,3 +382,10 @@ def fit_rows(
         model=model,
         reference=model.pooled(rows) if compare else None,
     )
+
+
+def _known_as(
+    contribution: Contribution, source: tuple[NDArray[Any], ...] | None
+) -> Contribution:
+    """Return the contribution with the whole table as what its ledger knows it by."""
+    return contribution if source is None else replace(contribution, data=source)

@@ -73,6 +73,8 @@ class Model:
         ridge: what each squared coefficient but the intercept's costs.
         weighted: whether rows have weights.
         offset: whether they have offsets.
+        variables: how many numbers a row holds, if the design has more: powers and
+            dummies of a number are no further numbers.
     """
 
     response: str
@@ -82,12 +84,14 @@ class Model:
     ridge: float = 0.0
     weighted: bool = False
     offset: bool = False
+    variables: int | None = None
 
     @property
     def numbers_in_a_row(self) -> int:
-        """What a row holds: columns but the ones, response, weight and offset."""
+        """What a row holds at most: columns but the ones, response, weight, offset."""
         columns = len(self.names) - (self.intercept is not None)
-        return columns + 1 + self.weighted + self.offset
+        most = columns + 1 + self.weighted + self.offset
+        return most if self.variables is None else min(most, self.variables)
 
     @property
     def words(self) -> str:

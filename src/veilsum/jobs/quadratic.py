@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Unpack
+from dataclasses import dataclass, fields
+from typing import Any, Unpack, cast
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veilsum.core.arrays import Vector
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Domain, WholeSpace
-from veilsum.core.methods.one_shot import OneShot
+from veilsum.core.methods.one_shot import FLAT, OneShot
 from veilsum.core.remainders import NoRemainder
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, Sums
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import JobResult, run_job
@@ -42,7 +44,28 @@ class QuadraticRecipe:
 
     def answer(self, sums: Sums) -> Vector:
         """Return the minimiser within the domain."""
+        self.check(sums[0])
         return self.method.solve(sums[0])
+
+    def check(self, total: Vector) -> None:
+        """Refuse a sum of costs that has no single lowest point to be found."""
+        gradient, dim = self.method.gradient(total), self.answer_size
+        slope = gradient(np.zeros(dim))
+        matrix = np.stack([gradient(unit) - slope for unit in np.eye(dim)])
+        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
+        rounding = FLAT * max(abs(values[-1]), abs(values[0]))
+        if values[0] < -rounding:
+            raise InvalidInputError(
+                "the sum of all costs is not convex: its least curvature is "
+                f"{values[0]:.3g}; single costs may bend down, their sum must not"
+            )
+        flat = vectors[:, values <= rounding]
+        falling = np.abs(flat.T @ slope).max(initial=0.0) > FLAT * np.abs(slope).max()
+        if falling and not self.method.domain.is_bounded:
+            raise InvalidInputError(
+                "the sum of all costs falls without end in some direction: give a "
+                "bounded domain, or costs that bend up everywhere"
+            )
 
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
@@ -73,7 +96,7 @@ def quadratic_program(
         domain: a box, half-spaces, or another one; by default everything.
         options: how to sum; see `Options`.
     """
-    made = {str(party): Cost.quadratic(p, q) for party, (p, q) in costs.items()}
+    made = {name: Cost.quadratic(p, q) for name, (p, q) in by_name(costs).items()}
     dims = {cost.dim for cost in made.values()}
     if len(dims) != 1:
         raise InvalidInputError(
@@ -87,10 +110,17 @@ def quadratic_program(
         recipe,
         {party: _contribution(cost.coefficients) for party, cost in made.items()},
         terms,
-        agreed={"quadratic program": [first.dim, type(where).__name__]},
+        agreed={"quadratic program": [first.dim, _described(where)]},
     )
     return QuadraticResult(terms=terms, recipe=recipe, released=released)
 
 
 def _contribution(coefficients: NDArray[Any]) -> Contribution:
     return Contribution(lambda _: coefficients, (coefficients,))
+
+
+def _described(domain: Domain) -> list[Any]:
+    """Return what parties compare of a domain: its kind and its numbers."""
+    held = {one.name: getattr(domain, one.name) for one in fields(cast(Any, domain))}
+    numbers = {key: np.asarray(value).tolist() for key, value in held.items()}
+    return [type(domain).__name__, numbers]

@@ -63,4 +63,8 @@ def _no_kind(name: str, found: Mapping[str, str]) -> str:
     for party, one in found.items():
         held.setdefault(one, party)
     each = " and ".join(f"{one} at {party}" for one, party in held.items())
-    return f"column {name!r} holds {each}, which is no kind of column; {way_out}"
+    comma = ""
+    if "text" in held and len(held) > 1:
+        who = held["text"]
+        comma = f'a decimal comma at {who}? read that file with decimal = ","; '
+    return f"column {name!r} holds {each}, which is no kind of column; {comma}{way_out}"

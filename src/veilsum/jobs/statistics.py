@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from veilsum.core.arrays import Vector
 from veilsum.core.models.moments import moments_of
 from veilsum.core.secrets import Secret
-from veilsum.files.tables import as_frame
+from veilsum.files.tables import Frame, as_frame
+from veilsum.jobs.parties import by_name, table_parts
 from veilsum.jobs.recipes import Contribution
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
@@ -29,11 +30,10 @@ class _Part(Secret):
 
     wishes: Wishes
     table: CheckedTable
+    whole: Frame
 
     def contribution(self) -> Contribution:
-        frame = self.table.frame
-        data = tuple(_bytes(frame[name]) for name in frame.columns)
-        return Contribution(self.answer, data)
+        return Contribution(self.answer, table_parts(self.whole))
 
     def answer(self, ask: Ask) -> NDArray[np.float64]:
         wishes, table = self.wishes, self.table
@@ -42,12 +42,6 @@ class _Part(Secret):
         if wishes.columns:
             moments = moments_of(wishes.numbers(table), ask.centre)
         return np.concatenate([moments, counts, [table.n_rows, table.n_dropped]])
-
-
-def _bytes(column: Any) -> NDArray[Any]:
-    """Return a column's numbers, or the codes of its categories."""
-    plain = column.cat.codes if hasattr(column, "cat") else column
-    return np.ascontiguousarray(plain.to_numpy())
 
 
 def statistics(
@@ -78,7 +72,7 @@ def statistics(
         compare: whether to average the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {str(party): as_frame(table) for party, table in data.items()}
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
     agreed = schema or Schema.inferred(frames, minimum_rows=minimum_rows)
     wishes = wishes_of(agreed, columns, histograms or {}, tables, minimum_cell)
     used = tuple(one for one in agreed.columns if one.name in wishes.used)
@@ -92,7 +86,10 @@ def statistics(
     recipe = StatisticsRecipe(wishes, limit)
     released = run_job(
         recipe,
-        {name: _Part(wishes, table).contribution() for name, table in checked.items()},
+        {
+            name: _Part(wishes, table, frames[name]).contribution()
+            for name, table in checked.items()
+        },
         terms,
         agreed={
             "schema": looked_at.to_table(),

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from veilsum.core.arrays import as_floats
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, OneSum
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
@@ -51,7 +52,7 @@ def sum(
     >>> sum({"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [0, 0]}, seed=1).value.tolist()
     [9, 12]
     """
-    arrays = {str(party): _array(party, values) for party, values in data.items()}
+    arrays = {p: _array(p, values) for p, values in by_name(data).items()}
     shape = _shape(arrays)
     whole = all(_is_whole(array) for array in arrays.values())
     terms = Terms.of(list(arrays), integers=whole, wide=wide, options=options)

@@ -15,7 +15,8 @@ from typing import Any, TypedDict
 
 from veilsum.agent.plan import Plan, Policy
 from veilsum.core.arrays import listed
-from veilsum.core.laws import Law, LawName, make_law
+from veilsum.core.fixed_point import COARSEST_BITS
+from veilsum.core.laws import Law, LawName, check_law, make_law
 from veilsum.core.spreading import choose_spread
 from veilsum.core.topology import Topology
 from veilsum.core.uniform import UniformMasks
@@ -90,6 +91,7 @@ class Terms:
     ) -> Terms:
         """Return the terms for these parties; refuse what they cannot hold to."""
         _check_names(options)
+        _check_numbers(options)
         topology = _topology(options.get("topology"), tuple(parties))
         seed = options.get("seed")
         name = secrets.token_hex(16) if seed is None else f"seed {seed}"
@@ -106,6 +108,12 @@ class Terms:
             progress=options.get("progress"),
             run=f"{options.get('title', '')} {name}".strip(),
         )
+        strangers = sorted(set(terms.ledgers) - set(terms.parties))
+        if strangers:
+            raise InvalidInputError(
+                f"there are ledgers of {listed(strangers)}, who take no part; parties "
+                f"are {listed(terms.parties)}"
+            )
         terms.check()
         return terms
 
@@ -182,6 +190,15 @@ def _check_names(options: Mapping[str, Any]) -> None:
             )
 
 
+def _check_numbers(options: Options) -> None:
+    for name in ("tolerate", "minimum_honest"):
+        value = options.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidInputError(
+                f"{name} must be a whole number of parties, found {value!r}"
+            )
+
+
 def _topology(given: Topology | str | None, parties: tuple[str, ...]) -> Topology:
     if given is None:
         given = f"complete:{len(parties)}"
@@ -206,8 +223,18 @@ def _law(topology: Topology, options: Options, *, integers: bool, wide: bool) ->
     name: LawName = options.get("law", "uniform")
     sigma, grid = options.get("sigma"), options.get("grid")
     largest = options.get("largest")
-    if name == "uniform" and grid is None and largest is None and sigma is None:
-        if integers:
-            return UniformMasks.integers(topology, wide=wide)
-        return UniformMasks.wide(topology)
-    return make_law(name, topology, sigma=sigma, bits=grid, largest=largest)
+    if name != "uniform":
+        return make_law(name, topology, sigma=sigma, bits=grid, largest=largest)
+    check_law(name, sigma=sigma, bits=grid, largest=largest)
+    if integers:
+        if grid is not None:
+            raise InvalidInputError("integers are summed exactly: leave grid out")
+        return UniformMasks.integers(topology, wide=wide, largest=largest)
+    if grid is None:
+        return UniformMasks.wide(topology, largest=largest)
+    if grid < COARSEST_BITS:
+        raise InvalidInputError(
+            f"a grid of 2^{-grid} would round statistics away: use {COARSEST_BITS} "
+            "bits or more, or leave grid out"
+        )
+    return UniformMasks.on(topology, bits=grid, largest=largest)

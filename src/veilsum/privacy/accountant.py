@@ -44,7 +44,7 @@ class Budget:
     Attributes:
         epsilon: limit of the composed epsilon; None counts and does not limit.
         releases: how many exact aggregates may be released.
-        minimum_honest: party sets of one statistic differ by at least this many
+        minimum_honest: party sets of one data set differ by at least this many
             parties, or not at all.
         tolerate: colluders among those who differ; they are not counted as honest.
         when: a time stamp; the ledger fills it in.
@@ -179,8 +179,9 @@ def decide_charge(history: History, charge: Charge, budget: Budget) -> Decision:
 def decide_release(history: History, release: Release, budget: Budget) -> Decision:
     """Decide whether an exact aggregate may become known.
 
-    One that is known already is free. One statistic over two party sets that differ by
-    too few parties is refused at whatever points: points may be arbitrarily close.
+    One that is known already is free. Sums over two party sets that differ by too few
+    parties are refused, whatever they are called and at whatever points: points may be
+    arbitrarily close, and statistics overlap.
     """
     known = history.of(release.data).releases
     if release in known:
@@ -309,14 +310,14 @@ def _differing(old: Release, new: Release) -> tuple[str, ...]:
 
 
 def _differencing(old: Release, new: Release, budget: Budget) -> bool:
-    differ = len(_differing(old, new))
-    return old.statistic == new.statistic and 0 < differ < budget.smallest_difference
+    # Whatever the statistics are called: names do not say what overlaps.
+    return 0 < len(_differing(old, new)) < budget.smallest_difference
 
 
 def _differencing_sentence(old: Release, new: Release, budget: Budget) -> str:
     return (
-        f"{new.statistic!r} is known over {listed(old.parties)}; over "
-        f"{listed(new.parties)} it would give away {listed(_differing(old, new))} by "
-        f"subtraction: party sets must be the same or differ by at least "
-        f"{budget.smallest_difference} parties"
+        f"{old.statistic!r} is known over {listed(old.parties)}; {new.statistic!r} "
+        f"over {listed(new.parties)} could give away {listed(_differing(old, new))} by "
+        "subtraction: a data set's party sets must be the same or differ by at "
+        f"least {budget.smallest_difference} parties"
     )

@@ -43,6 +43,11 @@ def round_statistics(family: Family, rows: Rows, point: Vector) -> Sums:
     """Return one party's vector at a point: p coefficients and the null intercept."""
     _check_point(point, rows.n_columns)
     matrix, numbers = sum_over_blocks(rows, partial(_round_of_block, family, point))
+    p = rows.n_columns
+    if numbers[p + 2] > 0.0:
+        # Some row has no mean here: the point will be given up for that count alone,
+        # and what was found at the edge could be beyond any range.
+        matrix, numbers[: p + 2] = np.zeros_like(matrix), 0.0
     return np.concatenate([svec(matrix), numbers])
 
 
