@@ -71,6 +71,9 @@ def vertex_connectivity(topology: Topology, *, at_most: int | None = None) -> in
     >>> vertex_connectivity(Topology.family("ring:6"))
     2
     """
+    n = topology.n_agents
+    if not topology.directed and topology.n_edges == n * (n - 1) // 2:
+        return n - 1 if at_most is None else min(n - 1, at_most)
     found = _weakest_pair(topology, at_most=at_most)
     return found.paths
 

@@ -140,7 +140,11 @@ class Topology:
 
     def neighbours(self, party: Hashable) -> tuple[str, ...]:
         """Return N_i: every party that shares an edge with this one."""
-        return self.names(self._adjacent[self.index(party)])
+        return self._neighbours[self.index(party)]
+
+    @cached_property
+    def _neighbours(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(self.names(near) for near in self._adjacent)
 
     @cached_property
     def _adjacent(self) -> tuple[tuple[int, ...], ...]:

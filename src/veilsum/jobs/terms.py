@@ -10,7 +10,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypedDict
 
 from veilsum.agent.plan import Plan, Policy
@@ -190,6 +190,15 @@ def _check_names(options: Mapping[str, Any]) -> None:
             )
 
 
+@lru_cache(16)  # one graph serves all jobs of the same parties
+def _everybody(parties: tuple[str, ...]) -> Topology:
+    if len(parties) < 2:
+        raise InvalidInputError(
+            f"a job needs two parties or more, found {listed(parties) or 'none'}"
+        )
+    return Topology.family(f"complete:{len(parties)}").renamed(parties)
+
+
 def _check_numbers(options: Options) -> None:
     for name in ("tolerate", "minimum_honest"):
         value = options.get(name, 1)
@@ -201,7 +210,7 @@ def _check_numbers(options: Options) -> None:
 
 def _topology(given: Topology | str | None, parties: tuple[str, ...]) -> Topology:
     if given is None:
-        given = f"complete:{len(parties)}"
+        return _everybody(parties)
     if isinstance(given, str):
         graph = Topology.family(given)
         if graph.n_agents != len(parties):
