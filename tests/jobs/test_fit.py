@@ -348,3 +348,21 @@ def test_a_row_without_a_mean_stops_nobody_but_the_step(counts):
         arrays, family="gamma-inverse", intercept=0, rules=RowRules(minimum_rows=40)
     )
     assert np.isfinite(found.fit.coefficients).all()
+
+
+def test_separation_is_named_even_where_the_limit_stops_first(counts):
+    split = {p: f.assign(yes=(f["x"] > 0).astype(int)) for p, f in counts.items()}
+    short = {p: f.head(40) for p, f in split.items()}
+    with pytest.raises(InvalidInputError, match=r"of x seems to grow.*released"):
+        fit("yes ~ x", short, family="logistic", driver="vectorised")
+
+
+def test_terms_that_promise_less_say_so(counts):
+    arrays = {p: (f[["x", "z"]].to_numpy(), f["count"]) for p, f in counts.items()}
+    free = fit_arrays(arrays, rules=RowRules(release_fraction=2.0), tolerate=0)
+    said = " ".join(free.guarantee.limits)
+    assert "enough to solve for rows" in said
+    assert "tolerate = 0" in said
+    usual = " ".join(fit_arrays(arrays).guarantee.limits)
+    assert "solve for rows" not in usual
+    assert "tolerate = 0" not in usual

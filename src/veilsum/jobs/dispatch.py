@@ -93,7 +93,7 @@ class DispatchResult(JobResult):
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What a dispatch does not hide."""
-        return (LIMIT,)
+        return (*super().further_limits, LIMIT)
 
     @property
     def settled(self) -> Settled:

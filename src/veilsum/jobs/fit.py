@@ -35,6 +35,10 @@ from veilsum.jobs.schema import MINIMUM_ROWS, CheckedTable, Schema
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms
 
+UNLIMITED = (
+    "release_fraction is 1 or more: the released sums may be enough to solve for rows"
+)
+
 # The column in C(...), with whatever else stands there.
 CATEGORY = re.compile(r"\bC\(\s*`?(\w+)")
 # A name in a formula, plain or between backticks.
@@ -47,12 +51,20 @@ class FitResult(JobResult):
 
     Attributes:
         model: what was fitted.
+        rules: what was agreed about rows.
         reference: the pooled coefficients, where one computer has all rows and was
             asked to compare.
     """
 
     model: Model
+    rules: RowRules
     reference: Vector | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules about rows leave open."""
+        free = self.rules.release_fraction >= 1.0
+        return (*super().further_limits, *((UNLIMITED,) if free else ()))
 
     @cached_property
     def fit(self) -> LeastSquaresFit | GlmFit:
@@ -380,6 +392,7 @@ def fit_rows(
         recipe=recipe,
         released=released,
         model=model,
+        rules=rules,
         reference=model.pooled(rows) if compare else None,
     )
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Vector, listed
 from veilsum.core.models import least_squares
 from veilsum.core.models.glm_fit import GlmFit
 from veilsum.core.models.glm_sums import (
@@ -20,7 +21,9 @@ from veilsum.core.models.glm_sums import (
 )
 from veilsum.core.models.least_squares import LeastSquaresFit
 from veilsum.core.models.newton import Newton
-from veilsum.core.models.newton_states import State
+from veilsum.core.models.newton_states import Running, State
+from veilsum.core.models.separation import fading_columns
+from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Replay, Sums
 from veilsum.jobs.releases import Release, ReleaseLimit
 
@@ -120,8 +123,33 @@ class NewtonRecipe:
         if state.converged:
             return None
         if self.limit is not None:
-            self.limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
+            self._check_limit(self.limit, state, sums)
         return self.newton.propose(state)
+
+    def _check_limit(self, limit: ReleaseLimit, state: State, sums: Sums) -> None:
+        """Refuse one more sum; say so if a coefficient grows without end."""
+        try:
+            limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
+        except InvalidInputError as error:
+            fading = self._fading(state)
+            if not fading:
+                raise
+            raise InvalidInputError(
+                f"the coefficient of {listed(fading)} seems to grow without end, which "
+                "takes many rounds to be sure of: leave the column out, merge "
+                f"categories, or use ridge. And {error}"
+            ) from None
+
+    def _fading(self, state: State) -> list[str]:
+        if not isinstance(state, Running) or state.sums is None:
+            return []
+        newton, penalty = self.newton, np.diag(self.newton.penalty)
+        return fading_columns(
+            state.sums.information + penalty,
+            state.first.information + penalty,
+            names=newton.labels,
+            intercept=newton.intercept,
+        )
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""

@@ -23,6 +23,11 @@ from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sim.masked_sums import GivenUpError, Released, masked_sums
 
+NOBODY_CURIOUS = (
+    "tolerate = 0: a party that looks at what it has received is not covered, only "
+    "whoever stands outside"
+)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JobResult:
@@ -46,8 +51,8 @@ class JobResult:
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What this kind of job does not hide either."""
-        return ()
+        """What these terms, and this kind of job, do not hide either."""
+        return () if self.terms.tolerate else (NOBODY_CURIOUS,)
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:

@@ -67,6 +67,16 @@ def check_separation(
     )
 
 
+def fading_columns(
+    information: Gram, reference: Gram, *, names: Sequence[str], intercept: int | None
+) -> list[str]:
+    """Return the columns whose coefficients seem to grow without end, if any do."""
+    ratio, direction = _weakest(information, reference)
+    if ratio > FADING:
+        return []
+    return _columns(direction, reference, names, intercept)
+
+
 def _weakest(information: Gram, reference: Gram) -> tuple[float, Vector]:
     """Return the least d'Id / d'Rd over all directions d, and that d."""
     values, vectors = eigh(information, reference, subset_by_index=[0, 0])
