@@ -6,7 +6,6 @@ print(result.summary())
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -15,34 +14,28 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from veilsum.core.arrays import Vector, listed
+from veilsum.core.arrays import Vector
 from veilsum.core.models.family import Family
 from veilsum.core.models.glm_fit import GlmFit
 from veilsum.core.models.least_squares import LeastSquaresFit
 from veilsum.core.models.rows import Rows
 from veilsum.core.models.systems import column_names
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import Frame, as_frame
-from veilsum.jobs.columns import SchemaError
-from veilsum.jobs.formula import ModelFormula
+from veilsum.files.tables import as_frame
+from veilsum.jobs.formula_job import FormulaJob, inferred_schema
 from veilsum.jobs.model import Model, RegressionRecipe, family_of
 from veilsum.jobs.parties import by_name, table_parts
 from veilsum.jobs.recipes import Contribution
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.schema import MINIMUM_ROWS, CheckedTable, Schema
+from veilsum.jobs.schema import MINIMUM_ROWS, Schema
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms
 
 UNLIMITED = (
     "release_fraction is 1 or more: the released sums may be enough to solve for rows"
 )
-
-# The column in C(...), with whatever else stands there.
-CATEGORY = re.compile(r"\bC\(\s*`?(\w+)")
-# A name in a formula, plain or between backticks.
-WORD = re.compile(r"`([^`]+)`|(\w+)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -173,7 +166,7 @@ def fit(  # noqa: PLR0913 - a model has as many sides
     """
     frames = {party: as_frame(table) for party, table in by_name(data).items()}
     used = (weights, offset)
-    agreed = schema or _inferred(formula, used, frames, minimum_rows)
+    agreed = schema or inferred_schema(formula, used, frames, minimum_rows)
     kind = family_of(family, alpha=alpha)
     job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge)
     tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
@@ -187,107 +180,6 @@ def fit(  # noqa: PLR0913 - a model has as many sides
         compare=compare,
         **options,
     )
-
-
-def _inferred(
-    formula: str,
-    used: Sequence[str | None],
-    frames: Mapping[str, Frame],
-    minimum_rows: int,
-) -> Schema:
-    """Return a schema that fits all tables, of the columns that the job names.
-
-    What is in C(...) has categories.
-    """
-    words = {name for pair in WORD.findall(formula) for name in pair} | set(used)
-    known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
-    named = [name for name in known if name in words]
-    for party, frame in frames.items():
-        missing = [name for name in named if name not in frame.columns]
-        if missing:
-            raise SchemaError(
-                party,
-                missing[0],
-                "column",
-                f"there is no column {missing[0]!r}, which other parties have; the "
-                f"table has {listed(list(frame.columns))}: rename one of them, or fit "
-                "without it",
-            )
-    levels = dict.fromkeys(set(CATEGORY.findall(formula)) & set(named), "category")
-    seen = {party: frame.astype(levels) for party, frame in frames.items()}
-    return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
-
-
-@dataclass(frozen=True)
-class FormulaJob:
-    """A regression given by a formula over an agreed schema.
-
-    Attributes:
-        formula: checked against the schema.
-        family: of the response.
-        weights: the column of weights, if rows have them.
-        offset: the column of offsets.
-        ridge: what each squared coefficient but the intercept's costs.
-    """
-
-    formula: ModelFormula
-    family: Family
-    weights: str | None = None
-    offset: str | None = None
-    ridge: float = 0.0
-
-    @classmethod
-    def of(
-        cls,
-        text: str,
-        schema: Schema,
-        family: Family,
-        weights: str | None = None,
-        offset: str | None = None,
-        ridge: float = 0.0,
-    ) -> FormulaJob:
-        """Return the job on those columns that it needs: others may be missing."""
-        needed = {*ModelFormula.of(text, schema).variables, weights, offset}
-        used = tuple(one for one in schema.columns if one.name in needed)
-        formula = ModelFormula.of(text, replace(schema, columns=used))
-        return cls(formula, family, weights, offset, ridge)
-
-    @property
-    def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
-        return self.formula.schema
-
-    @property
-    def model(self) -> Model:
-        """What is fitted."""
-        return Model(
-            response=self.formula.response,
-            names=self.formula.columns,
-            intercept=self.formula.intercept,
-            family=self.family,
-            ridge=self.ridge,
-            weighted=self.weights is not None,
-            offset=self.offset is not None,
-            variables=len(self.schema.columns),
-        )
-
-    @property
-    def agreed(self) -> dict[str, Any]:
-        """What parties compare beside how they sum."""
-        return {
-            "formula": self.formula.text,
-            "schema": self.schema.to_table(),
-            "columns": [self.weights, self.offset],
-        }
-
-    def rows(self, table: CheckedTable) -> Rows:
-        """Return one party's rows."""
-        design, response = self.formula.design(table)
-        weights, offset = (
-            None if column is None else self.formula.numeric(table, column)
-            for column in (self.weights, self.offset)
-        )
-        return Rows.of(design, response, weights=weights, offset=offset)
 
 
 def fit_arrays(  # noqa: PLR0913 - a model has as many sides
