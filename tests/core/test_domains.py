@@ -218,6 +218,15 @@ def test_half_spaces_that_make_a_box_project_like_the_box(data, dim):
     np.testing.assert_allclose(same.project(x), box.project(x), atol=1e-9)
 
 
+def test_a_box_without_room_in_some_directions():
+    """Two half-spaces that touch: their multipliers are large and cancel."""
+    low, high = np.array([0.0, 0.0, 1.5, 0.0]), np.array([0.0, 0.0, 3.0, 0.0])
+    normals = np.vstack([np.eye(4), -np.eye(4)])
+    domain = HalfSpaces(normals, np.concatenate([high, -low]))
+    x = np.array([0.0, 0.34960938, 18.125, 1.0])
+    np.testing.assert_allclose(domain.project(x), [0.0, 0.0, 3.0, 0.0], atol=1e-12)
+
+
 def test_a_half_space_that_asks_nothing_changes_nothing():
     domain = HalfSpaces([[0.0, 0.0], [1.0, 0.0]], [1.0, 1.0])
     found = domain.project(np.array([3.0, 3.0]))

@@ -255,7 +255,7 @@ def test_parties_may_be_numbers_or_a_series():
         (["a"] * 199 + [None], "row 199 has None"),
         (["a"] * 199, r"one name for each of 200 rows, found shape \(199,\)"),
         ([["a"]] * 200, r"found shape \(200, 1\)"),
-        (["a"] * 200, "one party"),
+        (["a"] * 200, "two parties or more"),
         (["a", "b"] * 100, "tolerate = 1"),
         (["a", "b", "c"] * 66 + ["d", "d"], "d: 2 rows"),
     ],

@@ -158,6 +158,10 @@ class Simplex(_Bounded):
         return np.maximum(low - level, 0.0)
 
 
+# A projected point may be outside by this much of the distances at hand.
+FEASIBLE = 1e-9
+
+
 @dataclass(frozen=True, eq=False, init=False)
 class HalfSpaces:
     """normals @ x <= offsets: an intersection of half-spaces."""
@@ -223,9 +227,22 @@ class HalfSpaces:
         target[-1] = 1.0
         multipliers, _ = optimize.nnls(system, target)
         residual = target - system @ multipliers
-        if residual[-1] <= 0:
+        # Where the set has no room, residual[-1] is mostly rounding; which half-spaces
+        # press against the point is still right, and it is their nearest common point.
+        pressed = multipliers > 0.0
+        tight, *_ = np.linalg.lstsq(self.normals[pressed], violation[pressed])
+        moves = [tight]
+        if residual[-1] > 0.0:
+            moves.append(scale * residual[:-1] / residual[-1])
+        return self._nearest([x - move for move in moves], x, scale)
+
+    def _nearest(self, points: list[Vector], x: Vector, scale: float) -> Vector:
+        """Return the nearest of those points that are in the set, but for rounding."""
+        room = FEASIBLE * (scale + np.abs(x).max())
+        inside = [y for y in points if (self.normals @ y - self.offsets).max() <= room]
+        if not inside:
             raise NumericalError("projection onto the half-spaces did not converge")
-        return x - scale * residual[:-1] / residual[-1]
+        return min(inside, key=lambda y: float(np.linalg.norm(y - x)))
 
 
 def _set(frozen: object, **fields: Any) -> None:
