@@ -366,3 +366,18 @@ def test_terms_that_promise_less_say_so(counts):
     usual = " ".join(fit_arrays(arrays).guarantee.limits)
     assert "solve for rows" not in usual
     assert "tolerate = 0" not in usual
+
+
+def test_columns_that_the_grid_rounds_are_named(counts):
+    small = {p: f.assign(z=1e-13 * f["z"]) for p, f in counts.items()}
+    found = fit("amount ~ x + z", small, driver="vectorised")
+    assert found.tiny_columns == ("z",)
+    assert "multiply them" in found.summary()
+    assert found.to_dict()["tiny_columns"] == ["z"]
+    assert fit("amount ~ x + z", counts, driver="vectorised").tiny_columns == ()
+
+
+def test_weights_that_are_not_positive_name_the_party(counts):
+    wrong = {**counts, "site-1": counts["site-1"].assign(weight=0.0)}
+    with pytest.raises(InvalidInputError, match="site-1: weights must be above zero"):
+        fit("amount ~ x", wrong, weights="weight")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from veilsum.core.arrays import Vector
+from veilsum.core.bases import smat
 from veilsum.core.models.family import Family
 from veilsum.core.models.glm_fit import GlmFit
 from veilsum.core.models.least_squares import LeastSquaresFit
@@ -75,6 +76,18 @@ class FitResult(JobResult):
         return cast("RegressionRecipe", self.recipe).missing(self.released.sums)
 
     @property
+    def tiny_columns(self) -> tuple[str, ...]:
+        """Columns whose squares the grid may have rounded beyond the ninth digit."""
+        grid = getattr(self.terms.law, "grid", None)
+        if grid is None:
+            return ()
+        p = len(self.model.names)
+        squares = np.diag(smat(self.released.sums[0][: p * (p + 1) // 2], p))
+        least = 1e9 * grid.step * len(self.terms.parties)
+        names = zip(self.model.names, squares.tolist(), strict=True)
+        return tuple(name for name, square in names if square < least)
+
+    @property
     def max_error(self) -> float | None:
         """How far the coefficients are from the pooled ones; None if not compared."""
         if self.reference is None:
@@ -96,6 +109,12 @@ class FitResult(JobResult):
             f"Released to every party: {sums} {'sum' if sums == 1 else 'sums'} of "
             f"{self.recipe.size} numbers over all parties.",
         ]
+        if self.tiny_columns:
+            small = ", ".join(self.tiny_columns)
+            notes.append(
+                f"Columns so small that the grid rounds them: {small}; multiply them by "
+                "a power of ten and fit again."
+            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
@@ -116,6 +135,7 @@ class FitResult(JobResult):
             "table": table_rows(fit),
             "n_rows": fit.n_rows,
             "dropped": self.dropped,
+            "tiny_columns": list(self.tiny_columns),
             "log_likelihood": _finite(fit.log_likelihood),
             "aic": _finite(fit.aic),
         }

@@ -10,6 +10,7 @@ from typing import Any
 from veilsum.core.arrays import listed
 from veilsum.core.models.family import Family
 from veilsum.core.models.rows import Rows
+from veilsum.errors import InvalidInputError
 from veilsum.files.tables import Frame
 from veilsum.jobs.columns import SchemaError
 from veilsum.jobs.formula import ModelFormula
@@ -120,4 +121,7 @@ class FormulaJob:
             None if column is None else self.formula.numeric(table, column)
             for column in (self.weights, self.offset)
         )
-        return Rows.of(design, response, weights=weights, offset=offset)
+        try:
+            return Rows.of(design, response, weights=weights, offset=offset)
+        except InvalidInputError as error:
+            raise SchemaError(table.party, self.weights, "rows", str(error)) from None
