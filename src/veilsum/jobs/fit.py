@@ -112,8 +112,8 @@ class FitResult(JobResult):
         if self.tiny_columns:
             small = ", ".join(self.tiny_columns)
             notes.append(
-                f"Columns so small that the grid rounds them: {small}; multiply them by "
-                "a power of ten and fit again."
+                f"Columns so small that the grid rounds them: {small}; multiply them "
+                "by a power of ten and fit again."
             )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
