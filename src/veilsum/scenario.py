@@ -55,6 +55,8 @@ JOB_SECTIONS: dict[str, tuple[str, ...]] = {
     "statistics": ("columns", "histograms", "tables"),
     "dispatch": ("prices", "tolerance", "max_rounds"),
 }
+# Which command runs which of them.
+JOB_COMMANDS = {"model": "fit", "statistics": "stats", "dispatch": "dispatch"}
 # Read by other commands; named here so that one file serves them all.
 OTHER_SECTIONS = ("deployment",)
 
@@ -132,8 +134,7 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
 
 def _refuse_jobs(table: Table) -> None:
     """Send whoever has a job on data to the command that runs it."""
-    commands = {"model": "fit", "statistics": "stats", "dispatch": "dispatch"}
-    for section, command in commands.items():
+    for section, command in JOB_COMMANDS.items():
         if section in table and "cost" not in table:
             raise InvalidScenarioError(
                 f"the scenario has a [{section}] instead of a [cost]: run veilsum "

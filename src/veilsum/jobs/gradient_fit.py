@@ -27,6 +27,7 @@ from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.model import Model, family_of
+from veilsum.jobs.parties import by_name
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sim.engine import Progress
@@ -162,7 +163,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         seed: repeats the shares.
         progress: called with the number of finished iterations now and then.
     """
-    held = {str(party): part for party, part in rows.items()}
+    held = by_name(rows)
     model = _model(held, family_of(family), names, intercept, ridge)
     costs = _costs(held, model)
     where = domain or Box(-REACH, REACH, dim=len(model.names))

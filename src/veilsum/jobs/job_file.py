@@ -28,6 +28,7 @@ from veilsum.jobs.statistics import statistics
 from veilsum.jobs.statistics_result import StatisticsResult
 from veilsum.jobs.terms import Options
 from veilsum.scenario import (
+    JOB_COMMANDS,
     JOB_SECTIONS,
     OTHER_SECTIONS,
     SECTIONS,
@@ -37,11 +38,6 @@ from veilsum.scenario import (
 )
 
 Kind = Literal["model", "statistics", "dispatch"]
-COMMANDS: dict[str, str] = {
-    "model": "fit",
-    "statistics": "stats",
-    "dispatch": "dispatch",
-}
 
 # What policy a job takes, and how it is called there.
 POLICY = ("tolerate", "minimum_honest", "drop")
@@ -154,9 +150,9 @@ def read_job(path: Path, kind: Kind) -> JobFile:
 def _check_kind(table: Mapping[str, Any], kind: Kind) -> None:
     if kind in table:
         return
-    others = [name for name in ("cost", *COMMANDS) if name in table]
+    others = [name for name in ("cost", *JOB_COMMANDS) if name in table]
     hint = "".join(
-        f"; it has a [{name}]: run veilsum {COMMANDS.get(name, 'solve')}"
+        f"; it has a [{name}]: run veilsum {JOB_COMMANDS.get(name, 'solve')}"
         for name in others
     )
     raise InvalidScenarioError(f"the scenario needs a [{kind}] section{hint}")
@@ -172,7 +168,7 @@ def _check_policy(policy: Mapping[str, Any], kind: Kind) -> None:
     for key in policy:
         if key not in (*POLICY, *rules[kind]):
             raise InvalidScenarioError(
-                f"[policy] {key} is no rule of veilsum {COMMANDS[kind]}, which has "
+                f"[policy] {key} is no rule of veilsum {JOB_COMMANDS[kind]}, which has "
                 f"{', '.join((*POLICY, *rules[kind]))}"
             )
 
