@@ -56,7 +56,7 @@ def _picture_of_object(value):
 
 
 # What is computed from the rest the first time somebody asks.
-CACHED = {"neighbours", "weights", "tree", "_digests"}
+CACHED = {"neighbours", "weights", "tree", "_known"}
 
 
 class Stopped(Exception):

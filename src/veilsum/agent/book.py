@@ -85,19 +85,21 @@ class Book:
 
     def forget(self, kind: type[Record], party: str) -> None:
         """Drop an author's records of one kind."""
-        mine = (kind.__name__, party)
-        self._drop([one for one in self._records if (one[0], one[2]) == mine])
+        for (found, at), held in self._by_kind.items():
+            if found is kind and held.pop(party, None) is not None:
+                self._drop((kind.__name__, at, party))
 
     def forget_before(self, epoch: int) -> None:
         """Drop what sums long over have left: nobody asks for it any more."""
-        old = [one for one in self._records if one[0] in EPOCHAL and one[1] < epoch]
-        self._drop(old)
+        held = self._by_kind
+        old = [(k, at) for k, at in held if at < epoch and k.__name__ in EPOCHAL]
+        for kind, at in old:
+            for party in held.pop((kind, at)):
+                self._drop((kind.__name__, at, party))
 
-    def _drop(self, record_ids: list[RecordId]) -> None:
-        for record_id in record_ids:
-            record = self._records.pop(record_id)
-            self._seen.discard(self._frames.pop(record_id))
-            del self._by_kind[type(record), record.epoch][record.party]
+    def _drop(self, record_id: RecordId) -> None:
+        del self._records[record_id]
+        self._seen.discard(self._frames.pop(record_id))
 
     def get(self, record_id: RecordId) -> Record | None:
         """Return one record, if it is held."""

@@ -24,25 +24,16 @@ from veilsum.core.topology import Topology
 from veilsum.errors import PeerProtocolError
 
 
-@dataclass(eq=False, repr=False)
-class Edges(Secret):
-    """What has been sent and received on every link of one epoch.
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Whom a party has links with while the parties stay the same; all of it public.
 
     Attributes:
-        members: the graph of the parties in this epoch.
-        sent: own shares by neighbour.
-        got: the neighbours' shares.
-        confirmations: the neighbours' digests, checked once both shares are there.
+        members: the graph of these parties.
     """
 
-    plan: Plan
     members: Topology
     me: str
-    epoch: int
-    sent: dict[str, Share] = field(default_factory=dict)
-    got: dict[str, Share] = field(default_factory=dict)
-    confirmations: dict[str, Confirm] = field(default_factory=dict)
-    _digests: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     @cached_property
     def tree(self) -> Tree:
@@ -51,17 +42,40 @@ class Edges(Secret):
 
     @cached_property
     def neighbours(self) -> tuple[str, ...]:
-        """Who shares a link with this party in this epoch."""
+        """Who shares a link with this party."""
         return self.members.neighbours(self.me)
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """The variance of the shares on each link, relative to the law's."""
+        """The variance of the shares on each link, relative to the law's.
+
+        In the graph's order of links, which is the simulator's.
+        """
         i, names = self.members.index(self.me), self.members.parties
         links = zip(
             self.members.edges.tolist(), self.members.weights.tolist(), strict=True
         )
         return {names[a + b - i]: weight for (a, b), weight in links if i in (a, b)}
+
+
+@dataclass(eq=False, repr=False)
+class Edges(Secret):
+    """What has been sent and received on every link in one epoch.
+
+    Attributes:
+        links: to whom.
+        sent: own shares by neighbour.
+        got: the neighbours' shares.
+        confirmations: the neighbours' digests, checked once both shares are there.
+    """
+
+    plan: Plan
+    links: Links
+    epoch: int
+    sent: dict[str, Share] = field(default_factory=dict)
+    got: dict[str, Share] = field(default_factory=dict)
+    confirmations: dict[str, Confirm] = field(default_factory=dict)
+    _known: dict[str, Confirm] = field(default_factory=dict)
 
     def check_share(self, sender: str, share: Share) -> None:
         """Refuse a share of the wrong kind, or a second one that differs."""
@@ -80,13 +94,14 @@ class Edges(Secret):
             )
 
     def confirmation(self, neighbour: str) -> Confirm:
-        """Return the digest of both shares of a link."""
-        first, second = sorted((self.me, neighbour))
-        forth, back = self._share(first, second), self._share(second, first)
-        key = hashlib.sha256(forth.key + back.key).digest()
-        names = f"veilsum edge\0{self.epoch}\0{first}\0{second}\0".encode()
-        content = names + self._digest(first, second) + self._digest(second, first)
-        return Confirm(self.epoch, hmac.digest(key, content, "sha256"))
+        """Return the digest of both shares of a link; what is held never changes."""
+        if neighbour not in self._known:
+            drawn = {
+                self.links.me: self.sent[neighbour],
+                neighbour: self.got[neighbour],
+            }
+            self._known[neighbour] = confirmation(self.epoch, drawn)
+        return self._known[neighbour]
 
     def agrees(self, neighbour: str, found: Confirm) -> bool:
         """Say whether a neighbour's digest is that of the shares held here."""
@@ -99,25 +114,18 @@ class Edges(Secret):
         The order matters for float64 only: it is that of the simulator.
         """
         total = np.zeros(self.plan.size, dtype=self.plan.law.dtype)
-        i = self.members.index(self.me)
-        for a, b in self.members.edges.tolist():
-            if i == a:
-                other = self.members.parties[b]
-                total = total + (self.sent[other].numbers - self.got[other].numbers)
-            elif i == b:
-                other = self.members.parties[a]
-                total = total - (self.got[other].numbers - self.sent[other].numbers)
+        for name in self.links.weights:
+            total += self.sent[name].numbers - self.got[name].numbers
         return total
 
-    def _digest(self, sender: str, receiver: str) -> bytes:
-        """Return the digest of a share; a share that is held never changes."""
-        key = (sender, receiver)
-        if key not in self._digests:
-            self._digests[key] = Codec.digest(self._share(sender, receiver).numbers)
-        return self._digests[key]
 
-    def _share(self, sender: str, receiver: str) -> Share:
-        return self.sent[receiver] if sender == self.me else self.got[sender]
+def confirmation(epoch: int, drawn: Mapping[str, Share]) -> Confirm:
+    """Return the digest of a link's two shares, each by the name of who drew it."""
+    (first, forth), (second, back) = sorted(drawn.items())
+    key = hashlib.sha256(forth.key + back.key).digest()
+    names = f"veilsum edge\0{epoch}\0{first}\0{second}\0".encode()
+    content = names + Codec.digest(forth.numbers) + Codec.digest(back.numbers)
+    return Confirm(epoch, hmac.digest(key, content, "sha256"))
 
 
 def _same(one: Share, other: Share) -> bool:

@@ -250,7 +250,7 @@ class Hearing(Losing):
         width = self._width
         if share.epoch == self.epoch + width and self.phase == SUMMING:
             self._check_numbers(sender, share.numbers)
-            self._early[sender] = share
+            self._early[sender] = (share, frame)
             return
         self._check_now(sender, share.epoch)
         if share.lost != self.lost:

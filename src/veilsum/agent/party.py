@@ -12,7 +12,7 @@ import numpy as np
 
 from veilsum.agent.book import Book
 from veilsum.agent.codec import Codec
-from veilsum.agent.edges import Edges, latest
+from veilsum.agent.edges import Edges, Links, latest
 from veilsum.agent.effects import Abort, Effect, Persist, Send, SetTimer
 from veilsum.agent.keys import Keys
 from veilsum.agent.messages import (
@@ -77,7 +77,7 @@ class Party(Secret):
         self._secret_key = keys.random(32)
         self._private: Numbers = np.zeros(0)
         self._edges = self._new_edges()
-        self._early: dict[str, Share] = {}
+        self._early: dict[str, tuple[Share, bytes]] = {}
         self._past: dict[int, Masked] = {}
         self._passed_down: tuple[int, bytes] | None = None
         self._state: Any = None
@@ -121,25 +121,28 @@ class Party(Secret):
     @property
     def _graph(self) -> Topology:
         """The links among the members."""
-        return self._edges.members
+        return self._edges.links.members
 
     @property
     def _neighbours(self) -> tuple[str, ...]:
         """The members among this party's neighbours."""
-        return self._edges.neighbours
+        return self._edges.links.neighbours
 
     @property
     def _by_tree(self) -> bool:
         return self.plan.spread == "tree" and not self._fallback
 
     def _tree(self) -> Tree:
-        return self._edges.tree
+        return self._edges.links.tree
 
     def _new_edges(self) -> Edges:
+        held = getattr(self, "_edges", None)
+        if held is not None and held.links.members.parties == self.members:
+            return Edges(self.plan, held.links, self.epoch)
         graph = self.plan.topology
         if self._lost:
             graph = graph.induced([graph.index(name) for name in self.members])
-        return Edges(self.plan, graph, self.me, self.epoch)
+        return Edges(self.plan, Links(graph, self.me), self.epoch)
 
     # Acting
 

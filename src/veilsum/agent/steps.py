@@ -66,7 +66,7 @@ class Steps(Party):
         stream = self._streams.stream(
             epoch=self.epoch, sender=sender, receiver=receiver
         )
-        weight = self._edges.weights[name]
+        weight = self._edges.links.weights[name]
         numbers = self.plan.law.draw(stream, self.plan.size, weight)
         return Share(self.epoch, self.lost, self._keys.random(32), numbers)
 
@@ -97,7 +97,7 @@ class Steps(Party):
 
     def _all_ready(self) -> bool:
         ready = self._book.of(Ready, self.epoch)
-        return all(
+        return len(ready) >= len(self.members) and all(
             name in ready and ready[name].lost == self.lost for name in self.members
         )
 
@@ -152,8 +152,8 @@ class Steps(Party):
         return self._everybody_shown()
 
     def _everybody_shown(self) -> bool:
-        shown = self._book.of(Masked, self.epoch)
-        return all(name in shown for name in self.members)
+        shown, members = self._book.of(Masked, self.epoch), self.members
+        return len(shown) >= len(members) and all(name in shown for name in members)
 
     def _pass_up(self) -> None:
         """Send the subtree's sum to the parent, once it is complete."""
@@ -207,8 +207,10 @@ class Steps(Party):
             assert total is not None
             return total
         shown = self._book.of(Masked, self.epoch)
-        rows = [shown[name].numbers for name in self.members]
-        return np.asarray(np.stack(rows).sum(axis=0))
+        total = np.zeros(self.plan.size, dtype=self.plan.law.dtype)
+        for name in self.members:
+            total += shown[name].numbers
+        return total
 
     def _keep_answer(self, total: Numbers) -> None:
         index, value = len(self._answers), self.plan.law.decode(total)
@@ -227,9 +229,9 @@ class Steps(Party):
         self._private = self.plan.law.encode(vector)
         self._forget_emissions()
         self._edges = self._new_edges()
-        self._edges.got.update(self._early)
-        for name, share in self._early.items():
-            self._persist(f"got/{self.epoch}/{name}", self._codec.encode(share))
+        for name, (share, frame) in self._early.items():
+            self._edges.got[name] = share
+            self._persist(f"got/{self.epoch}/{name}", frame)
         self._early = {}
         return self._draw_shares()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -130,6 +131,7 @@ def _encryptor(key: bytes, segment: int) -> CipherContext:
     return encryptor
 
 
+@cache
 def _chacha20() -> tuple[Any, Any]:
     try:
         from cryptography.hazmat.primitives.ciphers import Cipher

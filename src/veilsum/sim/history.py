@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from veilsum.agent.edges import Edges
+from veilsum.agent.edges import confirmation
 from veilsum.agent.effects import Charge, Persist
 from veilsum.agent.messages import (
     Confirm,
@@ -221,26 +221,20 @@ class _Checker:
         story.ready[ready.epoch].add(event.party)
         if ready.epoch in story.given_up:
             self.complain(event, f"was ready for epoch {ready.epoch}, given up before")
-        for name in self._edges(event.party, ready).neighbours:
+        whole = self.plan.topology
+        kept = [whole.index(name) for name in self._members(ready.lost)]
+        for name in whole.induced(kept).neighbours(event.party):
             if not self._is_confirmed(event.party, name, story, ready):
                 self.complain(event, f"was ready without {name!r} confirming the edge")
 
-    def _edges(self, party: str, ready: Ready) -> Edges:
-        whole = self.plan.topology
-        kept = [whole.index(name) for name in self._members(ready.lost)]
-        return Edges(self.plan, whole.induced(kept), party, ready.epoch)
-
     def _is_confirmed(self, party: str, name: str, story: _Story, ready: Ready) -> bool:
-        epoch, edges = ready.epoch, self._edges(party, ready)
-        sent, got = (
-            self.all_shares[party, name, epoch],
-            self.all_shares[name, party, epoch],
+        epoch, shares = ready.epoch, self.all_shares
+        possible = product(shares[party, name, epoch], shares[name, party, epoch])
+        digests = (
+            confirmation(epoch, {party: forth, name: back}).digest
+            for forth, back in possible
         )
-        for forth, back in product(sent, got):
-            edges.sent[name], edges.got[name] = forth, back
-            if edges.confirmation(name).digest in story.confirmed[name, epoch]:
-                return True
-        return False
+        return any(digest in story.confirmed[name, epoch] for digest in digests)
 
     def _emitted(self, event: Event, story: _Story, epoch: int) -> None:
         if epoch not in story.commits:

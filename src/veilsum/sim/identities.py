@@ -24,6 +24,7 @@ class SimulatedKeys(Secret):
     own: Ed25519PrivateKey
     public: dict[str, Ed25519PublicKey]
     chance: Random
+    invalid: type[Exception]
 
     def sign(self, content: bytes) -> bytes:
         """Return this party's signature."""
@@ -31,11 +32,9 @@ class SimulatedKeys(Secret):
 
     def verify(self, party: str, content: bytes, signature: bytes) -> bool:
         """Say whether a party signed this."""
-        from cryptography.exceptions import InvalidSignature
-
         try:
             self.public[party].verify(signature, content)
-        except InvalidSignature:
+        except self.invalid:
             return False
         return True
 
@@ -49,6 +48,7 @@ def identities(
 ) -> Callable[[str, int], SimulatedKeys]:
     """Return what makes a party's keys for its n-th start."""
     try:
+        from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         raise MissingExtraError(
@@ -63,7 +63,10 @@ def identities(
 
     def keys(name: str, start: int) -> SimulatedKeys:
         return SimulatedKeys(
-            private[name], public, Random(f"start {seed} {name} {start}")
+            private[name],
+            public,
+            Random(f"start {seed} {name} {start}"),
+            InvalidSignature,
         )
 
     return keys

@@ -197,9 +197,14 @@ class World(Secret):
 
     def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
-            self._do(node, effect)
+            if self.record:
+                self._note_effect(node.name, effect)
+            if isinstance(effect, Send):
+                self._transmit(node.name, effect)
+            else:
+                self._do(node, effect)
             node.effects += 1
-            if self._strikes(node):
+            if self._crashes and self._strikes(node):
                 return
 
     def _strikes(self, node: Node) -> bool:
@@ -219,11 +224,6 @@ class World(Secret):
             self._at(self.time + crash.back, lambda: self._boot(node.name))
 
     def _do(self, node: Node, effect: Effect) -> None:
-        if isinstance(effect, Send):
-            self._note(node.name, "send", effect.frame, effect.to)
-            self._transmit(node.name, effect)
-            return
-        self._note(node.name, type(effect).__name__.lower(), effect, None)
         match effect:
             case Persist():
                 self._write(node, effect)
@@ -238,6 +238,12 @@ class World(Secret):
             case Abort():
                 self.aborted[node.name] = effect
 
+    def _note_effect(self, name: str, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self._note(name, "send", effect.frame, effect.to)
+        else:
+            self._note(name, type(effect).__name__.lower(), effect, None)
+
     def _write(self, node: Node, write: Persist) -> None:
         node.write(write)
         if write.value is not None and write.key.startswith(self.watch or "\0"):
@@ -246,10 +252,12 @@ class World(Secret):
     # The network
 
     def _transmit(self, sender: str, send: Send) -> None:
-        if self._happens(self.faults.loss):
+        faults = self.faults
+        if faults.loss and self._happens(faults.loss):
             return
-        low, high = self.faults.delay
-        for _ in range(1 + self._happens(self.faults.duplicate)):
+        low, high = faults.delay
+        copies = 1 + self._happens(faults.duplicate) if faults.duplicate else 1
+        for _ in range(copies):
             wait = low if low == high else self._chance.uniform(low, high)
             self._at(self.time + wait, partial(self._arrive, sender, send))
 
@@ -264,7 +272,8 @@ class World(Secret):
             return
         self.frames += 1
         self.bytes += len(send.frame)
-        self._note(send.to, "receive", send.frame, sender)
+        if self.record:
+            self._note(send.to, "receive", send.frame, sender)
         try:
             effects = node.machine.receive(sender, send.frame)
         except PeerProtocolError as error:
