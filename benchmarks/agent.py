@@ -25,17 +25,18 @@ from run import machine
 from veilsum.agent.effects import Effect, Send
 from veilsum.agent.machine import Machine
 from veilsum.agent.plan import Plan
-from veilsum.agent.rounds import DgdRounds
+from veilsum.agent.rounds import MethodRounds, Schedules
 from veilsum.agent.work import SumWork
 from veilsum.core.bases import Affine
 from veilsum.core.domains import Box
-from veilsum.core.laws import make_law
+from veilsum.core.laws import Law, make_law
 from veilsum.core.masking import ShareStreams
-from veilsum.core.methods.dgd import Dgd
 from veilsum.core.remainders import SquaredNorm
+from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
 from veilsum.sim.identities import identities
 from veilsum.sim.loopback import World
+from veilsum.sim.phase_two import public_facts
 
 SIZE = 10
 REPEATS = 5
@@ -58,7 +59,7 @@ def a_world(graph: str, iterations: int = 0) -> World:
         name: SumWork(
             stream.standard_normal(SIZE),
             lambda total, members: total / len(members),
-            dgd(law, iterations) if iterations else None,
+            dgd(topology, law, iterations) if iterations else None,
         )
         for name in topology.parties
     }
@@ -66,10 +67,13 @@ def a_world(graph: str, iterations: int = 0) -> World:
     return World(plan, works, ShareStreams(0), record=False)
 
 
-def dgd(law: object, iterations: int) -> DgdRounds:
-    method = Dgd(Box(-100.0, 100.0, dim=SIZE), scale=0.5)
+def dgd(topology: Topology, law: Law, iterations: int) -> MethodRounds:
     basis, remainder, start = Affine(SIZE), SquaredNorm(1.0), np.zeros(SIZE)
-    return DgdRounds(method, law, basis, remainder, start, "metropolis", 8, iterations)
+    domain = Box(-100.0, 100.0, dim=SIZE)
+    facts = public_facts(topology, domain, law, basis, remainder)
+    settings = Settings(method="dgd", step=0.5, iterations=iterations)
+    schedules = Schedules(settings, facts)
+    return MethodRounds(schedules, law, basis, remainder, start)
 
 
 def per_second(world: World) -> float:

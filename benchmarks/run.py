@@ -37,7 +37,8 @@ from veilsum.core.spectrum import certified_mu2
 from veilsum.core.topology import Topology
 from veilsum.privacy.losses import mu2_without
 from veilsum.privacy.worst_case import worst_case, worst_mu2
-from veilsum.sim.engine import iterate
+from veilsum.sim.engines.choosing import engine_for
+from veilsum.sim.engines.engine import Task
 from veilsum.sim.executions import simulate
 
 Action = Callable[[], object]
@@ -112,11 +113,13 @@ def dgd(n: int = 10_000, dim: int = 100, steps: int = 20) -> dict[str, object]:
     x = stream.standard_normal((n, dim))
     effective = EffectiveCost(Affine(dim), theta, SquaredNorm(1.0))
     method = Dgd(Box(-100.0, 100.0, dim=dim))
-    times = np.array([steps])
+    task = Task(method=method, weights={"symmetric": weights}, cost=effective, start=x)
+    engine = engine_for(task)
+    start = engine.begin()
     passed = np.empty_like(x)
 
     def ours() -> object:
-        return iterate(method, weights, effective, x, times=times)
+        return engine.advance(start, steps)
 
     def floor() -> None:
         for _ in range(steps):

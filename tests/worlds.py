@@ -10,23 +10,24 @@ from itertools import count
 
 import numpy as np
 
-from veilsum.agent.codec import Codec
 from veilsum.agent.machine import Machine
+from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Plan, Policy
-from veilsum.agent.rounds import DgdRounds
+from veilsum.agent.rounds import MethodRounds, Schedules
 from veilsum.agent.work import SumWork
 from veilsum.core.bases import Affine
-from veilsum.core.domains import Box
+from veilsum.core.domains import WholeSpace
 from veilsum.core.laws import make_law
 from veilsum.core.masking import ShareStreams
-from veilsum.core.methods.dgd import Dgd
 from veilsum.core.remainders import SquaredNorm
 from veilsum.core.secrets import Secret
+from veilsum.core.settings import Settings
 from veilsum.core.streams import SeededStream
 from veilsum.core.topology import Topology
 from veilsum.sim.faults import Faults
 from veilsum.sim.history import broken_rules
 from veilsum.sim.loopback import World
+from veilsum.sim.phase_two import public_facts
 
 EFFECTS = {"send", "persist", "charge", "settimer", "deliver", "finish", "abort"}
 SUMS = 3  # of a work with several
@@ -67,7 +68,7 @@ class Setting:
 
     graph: str = "complete:5"
     law: str = "lattice"
-    work: str = "one-shot"  # or "dgd", "sums"
+    work: str = "one-shot"  # or "nids", "sums"
     spread: str = "flooding"
     seed: int = 0
     size: int = 3
@@ -89,8 +90,9 @@ class Setting:
             topology=topology,
             law=self.mask_law(topology),
             size=self.size,
+            round_size=self.size + 1,
             answer_size=self.size,
-            tolerance=0.5 if self.work == "dgd" else 1e-6,
+            tolerance=1e-2 if self.work == "nids" else 1e-6,
             spread=self.spread,
             policy=self.policy,
         )
@@ -110,14 +112,17 @@ class Setting:
     def _work(self, plan, private):
         if self.work == "sums":
             return SuccessiveSums(private)
-        rounds = self._rounds(plan) if self.work == "dgd" else None
+        rounds = self._rounds(plan) if self.work == "nids" else None
         return SumWork(private, least_squares, rounds)
 
     def _rounds(self, plan):
-        method = Dgd(Box(-100, 100, dim=self.size), scale=0.5)
         basis, remainder = Affine(self.size), SquaredNorm(1.0)
+        domain = WholeSpace(self.size)
+        facts = public_facts(plan.topology, domain, plan.law, basis, remainder)
+        settings = Settings(method="nids", iterations=80, tolerance=1e-3)
         start = np.zeros(self.size)
-        return DgdRounds(method, plan.law, basis, remainder, start, "metropolis", 6, 12)
+        schedules = Schedules(settings, facts)
+        return MethodRounds(schedules, plan.law, basis, remainder, start)
 
     def streams(self):
         return (FreshStreams if self.fresh else ShareStreams)(self.seed)
@@ -155,7 +160,7 @@ def replayed(setting, faults, make=Machine):
 
 def effects_of(world, party):
     """Return the kind of every effect a party carried out; a Send's is its message."""
-    codec = Codec(max(world.plan.size, world.plan.answer_size))
+    codec = codec_for(world.plan)
     kinds = {"send": lambda event: type(codec.decode(event.detail)).__name__}
     for event in world.history:
         if event.party == party and event.what in EFFECTS:

@@ -13,20 +13,28 @@ if TYPE_CHECKING:
     from veilsum.core.bases import Affine, Polynomial, Quadratic
     from veilsum.core.connectivity import algebraic_connectivity, vertex_connectivity
     from veilsum.core.costs import Cost
+    from veilsum.core.curvature import curvature_bounds
     from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
     from veilsum.core.effective import EffectiveCost
     from veilsum.core.gaussians import DegenerateGaussian
     from veilsum.core.laws import GaussianMasks, LatticeMasks, NoMasks
+    from veilsum.core.link_faults import LinkFaults
+    from veilsum.core.methods.certificate import Bounds
     from veilsum.core.methods.dgd import Dgd
     from veilsum.core.methods.one_shot import OneShot
     from veilsum.core.mixing import mixing_rate, mixing_weights
     from veilsum.core.models.dispatch import Site
+    from veilsum.core.models.glm_cost import glm_cost
+    from veilsum.core.models.losses import huber_cost, smoothed_hinge_cost
+    from veilsum.core.models.rows import Rows
     from veilsum.core.remainders import SquaredNorm
     from veilsum.core.settings import Settings
     from veilsum.core.topology import Topology
     from veilsum.core.uniform import UniformMasks
     from veilsum.errors import (
+        BadGradientError,
         BudgetError,
+        DivergedError,
         InvalidGraphError,
         InvalidInputError,
         InvalidPairError,
@@ -100,20 +108,27 @@ _HOME = {
     "core.bases": ("Affine", "Polynomial", "Quadratic"),
     "core.connectivity": ("algebraic_connectivity", "vertex_connectivity"),
     "core.costs": ("Cost",),
+    "core.curvature": ("curvature_bounds",),
     "core.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
     "core.effective": ("EffectiveCost",),
     "core.gaussians": ("DegenerateGaussian",),
     "core.laws": ("GaussianMasks", "LatticeMasks", "NoMasks"),
+    "core.methods.certificate": ("Bounds",),
     "core.methods.dgd": ("Dgd",),
     "core.methods.one_shot": ("OneShot",),
     "core.mixing": ("mixing_rate", "mixing_weights"),
     "core.models.dispatch": ("Site",),
+    "core.models.glm_cost": ("glm_cost",),
+    "core.models.losses": ("huber_cost", "smoothed_hinge_cost"),
+    "core.models.rows": ("Rows",),
     "core.remainders": ("SquaredNorm",),
     "core.settings": ("Settings",),
     "core.topology": ("Topology",),
     "core.uniform": ("UniformMasks",),
     "errors": (
+        "BadGradientError",
         "BudgetError",
+        "DivergedError",
         "InvalidGraphError",
         "InvalidInputError",
         "InvalidPairError",
@@ -173,6 +188,7 @@ _HOME = {
     "privacy.worst_case": ("worst_case",),
     "scenario": ("Scenario",),
     "sim.executions": ("Executions", "simulate"),
+    "core.link_faults": ("LinkFaults",),
     "sim.masked_sums": ("GivenUpError",),
     "sim.run": ("Run",),
     "sim.vectorised": ("solve",),
@@ -182,7 +198,9 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 __all__ = [
     "Affine",
     "Allocation",
+    "BadGradientError",
     "Ball",
+    "Bounds",
     "Box",
     "Budget",
     "BudgetError",
@@ -193,6 +211,7 @@ __all__ = [
     "Dgd",
     "Diagnosis",
     "DispatchResult",
+    "DivergedError",
     "EffectiveCost",
     "Executions",
     "Exposure",
@@ -212,6 +231,7 @@ __all__ = [
     "Leakage",
     "Ledger",
     "LedgerError",
+    "LinkFaults",
     "LocalProtocolError",
     "MissingExtraError",
     "NoMasks",
@@ -232,6 +252,7 @@ __all__ = [
     "RangeError",
     "Release",
     "RowRules",
+    "Rows",
     "Run",
     "Scenario",
     "Schema",
@@ -251,6 +272,7 @@ __all__ = [
     "algebraic_connectivity",
     "allocate_noise",
     "attacker_success",
+    "curvature_bounds",
     "dispatch",
     "divergence_for_success",
     "dp_delta",
@@ -260,7 +282,9 @@ __all__ = [
     "fit",
     "fit_arrays",
     "fit_by_gradients",
+    "glm_cost",
     "guarantee",
+    "huber_cost",
     "kl_divergence",
     "lattice_divergence",
     "mean",
@@ -278,6 +302,7 @@ __all__ = [
     "reproduce",
     "run_scenario",
     "simulate",
+    "smoothed_hinge_cost",
     "solve",
     "statistics",
     "sum",

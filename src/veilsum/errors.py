@@ -2,6 +2,7 @@
 
     VeilsumError
     ├── InvalidInputError      you gave something that cannot be used: change the input
+    │   ├── BadGradientError       a cost's gradient is no number: whose, when, where
     │   ├── BudgetError            a charge or a release that policy refuses
     │   ├── InvalidGraphError      the network itself
     │   ├── InvalidPairError       two alternatives that Definition 2 does not compare
@@ -17,6 +18,7 @@
     │   └── PeerProtocolError      by the party it names: a message that cannot be right
     ├── SecretError            somebody tried to copy a secret out of the process
     └── NumericalError         the arithmetic failed on valid input: please report it
+        └── DivergedError          or estimates ran away: who, when, which bound
 
 Anything else that escapes is a bug in this package.
 """
@@ -30,6 +32,30 @@ class VeilsumError(Exception):
 
 class InvalidInputError(VeilsumError, ValueError):
     """The caller's input cannot be used; the message says what would be."""
+
+
+class BadGradientError(InvalidInputError):
+    """A cost's gradient has the wrong shape, or is not finite.
+
+    Attributes:
+        reason: what was found.
+        agent: whose cost, by row or by name; None if only its owner looked.
+        iteration: when, if it was on the way.
+        estimates: everybody's last good ones, if it was on the way.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        agent: int | str | None = None,
+        iteration: int | None = None,
+        estimates: object = None,
+    ) -> None:
+        where = "" if agent is None else f"the cost of {agent!r}: "
+        when = "" if iteration is None else f" in iteration {iteration:,}"
+        super().__init__(f"{where}{reason}{when}")
+        self.reason, self.agent = reason, agent
+        self.iteration, self.estimates = iteration, estimates
 
 
 class BudgetError(InvalidInputError):
@@ -90,3 +116,21 @@ class SecretError(VeilsumError, TypeError):
 
 class NumericalError(VeilsumError, ArithmeticError):
     """A computation on valid input did not succeed."""
+
+
+class DivergedError(NumericalError):
+    """Estimates ran away, or a gradient was no number.
+
+    Attributes:
+        agent: whose.
+        iteration: when.
+        estimates: everybody's, the last that were good.
+    """
+
+    def __init__(
+        self, agent: str, iteration: int, estimates: object, reason: str
+    ) -> None:
+        super().__init__(
+            f"the estimates of {agent!r} ran away at iteration {iteration:,}; {reason}"
+        )
+        self.agent, self.iteration, self.estimates = agent, iteration, estimates

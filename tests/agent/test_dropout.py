@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from machines import picture, stopped_at
-from veilsum.agent.codec import Codec
 from veilsum.agent.machine import Machine
 from veilsum.agent.messages import MESSAGES, Lost, Masked, Share
+from veilsum.agent.party import codec_for
 from veilsum.agent.phases import SUMMING
 from veilsum.errors import PeerProtocolError
 from veilsum.sim.faults import Crash, Faults
@@ -51,7 +51,7 @@ def vanishes(setting):
 
 def observed(world):
     """All masked vectors on the wire, by author and epoch: what anybody may see."""
-    codec, found = Codec(world.plan.size), {}
+    codec, found = codec_for(world.plan), {}
     for event in world.history:
         if event.what == "send":
             message = codec.decode(event.detail)
@@ -120,7 +120,7 @@ def test_shares_leave_a_party_in_one_message_and_towards_one_neighbour_only():
     assert with_numbers == {"Share", "Round", "Up", "Down", "Masked", "Result"}
     setting = Setting("complete:5", spread="tree")
     world = setting.world(vanishes(setting)).run()
-    codec = Codec(world.plan.size)
+    codec = codec_for(world.plan)
     for event in world.history:
         if event.what == "send":
             message = codec.decode(event.detail)

@@ -42,8 +42,8 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 SETTINGS = [
     Setting("complete:4"),
     Setting("complete:4", spread="tree"),
-    Setting("complete:4", "gaussian", work="dgd"),
-    Setting("complete:4", work="dgd", spread="tree"),
+    Setting("complete:4", "gaussian", work="nids"),
+    Setting("complete:4", work="nids", spread="tree"),
     Setting("complete:4", "uniform", work="sums"),
     Setting("ring:4", "gaussian", work="sums", spread="tree"),
 ]
@@ -52,7 +52,7 @@ MOMENTS = [
     (setting, phase)
     for setting in SETTINGS
     for phase in (*OPEN, *phases.CLOSED, "returned")
-    if phase != ("summing" if setting.work == "dgd" else "iterating")
+    if phase != ("summing" if setting.work == "nids" else "iterating")
 ]
 ME = "1"
 SENDERS = ("0", "2", "3", "1", "mallory")

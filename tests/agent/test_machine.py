@@ -26,6 +26,7 @@ from veilsum.agent.messages import (
     Share,
     Up,
 )
+from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Plan
 from veilsum.agent.work import SumWork
 from veilsum.core.laws import make_law
@@ -36,7 +37,7 @@ from worlds import FreshStreams, Setting, least_squares
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 SETTING = Setting("complete:4")
-DGD = Setting("complete:4", work="dgd")
+DGD = Setting("complete:4", work="nids")
 TREE = Setting("complete:4", spread="tree")
 OPEN = [phase for phase in phases.BY_SOURCE if phase != phases.ITERATING]
 
@@ -53,7 +54,7 @@ def sealed(world, record):
 
 
 def codec_of(world):
-    return Codec(max(world.plan.size, world.plan.answer_size))
+    return codec_for(world.plan)
 
 
 def refusal(world, message, *, sender="0", party="1"):
@@ -121,7 +122,7 @@ def test_a_round_of_the_wrong_dimension_is_refused():
 
 def test_a_round_far_ahead_is_refused():
     world = at("iterating", DGD)
-    assert "is at round 9" in str(refusal(world, Round(0, 9, np.zeros(3))))
+    assert "is at round 9" in str(refusal(world, Round(0, 9, np.zeros(4))))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -231,7 +232,7 @@ def test_an_oversized_message_is_refused_before_it_is_read():
     most = world.nodes["1"].machine._codec.max_frame
     assert f"to {most} bytes" in str(refusal(world, bytes(most + 1)))
     large = Codec(10**6).encode(share(world, vector(world, 1000)))
-    assert "at most 3 numbers" in str(refusal(world, large))
+    assert "at most 4 numbers" in str(refusal(world, large))
 
 
 def test_a_forged_record_is_blamed_on_its_bearer():

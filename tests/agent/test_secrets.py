@@ -16,12 +16,12 @@ import pytest
 
 from machines import stopped_at
 from veilsum.agent.book import Book
-from veilsum.agent.codec import Codec
 from veilsum.agent.edges import Edges
 from veilsum.agent.effects import Charge, Persist, Send
 from veilsum.agent.machine import Machine
 from veilsum.agent.messages import Masked, Round, Share
-from veilsum.agent.rounds import DgdRounds
+from veilsum.agent.party import codec_for
+from veilsum.agent.rounds import MethodRounds
 from veilsum.agent.work import SumWork
 from veilsum.errors import ProtocolError, SecretError
 from veilsum.sim.identities import SimulatedKeys
@@ -30,11 +30,11 @@ from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
-SETTING = Setting("complete:4", work="dgd")
+SETTING = Setting("complete:4", work="nids")
 PHASES = ["sharing", "confirming", "committing", "iterating", "agreeing"]
 HOLDERS = (
     *(Machine, World, Node, Event, Edges, Share, Book),
-    *(Persist, Send, Charge, SumWork, DgdRounds, SimulatedKeys),
+    *(Persist, Send, Charge, SumWork, MethodRounds, SimulatedKeys),
 )
 
 
@@ -103,7 +103,7 @@ def test_no_object_of_a_run_shows_a_secret(world):
 
 def test_no_message_or_effect_of_a_run_shows_a_secret(world):
     secrets = secrets_of(world)
-    codec = Codec(world.plan.size)
+    codec = codec_for(world.plan)
     for event in world.history:
         check(shown(event), secrets)
         if event.what in {"send", "receive"}:
@@ -160,7 +160,7 @@ def test_what_holds_secrets_is_neither_pickled_nor_copied(kind):
         Send: Send("0", b"frame"),
         Charge: Charge(0, (), np.zeros(1)),
         SumWork: world.works["1"],
-        DgdRounds: world.works["1"].rounds,
+        MethodRounds: world.works["1"].rounds,
         SimulatedKeys: machine._keys,
     }[kind]
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):

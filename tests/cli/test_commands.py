@@ -209,7 +209,8 @@ def test_every_example_runs_and_reaches_the_pooled_answer(name):
     found = document("solve", EXAMPLES / f"{name}.toml")
     assert list(found) == [
         *("minimiser", "reference", "max_error", "sum_of_masks"),
-        *("iterations", "rounds", "bytes", "quantisation", "spread", "guarantee"),
+        *("iterations", "rounds", "bytes", "quantisation", "spread"),
+        *("method", "stopped", "engine", "guarantee"),
     ]
     assert found["max_error"] < ERRORS[name]
     assert found["sum_of_masks"] < 1e-12
@@ -340,7 +341,7 @@ START = ("start = [[50.0], [-50.0], [20.0]]", "start = 0.0")
         ([("[2.0], [3.0]]", "[2.0, 1.0], [3.0, 1.0]]")], "affine in dimension"),
         ([("[[1.0], [2.0], [3.0]]", "[[1.0], [2.0]]")], "each of 3 parties"),
         ([("[[1.0]", '[["x"]')], "must be numbers"),
-        ([(BOX, 'kind = "all"\n')], "compact domain"),
+        ([(BOX, 'kind = "all"\n')], "bounded domain"),
         ([("lower = -100.0", "lower = 200.0")], "the box is empty"),
         ([("iterations = 10000", "iterations = 0")], "at least 1"),
         ([("iterations = 10000", 'iterations = "many"')], "whole number"),

@@ -191,10 +191,10 @@ def test_equal_effective_costs_make_phase_two_equal_bit_for_bit(make):
     np.testing.assert_allclose(same.coefficients, effective.coefficients, rtol=1e-15)
     exact = EffectiveCost(same.basis, effective.coefficients, same.remainder)
     method = Dgd(Box(-5.0, 5.0, dim=2))
-    state, twin = (method.init(np.ones((3, 2))) for _ in range(2))
+    state, twin = (method.begin(np.ones((3, 2)), effective) for _ in range(2))
     for _ in range(5):
-        state = method.step(state, state.x, effective.gradient)
-        twin = method.step(twin, twin.x, exact.gradient)
+        state = method.advance(state, state.x, effective)
+        twin = method.advance(twin, twin.x, exact)
     np.testing.assert_array_equal(state.x, twin.x)
 
 
@@ -204,22 +204,22 @@ def test_a_method_s_state_is_its_estimate_and_a_counter():
 
 def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
     running, calls, ran = [], [], []
-    private, iterate = Cost.gradient, phase_two.iterate
+    private, run = Cost.gradient, phase_two.Journey.run
 
     def watched_gradient(self, x):
         calls.append(bool(running))
         return private(self, x)
 
-    def watched_phase_two(*arguments, **options):
+    def watched_phase_two(journey):
         running.append(True)
         ran.append(True)
         try:
-            return iterate(*arguments, **options)
+            return run(journey)
         finally:
             running.clear()
 
     monkeypatch.setattr(Cost, "gradient", watched_gradient)
-    monkeypatch.setattr(phase_two, "iterate", watched_phase_two)
+    monkeypatch.setattr(phase_two.Journey, "run", watched_phase_two)
     vectorised.solve(
         [Cost.squared_distance([float(k)]) for k in range(3)],
         TRIANGLE,

@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 
 from strategies import finite_arrays
 from veilsum.core.remainders import (
+    FUNCTION_LIMIT,
     LocalGradient,
     NoRemainder,
     RemainderStack,
     SquaredNorm,
     checked_gradient,
+    exposed,
     stack,
 )
 from veilsum.errors import InvalidInputError
@@ -89,6 +91,77 @@ def test_rows_of_a_remainder_are_those_agents_remainders(remainder):
     whole = remainder.gradient(x)
     part = remainder.rows(slice(1, 3)).gradient(x[1:3])
     np.testing.assert_array_equal(part, whole[1:3])
+
+
+class Slope:
+    """rho(x) = k x^2 / 2: a kind of remainder that offers to be evaluated at once."""
+
+    kind = "local"
+
+    def __init__(self, k, calls, *, exposes=()):
+        self.k, self.calls, self.exposes = k, calls, exposes
+
+    def gradient(self, x):
+        self.calls.append("alone")
+        return self.k * x
+
+    def rows(self, which):
+        return self
+
+    def stacked(self, members):
+        if not all(isinstance(one, Slope) for one in members):
+            return None
+        return Slopes(np.array([[one.k] for one in members]), self.calls)
+
+
+class Slopes(Slope):
+    def gradient(self, x):
+        self.calls.append("together")
+        return self.k * x
+
+
+def test_remainders_that_offer_it_are_evaluated_at_once():
+    calls = []
+    whole = stack([Slope(k, calls) for k in (1.0, 2.0, 3.0)])
+    found = whole.gradient(np.ones((3, 2)))
+    assert found.tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    part = whole.rows(slice(1, 3)).gradient(np.ones((2, 2)))
+    assert part.tolist() == [[2.0, 2.0], [3.0, 3.0]]
+    assert calls == ["together"] * 2
+
+
+def test_several_points_for_each_agent_are_evaluated_one_agent_after_the_other():
+    calls = []
+    whole = stack([Slope(k, calls) for k in (1.0, 2.0)])
+    found = whole.gradient(np.ones((2, 4, 3)))
+    assert found.tolist() == [[[1.0] * 3] * 4, [[2.0] * 3] * 4]
+    assert calls == ["alone"] * 2
+
+
+def test_a_stack_refuses_points_of_other_agents_than_its_own():
+    whole = stack([Slope(k, []) for k in (1.0, 2.0)])
+    with pytest.raises(ValueError, match="zip"):
+        whole.gradient(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("other", [SquaredNorm(2.0), Slope(2.0, [])], ids=["a", "t"])
+def test_a_stack_answers_in_the_precision_it_is_asked_in(other):
+    whole = stack([Slope(1.0, []), other])
+    assert whole.gradient(np.ones((2, 3), dtype=np.float32)).dtype == np.float32
+    assert whole.gradient(np.ones((2, 3))).dtype == np.float64
+
+
+def test_only_stacks_that_say_so_have_matrices():
+    assert stack([SquaredNorm(1.0), SquaredNorm(2.0)]).matrices is None
+    assert stack([Slope(1.0, []), Slope(2.0, [])]).matrices is None
+
+
+def test_what_remainders_expose_is_said_once():
+    members = [Slope(1.0, [], exposes=("a", "b")), Slope(2.0, [], exposes=("b", "c"))]
+    assert exposed(stack(members)) == ("a", "b", "c")
+    assert exposed(NoRemainder()) == exposed(SquaredNorm()) == ()
+    local = LocalGradient.split(cubic, np.zeros(2))
+    assert exposed(local) == exposed(stack([local, local])) == (FUNCTION_LIMIT,)
 
 
 @pytest.mark.parametrize("bad", [lambda x: x[:1], lambda x: 1.0, lambda x: [x]])

@@ -12,6 +12,7 @@ import pytest
 import veilsum as vs
 from veilsum import errors
 from veilsum.cli.app import COMMANDS
+from veilsum.core.methods.table import TABLE
 from veilsum.core.models.rows import Rows
 from veilsum.files.datasets import DATASETS
 from veilsum.jobs.gradient_fit import fit_by_gradients
@@ -317,3 +318,20 @@ def test_sums_and_gradients_add_the_keys_that_are_named():
     )
     assert set(stepped.to_dict()) - set(stepped.run.to_dict()) == {"coefficients"}
     assert "`coefficients`" in json_section("Fit")
+
+
+def test_the_table_of_methods_is_the_one_that_decides():
+    """What the page says of each method, against what refusals are made from."""
+    page = (DOCS / "theory" / "methods.md").read_text(encoding="utf-8")
+    for name, has in TABLE.items():
+        row = next(
+            line for line in page.splitlines() if line.startswith(f"| `{name}` |")
+        )
+        _, _, domain, *flags, vectors, mixings, _ = (c.strip() for c in row.split("|"))
+        wanted = "bounded only" if has.compact else "after recentring"
+        if not (has.compact or has.winds_up):
+            wanted = "yes" if has.domain else "no"
+        assert domain == wanted
+        facts = (has.nonconvex, has.directed, has.lossy, has.strongly_convex)
+        assert flags == ["yes" if fact else "no" for fact in facts]
+        assert (int(vectors), int(mixings)) == (has.vectors, has.exchanges)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
+from veilsum.core.link_faults import LinkFaults
 from veilsum.core.topology import Topology
-from veilsum.errors import InvalidScenarioError, SecretError
+from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario
 from veilsum.scenario import SECTIONS, scenario_from
 
@@ -31,8 +32,9 @@ def _no_files(name, weight):
 
 def test_defaults_are_the_papers_method():
     found = parsed()
-    assert found.settings.step == found.settings.power == 1
-    assert found.settings.mixing == "metropolis"
+    assert found.settings.method == "dgd"
+    assert (found.settings.step, found.settings.power) == (None, 1)
+    assert found.settings.mixing is None
     assert found.settings.iterations == 10_000
     assert (found.law, float(found.sigma)) == ("gaussian", 2)
     assert (found.seed, found.corrupted) == (None, ())
@@ -149,7 +151,7 @@ def test_a_missing_section_is_named(needed):
         ),
         ({"masks": {"law": "uniform", "grid": 20.5}}, "whole number"),
         ({"masks": {"law": "uniform", "largest": "much"}}, "must be a number"),
-        ({"method": {"name": "extra"}}, "choose from dgd"),
+        ({"method": {"name": "extr"}}, "did you mean 'extra'"),
         ({"method": {"recentre": "yes"}}, "recentre is true or false"),
         ({"method": {"spread": "gossip"}}, "auto, flooding, tree"),
         ({"simulation": {"seed": 1.5}}, "whole number"),
@@ -230,3 +232,39 @@ def test_a_scenario_holds_secrets_and_shows_none():
     assert "3" not in repr(found)
     with pytest.raises(SecretError):
         found.__reduce_ex__(2)
+
+
+def test_faults_of_links_are_read_with_their_stragglers_by_name():
+    faults = {"loss": 0.3, "delay": [0, 5], "stragglers": ["2"], "seed": 7}
+    found = parsed(simulation={"faults": faults}).faults
+    assert found == LinkFaults(loss=0.3, delay=(0, 5), stragglers=(2,), seed=7)
+    assert parsed().faults is None
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        (3, "must be a table"),
+        ({"los": 0.3}, "did you mean 'loss'"),
+        ({"loss": 1.5}, "loss"),
+        ({"stragglers": ["nobody"]}, "unknown party 'nobody'"),
+    ],
+)
+def test_faults_that_cannot_be_are_refused(faults, words):
+    with pytest.raises(InvalidInputError, match=words):
+        parsed(simulation={"faults": faults})
+
+
+def test_the_settings_of_a_method_are_read_under_their_names():
+    found = parsed(
+        method={"name": "nids", "smooth": 4, "mean_convex": 0.5, "rounds": 2},
+        stopping={"tolerance": 1e-9, "byte_budget": 10**9},
+        simulation={"engine": "numpy", "precision": "float32", "history": 5},
+    ).settings
+    assert (found.method, found.smooth, found.mean_convex) == ("nids", 4.0, 0.5)
+    assert (found.rounds, found.byte_budget, found.history) == (2, 10**9, 5)
+    assert (found.engine, found.precision, found.tolerance) == (
+        "numpy",
+        "float32",
+        1e-9,
+    )

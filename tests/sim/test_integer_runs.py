@@ -306,5 +306,5 @@ def test_one_way_links_are_refused():
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(InvalidInputError, match="choose from dgd, one-shot"):
+    with pytest.raises(InvalidInputError, match="choose from auto, one-shot, dgd"):
         Settings(method="magic")

@@ -18,6 +18,7 @@ from veilsum.agent.messages import (
     Status,
     Up,
 )
+from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Policy
 from veilsum.sim.faults import Crash, Faults
 from veilsum.sim.history import broken_rules
@@ -42,13 +43,13 @@ class RefusingLedger(World):
 
 
 def sent_by(world, party):
-    codec = Codec(world.plan.size)
+    codec = codec_for(world.plan)
     for event in world.history:
         if event.what == "send" and event.party == party:
             yield codec.decode(event.detail)
 
 
-@pytest.mark.parametrize("work", ["one-shot", "dgd"])
+@pytest.mark.parametrize("work", ["one-shot", "nids"])
 @pytest.mark.parametrize("spread", ["flooding", "tree"])
 def test_what_the_ledger_refused_never_leaves(work, spread):
     """Not at once, and not later when a neighbour asks for what it lacks."""
@@ -91,7 +92,7 @@ class SlowLinks(World):
     ready = False
 
     def _transmit(self, sender, send):
-        message, wait = Codec(3).decode(send.frame), 0.01
+        message, wait = Codec(10).decode(send.frame), 0.01
         if {sender, send.to} == {"5", "6"} and isinstance(message, Share | Status):
             wait = 31.0
         if sender == "6" and self.time > 29.9:
@@ -114,7 +115,7 @@ def test_a_lost_party_cannot_drop_those_who_went_on():
 
 def test_rounds_that_take_long_are_not_silence():
     """Deadlines pass while rounds go on; nobody falls back to a plain sum."""
-    setting = Setting(work="dgd")
+    setting = Setting(work="nids")
     world = setting.world(Faults(delay=(4.0, 4.0))).run()
     assert world.time > setting.policy.deadline
     assert len(world.finished) == 5

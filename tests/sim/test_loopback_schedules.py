@@ -22,10 +22,10 @@ KINDS = [
     kind
     for kind in product(
         ("lattice", "uniform", "gaussian"),
-        ("one-shot", "dgd", "sums"),
+        ("one-shot", "nids", "sums"),
         ("flooding", "tree"),
     )
-    if kind[:2] != ("uniform", "dgd")  # residues cannot be drawn together
+    if kind[:2] != ("uniform", "nids")  # residues cannot be drawn together
 ]
 SMALL = [Setting("ring:4", *kind) for kind in KINDS]
 by_kind = pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_party_that_vanishes_before_it_confirmed_is_dropped(party, spread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("work", ["one-shot", "dgd", "sums"])
+@pytest.mark.parametrize("work", ["one-shot", "nids", "sums"])
 @pytest.mark.parametrize("spread", ["flooding", "tree"])
 def test_a_party_may_vanish_anywhere_and_no_rule_is_broken(spread, work):
     setting = Setting("complete:5", work=work, spread=spread)
@@ -246,7 +246,7 @@ def test_only_the_greater_part_of_a_network_in_two_goes_on():
     assert {finish.parties for finish in world.finished.values()} == {("2", "3", "4")}
 
 
-@pytest.mark.parametrize("work", ["one-shot", "dgd"])
+@pytest.mark.parametrize("work", ["one-shot", "nids"])
 def test_neighbours_stand_in_for_a_party_that_vanished_after_its_deposit(work):
     setting = Setting("complete:5", work=work, spread="tree")
     deposits = list(effects_of(setting.world().run(), "2"))

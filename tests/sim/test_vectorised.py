@@ -277,13 +277,13 @@ def test_a_domain_of_another_dimension_is_refused():
     "domain", [WholeSpace(1), HalfSpaces([[1.0]], [1.0])], ids=["line", "half-line"]
 )
 def test_an_unbounded_domain_is_refused(domain):
-    with pytest.raises(InvalidInputError, match="compact domain"):
+    with pytest.raises(InvalidInputError, match=r"bounded domain.*use gradient-track"):
         solve(PAPER, K3, domain=domain, sigma=1.0)
 
 
 def test_a_directed_graph_is_refused():
     cycle = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
-    with pytest.raises(InvalidGraphError, match="undirected"):
+    with pytest.raises(InvalidInputError, match="links that work both ways"):
         solve(PAPER, cycle, domain=BOX, sigma=1.0)
 
 
@@ -313,7 +313,6 @@ def test_costs_that_do_not_match_the_parties_are_refused(costs, what):
         ({"sigma": [1.0, 2.0]}, "one for each of 1 coefficients, found 2"),
         ({"sigma": 1.0, "seed": -1}, "seed must not be negative"),
         ({"sigma": 1.0, "corrupted": ["7"]}, "unknown party '7'"),
-        ({"sigma": 1.0, "settings": Settings(step=-1.0)}, "step scale"),
         ({"sigma": 1.0, "settings": Settings(power=0.5)}, "power"),
         ({"sigma": 1.0, "settings": Settings(mixing="best")}, "no mixing weights"),
         ({"sigma": 1.0, "settings": Settings(start=np.nan)}, "start must be finite"),

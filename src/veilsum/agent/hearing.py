@@ -293,7 +293,7 @@ class Hearing(Losing):
         if rounds is None:
             raise PeerProtocolError(sender, "sends rounds, and the plan has none")
         index, numbers = message.index, message.numbers
-        self._check_kind(sender, numbers, rounds.expected(index))
+        self._check_kind(sender, numbers, rounds.expected(index, self._graph))
         now = 0 if self._state is None else self._state.index
         if index > now + 1:
             raise PeerProtocolError(sender, f"is at round {index}, this party at {now}")

@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar, NoReturn, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from veilsum.core.arrays import Array
 from veilsum.core.secrets import Secret
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -27,7 +27,7 @@ Signature: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=64)]
 Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 
 # float64, int64, uint64, or Python integers: whatever the plan's law is made of.
-Numbers: TypeAlias = NDArray[Any]
+Numbers: TypeAlias = Array[Any]
 
 # What a record is, of which epoch, by whom: enough to ask for it.
 RecordId: TypeAlias = tuple[Reason, Epoch, Name]

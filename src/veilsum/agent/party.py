@@ -45,7 +45,7 @@ HEADER_BYTES, HEADER_BYTES_PER_PARTY = 1 << 20, 1 << 10
 def codec_for(plan: Plan) -> Codec:
     """Return the codec whose limits a plan implies."""
     header = HEADER_BYTES + HEADER_BYTES_PER_PARTY * len(plan.parties)
-    return Codec(max(plan.size, plan.answer_size), header)
+    return Codec(max(plan.size, plan.answer_size, plan.round_size), header)
 
 
 class Party(Secret):

@@ -61,6 +61,7 @@ class Plan:
         law: how masks are drawn.
         size: how many numbers are summed.
         answer_size: how many numbers the answer has.
+        round_size: how many numbers are told in a round of an iterative method.
         tolerance: how far two parties' answers may be apart.
         spread: how masked vectors reach everybody.
         policy: waits and losses.
@@ -71,6 +72,7 @@ class Plan:
     law: Law
     size: int
     answer_size: int
+    round_size: int = 0
     tolerance: float = 1e-9
     spread: Spread = "flooding"
     policy: Policy = Policy()
@@ -96,7 +98,7 @@ class Plan:
             "law": [law.name, str(law.dtype), getattr(law, "largest", None)],
             "sigma": np.asarray(getattr(law, "sigma", 0.0)).tolist(),
             "grid": getattr(getattr(law, "grid", None), "bits", None),
-            "sizes": [self.size, self.answer_size],
+            "sizes": [self.size, self.answer_size, self.round_size],
             "tolerance": self.tolerance,
             "spread": self.spread,
             "policy": asdict(self.policy),

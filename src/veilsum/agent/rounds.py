@@ -1,4 +1,4 @@
-"""Recentring and DGD as one party runs them, round by round.
+"""Recentring and an iterative method as one party runs them, round by round.
 
 Nothing here has ever seen the private vector: a state starts from masked numbers.
 """
@@ -6,27 +6,47 @@ Nothing here has ever seen the private vector: a state starts from masked number
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from veilsum.agent.messages import Numbers
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.bases import Basis
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.fixed_point import as_python_integers
 from veilsum.core.laws import Law
-from veilsum.core.methods.dgd import Dgd, DgdState
-from veilsum.core.mixing import mixing_rate, mixing_weights
+from veilsum.core.methods.exchange import Weighting, mix
+from veilsum.core.methods.making import Facts
+from veilsum.core.methods.schedule import Schedule, schedule
+from veilsum.core.methods.stopping import Stopping
+from veilsum.core.mixing import mixing_rate
 from veilsum.core.recentring import chebyshev_factors, next_flow
 from veilsum.core.remainders import Remainder
 from veilsum.core.secrets import Secret
+from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
 
 FLOAT64 = np.dtype(np.float64)
+# Before the first look: nobody is near.
+FAR = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedules:
+    """How the method runs, for whoever is in the epoch; public, and worked out once."""
+
+    settings: Settings
+    facts: Facts
+    _known: dict[Topology, Schedule] = field(default_factory=dict)
+
+    def on(self, members: Topology) -> Schedule:
+        """Return the schedule for the members' graph."""
+        if members not in self._known:
+            self._known[members] = schedule(self.settings, self.facts, members)
+        return self._known[members]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,14 +54,30 @@ class Links:
     """Whom a party hears and with what weight: public, and alike in all rounds.
 
     Attributes:
-        own: its weight for itself.
+        along: recentring's weights of the links.
         factors: Chebyshev's, one for each round of recentring.
+        weights: of what it tells itself and of what it hears, in this order.
     """
 
+    schedule: Schedule
     neighbours: tuple[str, ...]
-    weights: NDArray[np.float64]
-    own: float
+    along: Array[np.float64]
     factors: tuple[float, ...]
+    weights: dict[Weighting, Array[np.float64]]
+
+    @classmethod
+    def of(cls, plan: Schedule, members: Topology, me: str) -> Links:
+        """Return a party's links."""
+        names, i = members.neighbours(me), members.index(me)
+        order = [i, *(members.index(name) for name in names)]
+        rows = {kind: w.tocsr()[[i]] for kind, w in plan.weights.items()}
+        weights = {kind: row.toarray()[0, order] for kind, row in rows.items()}
+        if plan.recentring_weights is None:
+            return cls(plan, names, np.zeros(0), (), weights)
+        mixing = plan.recentring_weights
+        factors = chebyshev_factors(mixing_rate(mixing), plan.recentring)
+        along = mixing.tocsr()[[i]].toarray()[0, order[1:]]
+        return cls(plan, names, along, tuple(factors), weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,136 +86,195 @@ class RoundsState:
 
     Attributes:
         index: how many rounds are done.
-        x: its estimate.
+        inner: the method's state; None before it has begun.
         masked: its masked coefficients, as far as they are drawn together.
         flow: what moved along each of its links in the last round of recentring.
-        cost: what DGD runs on.
+        cost: what the method runs on.
         packed: masked and flow, as they are written to disk.
+        loudest: the largest residual heard of since the last look.
+        before: estimate and aim an iteration before the next look.
+        near: whether everybody is known to be near enough.
     """
 
     index: int
-    x: Vector
+    inner: Any
     links: Links
     masked: Numbers
-    flow: NDArray[np.float64]
+    flow: Array[np.float64]
     cost: EffectiveCost
     packed: bytes
+    loudest: float = FAR
+    before: tuple[Vector, Vector] | None = None
+    near: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DgdRounds(Secret):
-    """Recentring, then projected DGD, for one party.
+class MethodRounds(Secret):
+    """Recentring, then an iterative method, for one party.
 
     Attributes:
+        schedules: what all parties do.
         remainder: this party's own, in its own hands; masks do not touch it.
-        recentring: how many rounds of recentring come first.
-        iterations: how many steps of DGD follow.
+        start: x_i(0), public.
     """
 
-    method: Dgd
+    schedules: Schedules
     law: Law
     basis: Basis
     remainder: Remainder
     start: Vector
-    mixing: str
-    recentring: int
-    iterations: int
 
     def begin(self, masked: Numbers, members: Topology, me: str) -> RoundsState:
         """Return the start: the masked coefficients and the public start point."""
-        links = self._links(members, me)
-        flow = np.zeros((len(links.neighbours), masked.size))
-        x = self.method.domain.project(self.start)
-        return self._state(0, x, links, masked, flow)
+        links = Links.of(self.schedules.on(members), members, me)
+        flow = np.zeros((len(links.along), masked.size))
+        return self._begun(self._drawn(0, links, masked, flow))
 
-    def _links(self, members: Topology, me: str) -> Links:
-        names, i = members.neighbours(me), members.index(me)
-        weights = mixing_weights(members, self.mixing)
-        along = [float(weights[i, members.index(name)]) for name in names]
-        rate = mixing_rate(weights) if self.recentring else 0.0
-        factors = tuple(chebyshev_factors(rate, self.recentring))
-        return Links(names, np.array(along), float(weights[i, i]), factors)
-
-    def _state(
-        self,
-        index: int,
-        x: Vector,
-        links: Links,
-        masked: Numbers,
-        flow: NDArray[np.float64],
+    def _drawn(
+        self, index: int, links: Links, masked: Numbers, flow: Array[np.float64]
     ) -> RoundsState:
         cost = EffectiveCost(self.basis, self.law.decode(masked), self.remainder)
         packed = msgspec.msgpack.encode([_packed(masked), _packed(flow.ravel())])
-        return RoundsState(index, x, links, masked, flow, cost, packed)
+        return RoundsState(index, None, links, masked, flow, cost, packed)
+
+    def _begun(self, state: RoundsState) -> RoundsState:
+        """Return the state with the method begun, once recentring is done."""
+        plan = state.links.schedule
+        if state.index < plan.recentring:
+            return state
+        return replace(state, inner=plan.method.begin(self.start, state.cost))
 
     def outgoing(self, state: RoundsState) -> Numbers:
-        """Return the masked integers while they are drawn together, then x."""
-        return state.masked if state.index < self.recentring else state.x
+        """Return masked integers while they are drawn together, then what is told."""
+        if state.inner is None:
+            return state.masked
+        plan = state.links.schedule
+        told = plan.method.outgoing(state.inner)
+        if plan.stopping is None:
+            return np.asarray(told)
+        return np.append(told, state.loudest)
 
-    def expected(self, index: int) -> tuple[np.dtype[Any], int]:
+    def expected(self, index: int, members: Topology) -> tuple[np.dtype[Any], int]:
         """Return what `outgoing` has in that round."""
-        if index < self.recentring:
+        plan = self.schedules.on(members)
+        if index < plan.recentring:
             return self.law.dtype, self.basis.size
-        return FLOAT64, self.basis.dim
+        size = plan.message_vectors * self.basis.dim
+        return FLOAT64, size + (plan.stopping is not None)
 
     def advance(self, state: RoundsState, heard: Mapping[str, Numbers]) -> RoundsState:
         """Return the state after one more round."""
-        rows = np.array([heard[name] for name in state.links.neighbours])
-        if state.index < self.recentring:
-            return self._drawn_together(state, rows)
+        rows = [heard[name] for name in state.links.neighbours]
+        if state.inner is None:
+            return self._begun(self._drawn_together(state, np.array(rows)))
         return self._stepped(state, rows)
 
     def _drawn_together(self, state: RoundsState, heard: Numbers) -> RoundsState:
         links, index = state.links, state.index
         difference = (heard - state.masked).astype(np.float64)
-        flow = next_flow(state.flow, difference, links.weights, links.factors[index])
+        flow = next_flow(state.flow, difference, links.along, links.factors[index])
         whole = as_python_integers(flow) if heard.dtype == object else flow
         masked = state.masked + whole.astype(heard.dtype).sum(axis=0)
-        return self._state(index + 1, state.x, links, masked, flow)
+        return self._drawn(index + 1, links, masked, flow)
 
-    def _stepped(self, state: RoundsState, heard: Numbers) -> RoundsState:
-        links = state.links
-        mixed = links.own * state.x + links.weights @ heard
-        now = DgdState(state.x, state.index - self.recentring)
-        x = self.method.step(now, mixed, state.cost.gradient).x
-        return RoundsState(
-            state.index + 1,
-            x,
-            links,
-            state.masked,
-            state.flow,
-            state.cost,
-            state.packed,
-        )
+    def _stepped(self, state: RoundsState, heard: list[Numbers]) -> RoundsState:
+        links, inner, rule = state.links, state.inner, state.links.schedule.stopping
+        method = links.schedule.method
+        told = np.array([self.outgoing(state), *heard])
+        loudest = state.loudest
+        if rule is not None:
+            loudest, told = float(told[:, -1].max()), told[:, :-1]
+        mixed = mix(links.weights, method.parts(inner), told)
+        after = method.advance(inner, mixed, state.cost)
+        state = replace(state, index=state.index + 1, inner=after, loudest=loudest)
+        if rule is None or after.iteration == inner.iteration:
+            return state
+        return self._looked(state, rule)
+
+    def _looked(self, state: RoundsState, rule: Stopping) -> RoundsState:
+        """Return the state after an iteration: what a look shows, and what follows."""
+        method, inner = state.links.schedule.method, state.inner
+        near = rule.decides_at(inner.iteration) and rule.is_enough(state.loudest)
+        now, loudest = (inner.x, method.aim(inner)), state.loudest
+        if rule.looks_at(inner.iteration) and state.before is not None:
+            pairs = zip(now, state.before, strict=True)
+            loudest = min(FAR, max(float(rule.residual(a, b)) for a, b in pairs))
+        before = now if rule.looks_at(inner.iteration + 1) else None
+        return replace(state, loudest=loudest, before=before, near=near)
 
     def finished(self, state: RoundsState) -> bool:
-        """Say whether all iterations are done."""
-        return state.index >= self.recentring + self.iterations
+        """Say whether all iterations are done, or enough of them."""
+        if state.inner is None:
+            return False
+        last = state.links.schedule.iterations
+        return state.near or state.inner.iteration >= last
 
     def answer(self, state: RoundsState) -> Vector:
         """Return this party's estimate."""
-        return state.x
+        return np.array(state.inner.x)
 
     def pack(self, state: RoundsState) -> bytes:
-        """Return the round, the estimate and what recentring left."""
-        return msgspec.msgpack.encode([state.index, state.x.tobytes(), state.packed])
+        """Return all that a restarted party needs to go on."""
+        before = (
+            None if state.before is None else [one.tobytes() for one in state.before]
+        )
+        inner = None if state.inner is None else _plain(state.inner)
+        return msgspec.msgpack.encode(
+            [state.index, state.packed, inner, state.loudest, before, state.near]
+        )
 
     def unpack(self, packed: bytes, members: Topology, me: str) -> RoundsState:
         """Return the state, the public part computed anew."""
-        index, x, rest = msgspec.msgpack.decode(packed)
+        index, rest, inner, loudest, before, near = msgspec.msgpack.decode(packed)
         masked, flow = (_unpacked(part) for part in msgspec.msgpack.decode(rest))
-        links = self._links(members, me)
-        shape = (len(links.neighbours), masked.size)
-        return self._state(index, np.frombuffer(x), links, masked, flow.reshape(shape))
+        links = Links.of(self.schedules.on(members), members, me)
+        flow = flow.reshape((len(links.along), masked.size))
+        state = self._begun(self._drawn(index, links, masked, flow))
+        if inner is None:
+            return state
+        return replace(
+            state,
+            inner=_like(state.inner, inner),
+            loudest=loudest,
+            before=before and tuple(np.frombuffer(one) for one in before),
+            near=near,
+        )
 
 
-def _packed(array: NDArray[Any]) -> list[Any]:
+def rounds_done(packed: bytes) -> int:
+    """Return the round at which a state was packed."""
+    index: int = msgspec.msgpack.decode(packed)[0]
+    return index
+
+
+def _plain(value: Any) -> Any:
+    """Return a method's state as what MessagePack knows."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if is_dataclass(value):
+        return [_plain(getattr(value, one.name)) for one in fields(value)]
+    return value
+
+
+def _like(model: Any, plain: Any) -> Any:
+    """Return the state that was made plain, built as this one of its kind is."""
+    if isinstance(model, np.ndarray):
+        return np.frombuffer(plain)
+    if is_dataclass(model):
+        names = [one.name for one in fields(model)]
+        parts = [_like(getattr(model, n), p) for n, p in zip(names, plain, strict=True)]
+        kind: Any = type(model)
+        return kind(*parts)
+    return plain
+
+
+def _packed(array: Array[Any]) -> list[Any]:
     if array.dtype == object:
         return ["O", [str(value) for value in array.tolist()]]
     return [array.dtype.str, array.tobytes()]
 
 
-def _unpacked(packed: list[Any]) -> NDArray[Any]:
+def _unpacked(packed: list[Any]) -> Array[Any]:
     kind, content = packed
     if kind == "O":
         return np.array([int(value) for value in content], dtype=object)

@@ -30,7 +30,7 @@ class Rounds(Protocol):
         """Return what the neighbours are told in this round."""
         ...
 
-    def expected(self, index: int) -> tuple[np.dtype[Any], int]:
+    def expected(self, index: int, members: Topology) -> tuple[np.dtype[Any], int]:
         """Return the type and the count of what a neighbour tells in a round."""
         ...
 

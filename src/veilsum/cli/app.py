@@ -12,6 +12,7 @@ from veilsum.errors import InvalidInputError, VeilsumError
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
+    "bench": "Time the engines beside what this machine can do.",
     "dispatch": "Find the price that balances private demands.",
     "doctor": "Say why a network fails and which links mend it.",
     "fit": "Fit a regression over several parties' tables.",

@@ -56,12 +56,25 @@ def progress_bar() -> Iterator[Callable[[str, int], Advance]]:
     if not sys.stderr.isatty():
         yield lambda _label, _total: lambda _done: None
         return
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bars:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
 
         def open_bar(label: str, total: int) -> Advance:
-            task = bars.add_task(label, total=total)
-            return lambda done: bars.update(task, completed=done)
+            task = bars.add_task(label, total=total, rate="")
+
+            def advance(done: int) -> None:
+                speed = bars.tasks[task].speed
+                rate = "" if speed is None else f"{speed:,.0f}/s"
+                bars.update(task, completed=done, rate=rate)
+
+            return advance
 
         yield open_bar

@@ -11,7 +11,7 @@ from veilsum.cli.output import console, json_option, print_json, progress_bar, t
 
 if TYPE_CHECKING:
     from veilsum.jobs.paper import PaperReport, Row
-    from veilsum.sim.engine import Progress
+    from veilsum.sim.iterating import Progress
 
 
 @click.command("paper")

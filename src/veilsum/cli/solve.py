@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 # Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")
-METHODS = ("dgd", "one-shot")
+METHODS = (
+    *("auto", "one-shot", "dgd", "extra", "nids", "gradient-tracking", "accelerated"),
+    *("push-pull", "running-sums"),
+)
 
 
 @click.command("solve")
@@ -114,9 +117,11 @@ def _print(described: Scenario, run: Run) -> None:
             ],
         )
     )
-    taken = f"after {run.iterations:,} iterations"
+    taken = f"after {run.iterations:,} iterations of {run.method}"
     if run.spread is not None:
         taken = f"from one sum by {run.spread}"
+    elif run.stopped == "tolerance":
+        taken += ", where everybody was near enough"
     screen.print(
         f"\nworst party's error {run.max_error:.3g} {taken}; "
         f"|sum of masks| {run.sum_of_masks:.2g}; "

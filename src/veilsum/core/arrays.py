@@ -7,15 +7,18 @@ agent, `n` for all of them, so one formula serves a party and a simulator alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 
-FloatArray: TypeAlias = NDArray[np.float64]
+Kind = TypeVar("Kind", bound=np.generic)
+# numpy's own name for this is, from 2.5 on, no class that shapes can be added to.
+Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Kind]]
+FloatArray: TypeAlias = Array[np.float64]
 
 Vector: TypeAlias = Float[FloatArray, " m"]
 Vectors: TypeAlias = Float[FloatArray, "*batch m"]  # points x, or gradients
@@ -23,7 +26,7 @@ Coefficients: TypeAlias = Float[FloatArray, "*batch p"]  # theta in a basis
 AgentRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
 AgentPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per agent
 Matrix: TypeAlias = Float[FloatArray, "n n"]
-EdgeList: TypeAlias = Int[NDArray[np.int64], "e 2"]
+EdgeList: TypeAlias = Int[Array[np.int64], "e 2"]
 
 # scipy's sparse classes carry no element type; the name says what is meant.
 Sparse: TypeAlias = Any

@@ -12,9 +12,8 @@ from itertools import combinations_with_replacement
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Coefficients, FloatArray, Matrix, Vectors
+from veilsum.core.arrays import Array, Coefficients, FloatArray, Matrix, Vectors
 from veilsum.errors import InvalidInputError
 
 
@@ -108,7 +107,7 @@ class Polynomial:
             )
 
     @cached_property
-    def exponents(self) -> NDArray[np.int64]:
+    def exponents(self) -> Array[np.int64]:
         """The exponent vectors a, one row per feature."""
         variables = range(self.dim)
         chosen = [
@@ -150,7 +149,7 @@ class Polynomial:
         return np.asarray((theta * power * _monomials(x, lowered)).sum(axis=-1))
 
 
-def _monomials(x: Vectors, exponents: NDArray[np.int64]) -> Coefficients:
+def _monomials(x: Vectors, exponents: Array[np.int64]) -> Coefficients:
     return np.prod(x[..., None, :] ** exponents, axis=-1)
 
 

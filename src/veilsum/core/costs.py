@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,14 +24,15 @@ from veilsum.core.arrays import (
 )
 from veilsum.core.bases import Affine, Basis, Polynomial, Quadratic, check_dimension
 from veilsum.core.bases import quadratic_coefficients as _quadratic_coefficients
+from veilsum.core.differentiated import gradient_by_jax
 from veilsum.core.remainders import (
     LocalGradient,
     NoRemainder,
     Remainder,
     SquaredNorm,
-    checked_gradient,
 )
 from veilsum.core.secrets import Secret
+from veilsum.core.user_costs import check_value, slope_at
 from veilsum.errors import InvalidInputError
 
 # X'WX computed in floating point is symmetric to rounding only.
@@ -41,8 +43,8 @@ SYMMETRY_TOLERANCE = 1e-12
 class Cost(Secret):
     """One party's private cost. It never prints, and phase II never receives it.
 
-    Build one with `affine`, `squared_distance`, `polynomial`, `quadratic` or
-    `from_gradient`.
+    Build one with `affine`, `squared_distance`, `polynomial`, `quadratic`,
+    `from_gradient` or `from_jax`.
     """
 
     basis: Basis
@@ -112,14 +114,46 @@ class Cost(Secret):
         *,
         dim: int,
         anchor: ArrayLike = 0.0,
+        value: Callable[[Vector], float] | None = None,
+        check: bool = True,
     ) -> Cost:
         """Return the cost with this gradient, split at a public anchor x0.
 
         alpha = grad h(x0) is masked; what is left, grad h(x) - grad h(x0), is not.
+
+        Args:
+            gradient: of one point (dim,), which it must not change.
+            dim: m, the dimension of x.
+            anchor: x0, the same for all parties; one number stands for all of them.
+            value: h itself, if at hand, for a check of the gradient; it is not kept.
+            check: whether to compare the two, at a few public points near the anchor.
         """
         start = as_vector(anchor, dim=dim, what="the anchor")
-        alpha = frozen(checked_gradient(gradient, start).copy())
+        alpha = frozen(slope_at(gradient, start))
+        if value is not None and check:
+            check_value(gradient, value, start)
         return cls(Affine(dim), alpha, LocalGradient.split(gradient, alpha))
+
+    @classmethod
+    def from_jax(
+        cls, function: Callable[[Any], Any], *, dim: int, anchor: ArrayLike = 0.0
+    ) -> Cost:
+        """Return the cost h written with jax.numpy, differentiated automatically.
+
+        It is split at the anchor as by `from_gradient`. All of it is computed in 64
+        bits, whatever the rest of the program has JAX do.
+
+        Args:
+            function: h, from one point (dim,) to one number. Data in it should be NumPy
+                arrays: a JAX array made elsewhere has 32 bits and is refused.
+            dim: m, the dimension of x.
+            anchor: x0, the same for all parties; one number stands for all of them.
+
+        Raises:
+            MissingExtraError: JAX is not installed.
+        """
+        gradient = gradient_by_jax(function, dim)
+        return cls.from_gradient(gradient, dim=dim, anchor=anchor)
 
     @property
     def dim(self) -> int:

@@ -39,8 +39,8 @@ from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool
-from numpy.typing import NDArray
 
+from veilsum.core.arrays import Array
 from veilsum.core.streams import Stream, Words, check_count
 from veilsum.core.strips import (
     ENTRIES,
@@ -54,7 +54,7 @@ from veilsum.core.strips import (
 )
 from veilsum.errors import InvalidInputError, NumericalError
 
-Verdicts: TypeAlias = Bool[NDArray[np.bool_], " size"]
+Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]
 
 LEAST_SPREAD, MOST_SPREAD = 4, 2**100
 MOST_INT64_DRAW = 2**62

@@ -16,13 +16,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Shaped
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import FloatArray
+from veilsum.core.arrays import Array, FloatArray
 from veilsum.errors import InvalidInputError, RangeError
 
 # int64, uint64 (residues modulo 2^64), or Python integers where 64 bits are too few.
-IntegerArray: TypeAlias = NDArray[Any]
+IntegerArray: TypeAlias = Array[Any]
 Integers: TypeAlias = Shaped[IntegerArray, "*batch p"]
 
 # No finer grid is chosen without being asked for: float64 input has no more digits.
@@ -109,7 +108,7 @@ class Grid:
         return np.ldexp(integers.astype(np.float64), -self.bits)
 
 
-def as_python_integers(values: NDArray[Any]) -> IntegerArray:
+def as_python_integers(values: Array[Any]) -> IntegerArray:
     """Return the same whole numbers as Python integers, which never overflow."""
     wide = np.empty(values.shape, dtype=object)
     wide.ravel()[:] = [int(value) for value in values.ravel().tolist()]

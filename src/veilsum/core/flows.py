@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from veilsum.core.arrays import Array
 from veilsum.core.compiled import compiled
 from veilsum.core.topology import Topology
 
-Integers = NDArray[np.int64]
+Integers = Array[np.int64]
 
 # Below this many arcs the search is over before numba would be imported.
 COMPILE_ARCS = 1000
@@ -125,7 +125,7 @@ def _push(graph: SplitGraph, residual: Integers, u: int, v: int, most: int) -> i
     return int(push(*network, 2 * u + 1, 2 * v, most))
 
 
-def _reachable(graph: SplitGraph, residual: Integers, source: int) -> NDArray[np.bool_]:
+def _reachable(graph: SplitGraph, residual: Integers, source: int) -> Array[np.bool_]:
     reached = np.zeros(len(graph.start) - 1, dtype=np.bool_)
     reached[source] = True
     waiting = [source]

@@ -14,8 +14,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Shaped
-from numpy.typing import NDArray
 
+from veilsum.core.arrays import Array
 from veilsum.core.laws import Law
 from veilsum.core.secrets import Secret
 from veilsum.core.streams import Keystream, SeededStream, Stream
@@ -26,9 +26,9 @@ from veilsum.errors import InvalidInputError
 _SHARE_PURPOSE = 1
 
 # float64, or integers: what the law draws.
-ShareArray = Shaped[NDArray[np.generic], "e arcs p"]
-EdgeNoise = Shaped[NDArray[np.generic], "e p"]
-Masks = Shaped[NDArray[np.generic], "n p"]
+ShareArray = Shaped[Array[np.generic], "e arcs p"]
+EdgeNoise = Shaped[Array[np.generic], "e p"]
+Masks = Shaped[Array[np.generic], "n p"]
 
 
 @runtime_checkable

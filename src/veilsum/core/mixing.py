@@ -14,7 +14,10 @@ from scipy import linalg, sparse
 
 from veilsum.core.arrays import Sparse
 from veilsum.core.topology import Topology
-from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
+
+# Up to this many agents eigenvalues are found by a dense solve.
+DENSE_AGENTS = 1500
 
 
 def metropolis(topology: Topology) -> Sparse:
@@ -62,10 +65,29 @@ def mixing_weights(topology: Topology, name: str) -> Sparse:
 
 
 def mixing_rate(weights: Sparse) -> float:
-    """Return rho(W) = ||W - 11'/n||_2 of symmetric weights, by a dense solve."""
+    """Return rho(W) = ||W - 11'/n||_2 of symmetric weights.
+
+    By a dense solve for few agents, by Lanczos' method to full precision for many.
+    """
     n = weights.shape[0]
-    deviation = weights.toarray() - np.full((n, n), 1.0 / n)
-    return float(np.abs(linalg.eigh(deviation, eigvals_only=True)).max())
+    if n <= DENSE_AGENTS:
+        deviation = weights.toarray() - np.full((n, n), 1.0 / n)
+        return float(np.abs(linalg.eigh(deviation, eigvals_only=True)).max())
+    deviation = sparse.linalg.LinearOperator(
+        (n, n), matvec=lambda x: weights @ x - x.mean(), dtype=np.float64
+    )
+    # A fixed start: everybody has to find the same number.
+    start = np.cos(np.arange(n))
+    try:
+        found = sparse.linalg.eigsh(
+            deviation, k=1, v0=start, return_eigenvectors=False, maxiter=20 * n
+        )
+    except sparse.linalg.ArpackNoConvergence:
+        raise NumericalError(
+            f"how fast this graph of {n:,} parties mixes could not be found: use one "
+            "with more links, or method dgd or one-shot, which do not ask"
+        ) from None
+    return float(abs(found[0]))
 
 
 def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:

@@ -4,21 +4,37 @@
 `local` (a callable on a party's own data; it never leaves, and it is not hidden by the
 theorem). Under the affine basis the split is canonical: grad rho vanishes at a public
 anchor, so that everything a mask can hide sits in the coefficients.
+
+A remainder may offer more than `Remainder` asks for, and is asked by getattr:
+
+    exposes    sentences on what it leaves in the open, for a guarantee's limits
+    stacked    a function of all agents' remainders that returns one for all of them,
+               evaluated at once, or None
+    matrices   P of a stack, (n, m, m), where every gradient is P_i x_i; else None
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from jaxtyping import Float
 
-from veilsum.core.arrays import Vector, Vectors
+from veilsum.core.arrays import FloatArray, Vector, Vectors
 from veilsum.core.secrets import Secret
-from veilsum.errors import InvalidInputError
+from veilsum.errors import BadGradientError
 
 Kind = Literal["none", "shared", "local"]
+Squares: TypeAlias = Float[FloatArray, "n m m"]  # one matrix per agent
+
+FUNCTION_LIMIT = (
+    "a cost given as a function is masked in its gradient at the anchor only: whatever "
+    "else shapes it, such as measurements inside a loss, is not hidden, and in float64 "
+    "its changes carry low bits of the masked part"
+)
 
 
 @runtime_checkable
@@ -76,6 +92,7 @@ class LocalGradient(Secret):
 
     gradient_at: Callable[[Vector], Vector]
     kind: Kind = field(default="local", init=False)
+    exposes: tuple[str, ...] = field(default=(FUNCTION_LIMIT,), init=False)
 
     @classmethod
     def split(
@@ -109,14 +126,42 @@ class RemainderStack(Secret):
             return "local"
         return "shared" if "shared" in kinds else "none"
 
+    @property
+    def exposes(self) -> tuple[str, ...]:
+        """What the members leave in the open, every sentence once."""
+        said = [words for member in self.members for words in exposed(member)]
+        return tuple(dict.fromkeys(said))
+
+    @cached_property
+    def together(self) -> Remainder | None:
+        """All members as one that is evaluated at once, where they offer that."""
+        offer = getattr(self.members[0], "stacked", None)
+        return None if offer is None else offer(self.members)
+
+    @property
+    def matrices(self) -> Squares | None:
+        """P, where every agent's gradient is P_i x_i and P is not too large."""
+        return getattr(self.together, "matrices", None)
+
     def gradient(self, x: Vectors) -> Vectors:
-        """Return each agent's gradient at its own row."""
+        """Return each agent's gradient at its own row, in the row's precision."""
+        if x.ndim == 2 and len(x) == len(self.members) and self.together is not None:
+            return self.together.gradient(x).astype(x.dtype, copy=False)
         pairs = zip(self.members, x, strict=True)
-        return np.stack([member.gradient(row) for member, row in pairs])
+        rows = [_gradient_of(i, *pair) for i, pair in enumerate(pairs)]
+        return np.stack(rows).astype(x.dtype, copy=False)
 
     def rows(self, which: slice) -> RemainderStack:
         """Return the remainders of some agents."""
         return RemainderStack(self.members[which])
+
+
+def _gradient_of(row: int, member: Remainder, x: Vectors) -> Vectors:
+    """Return one member's gradient; say which member it was that had none."""
+    try:
+        return member.gradient(x)
+    except BadGradientError as error:
+        raise BadGradientError(error.reason, row) from error
 
 
 def stack(members: Sequence[Remainder]) -> Remainder:
@@ -126,13 +171,18 @@ def stack(members: Sequence[Remainder]) -> Remainder:
     return first if alike else RemainderStack(tuple(members))
 
 
+def exposed(remainder: Remainder) -> tuple[str, ...]:
+    """Return what a remainder leaves in the open, as sentences for a guarantee."""
+    return getattr(remainder, "exposes", ())
+
+
 def checked_gradient(function: Callable[[Vector], Vector], x: Vector) -> Vector:
     """Return function(x) as float64; refuse a wrong shape or a number not finite."""
     value = np.asarray(function(x), dtype=np.float64)
     if value.shape != x.shape:
-        raise InvalidInputError(
+        raise BadGradientError(
             f"the gradient must return {x.size} numbers, found shape {value.shape}"
         )
     if not np.isfinite(value).all():
-        raise InvalidInputError("the gradient returned nan or inf")
+        raise BadGradientError("the gradient returned nan or inf")
     return value

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Shaped
-from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
+from veilsum.core.arrays import Array
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
 
@@ -80,8 +80,8 @@ def choose_spread(wanted: str, *, n_agents: int, vector_bytes: int) -> Spread:
 
 
 def tree_sum(
-    rows: Shaped[NDArray[np.generic], "n p"], tree: Tree
-) -> Shaped[NDArray[np.generic], " p"]:
+    rows: Shaped[Array[np.generic], "n p"], tree: Tree
+) -> Shaped[Array[np.generic], " p"]:
     """Return the total as the root learns it: every party adds up its subtree."""
     sums = rows.copy()
     for party in reversed(tree.order[1:]):
@@ -105,7 +105,7 @@ def flooding_rounds(topology: Topology) -> int:
     return max(_rounds_from(topology, sources) for sources in blocks)
 
 
-def _rounds_from(topology: Topology, sources: NDArray[np.int64]) -> int:
+def _rounds_from(topology: Topology, sources: Array[np.int64]) -> int:
     """Return the rounds until everybody has the vectors of these parties."""
     near, starts = topology.adjacency.indices, topology.adjacency.indptr[:-1]
     has = np.zeros((topology.n_agents, len(sources)), dtype=np.bool_)

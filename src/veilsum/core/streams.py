@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import UInt64
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError, MissingExtraError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
-Words: TypeAlias = UInt64[NDArray[np.uint64], " count"]
+Words: TypeAlias = UInt64[Array[np.uint64], " count"]
 
 KEY_BYTES = 32
 
@@ -112,7 +111,7 @@ class Keystream(Secret):
             "simulation only; in a deployment use the law lattice or uniform"
         )
 
-    def _fill(self, room: NDArray[np.uint8]) -> None:
+    def _fill(self, room: Array[np.uint8]) -> None:
         """Overwrite at most a piece with what comes next in the keystream."""
         if room.size > self._left:
             self._segment += 1

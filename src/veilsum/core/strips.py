@@ -14,13 +14,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Int64, Shaped
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 
-Integers: TypeAlias = Int64[NDArray[np.int64], " size"]
-Draws: TypeAlias = Shaped[NDArray[Any], " size"]  # int64, or Python integers
-LowWords: TypeAlias = Shaped[NDArray[np.uint64], "rows size"]
+Integers: TypeAlias = Int64[Array[np.int64], " size"]
+Draws: TypeAlias = Shaped[Array[Any], " size"]  # int64, or Python integers
+LowWords: TypeAlias = Shaped[Array[np.uint64], "rows size"]
 
 ENTRIES = 2**12
 U_BITS = 51  # bits of U in a first word

@@ -13,9 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Shaped
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import as_floats
+from veilsum.core.arrays import Array, as_floats
 from veilsum.core.fixed_point import (
     WORD_BITS,
     Grid,
@@ -28,8 +27,8 @@ from veilsum.core.streams import Stream
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, RangeError
 
-Numbers = Shaped[NDArray[Any], " p"]
-NumberRows = Shaped[NDArray[Any], "*batch p"]
+Numbers = Shaped[Array[Any], " p"]
+NumberRows = Shaped[Array[Any], "*batch p"]
 
 WIDE_WORDS = 3
 WIDE_GRID = 96

@@ -16,9 +16,8 @@ from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 from jaxtyping import Bool, Int
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import FloatArray, listed
+from veilsum.core.arrays import Array, FloatArray, listed
 from veilsum.core.models.rows import PerRow
 from veilsum.errors import InvalidInputError
 from veilsum.files.tables import Series, load_pandas
@@ -27,8 +26,8 @@ Kind = Literal["number", "integer", "category"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Nature = Literal["numbers", "whole numbers", "true or false", "text", "dates", "empty"]
 
-Codes: TypeAlias = Int[NDArray[np.int64], " n"]
-Flags: TypeAlias = Bool[NDArray[np.bool_], " n"]
+Codes: TypeAlias = Int[Array[np.int64], " n"]
+Flags: TypeAlias = Bool[Array[np.bool_], " n"]
 
 # From here on float64 skips whole numbers.
 LARGEST_WHOLE = 2.0**53

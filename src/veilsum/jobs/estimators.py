@@ -16,10 +16,9 @@ from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
-from veilsum.core.arrays import FloatArray
+from veilsum.core.arrays import Array, FloatArray
 from veilsum.core.laws import LawName
 from veilsum.core.models.families import Binomial, Gaussian, Poisson
 from veilsum.core.models.family import Family
@@ -42,7 +41,7 @@ _multiclass: Any = import_module("sklearn.utils.multiclass")
 _validation: Any = import_module("sklearn.utils.validation")
 
 # By party, which rows are its own.
-Held = Mapping[str, NDArray[np.intp]]
+Held = Mapping[str, Array[np.intp]]
 
 INTERCEPT = "Intercept"
 
@@ -173,7 +172,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         design: Design,
         response: PerRow,
         *,
-        owners: NDArray[np.str_] | None,
+        owners: Array[np.str_] | None,
         weights: PerRow | None,
     ) -> FitResult:
         """Return the private fit of rows whose owners may be known."""
@@ -218,7 +217,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         names = list(getattr(self, "feature_names_in_", usual))
         return [INTERCEPT, *names] if self.fit_intercept else names
 
-    def _encoded(self, response: NDArray[Any]) -> PerRow:
+    def _encoded(self, response: Array[Any]) -> PerRow:
         """Return the response as the family takes it."""
         return np.asarray(response, dtype=np.float64)
 
@@ -313,7 +312,7 @@ class PrivateLogisticRegression(_base.ClassifierMixin, PrivateRegression):  # ty
         """Return the log odds of the second class."""
         return self._linear(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> Array[Any]:  # noqa: N803
         """Return the class that is more likely."""
         second = self._linear(X) > 0.0
         return np.asarray(self.classes_[second.astype(np.intp)])
@@ -328,7 +327,7 @@ class PrivateLogisticRegression(_base.ClassifierMixin, PrivateRegression):  # ty
         odds = self._linear(X)
         return np.asarray(log_expit(np.column_stack([-odds, odds])))
 
-    def _encoded(self, response: NDArray[Any]) -> PerRow:
+    def _encoded(self, response: Array[Any]) -> PerRow:
         """Return 0 and 1 for the first and second class."""
         _multiclass.check_classification_targets(response)
         self.classes_, encoded = np.unique(response, return_inverse=True)
@@ -363,7 +362,7 @@ def _weights(given: Any, design: Design) -> PerRow | None:
     return weights
 
 
-def _owners(parties: Any, n_rows: int) -> NDArray[np.str_]:
+def _owners(parties: Any, n_rows: int) -> Array[np.str_]:
     """Return each row's owner; refuse what is no name, such as a weight."""
     given = np.asarray(parties, dtype=object)
     if given.shape != (n_rows,):
@@ -380,7 +379,7 @@ def _owners(parties: Any, n_rows: int) -> NDArray[np.str_]:
     return given.astype(str)
 
 
-def _held_by(owners: NDArray[np.str_]) -> Held:
+def _held_by(owners: Array[np.str_]) -> Held:
     """Return which rows each party has, in the order of names."""
     names, numbers = np.unique(owners, return_inverse=True)
     return {str(one): np.flatnonzero(numbers == k) for k, one in enumerate(names)}

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.bases import smat
 from veilsum.core.models.family import Family
 from veilsum.core.models.glm_fit import GlmFit
@@ -263,7 +263,7 @@ def fit_rows(
     *,
     rules: RowRules | None = None,
     dropped: Mapping[str, int] | None = None,
-    sources: Mapping[str, tuple[NDArray[Any], ...]] | None = None,
+    sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
     agreed: Mapping[str, Any] | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -310,7 +310,7 @@ def fit_rows(
 
 
 def _known_as(
-    contribution: Contribution, source: tuple[NDArray[Any], ...] | None
+    contribution: Contribution, source: tuple[Array[Any], ...] | None
 ) -> Contribution:
     """Return the contribution with the whole table as what its ledger knows it by."""
     return contribution if source is None else replace(contribution, data=source)

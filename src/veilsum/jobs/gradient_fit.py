@@ -30,7 +30,7 @@ from veilsum.jobs.model import Model, family_of
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sim.engine import Progress
+from veilsum.sim.iterating import Progress
 from veilsum.sim.problem import Problem
 from veilsum.sim.run import Run
 from veilsum.sim.vectorised import solve_vectorised
@@ -46,19 +46,6 @@ T = TypeVar("T")
 
 DRIVERS = ("vectorised", "loopback")
 
-SPLIT = (
-    "of a regression, affine masks hide at most how X'Wy splits among the honest "
-    "parties of one connected piece"
-)
-FEATURES = (
-    "features, weights and offsets are not hidden: they make up the remainders, which "
-    "masks do not touch and a coalition is taken to know"
-)
-RESPONSES = (
-    "to whoever knows the features, each released sum is one linear equation for each "
-    "column in the responses behind it; where these are few, or whole numbers such as "
-    "labels and counts, the equations may determine every one of them"
-)
 ESTIMATES = (
     "every party's estimate in every iteration, to its neighbours: remainders show in "
     "how estimates move"
@@ -348,5 +335,5 @@ def _promise(promise: Guarantee, model: Model, *, step_was_read: bool) -> Guaran
     return replace(
         listed,
         released=(*listed.released, ESTIMATES),
-        limits=(*listed.limits, SPLIT, FEATURES, RESPONSES, *read),
+        limits=(*listed.limits, *read),
     )

@@ -32,10 +32,10 @@ from veilsum.scenario import (
     JOB_SECTIONS,
     OTHER_SECTIONS,
     SECTIONS,
-    check_keys,
     masks_of,
     topology_of,
 )
+from veilsum.scenario.reading import check_keys
 
 Kind = Literal["model", "statistics", "dispatch"]
 

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.models import glm, least_squares
 from veilsum.core.models.families import (
     Binomial,
@@ -145,7 +144,7 @@ class Model:
 
     def _answer(
         self, rows: Rows, dropped: int, size: int, request: Request | str
-    ) -> NDArray[Any]:
+    ) -> Array[Any]:
         found = self.statistics(rows, request)
         vector = np.zeros(size)
         vector[: len(found)] = found
@@ -189,7 +188,7 @@ class Model:
 def _joined(rows: Mapping[str, Rows]) -> Rows:
     parts = list(rows.values())
 
-    def join(what: str) -> NDArray[np.float64] | None:
+    def join(what: str) -> Array[np.float64] | None:
         found = [getattr(part, what) for part in parts]
         return None if found[0] is None else np.concatenate(found)
 

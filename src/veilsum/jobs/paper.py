@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.polynomial import Polynomial as Curve
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import FloatArray, Vector
+from veilsum.core.arrays import Array, FloatArray, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Box
 from veilsum.core.remainders import SquaredNorm
@@ -27,8 +26,8 @@ from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.sim.engine import Progress
 from veilsum.sim.executions import Executions, simulate
+from veilsum.sim.iterating import Progress
 from veilsum.sim.run import Run
 from veilsum.sim.vectorised import solve
 
@@ -91,7 +90,7 @@ class PaperReport:
         return _honest(self.under_a).mean(axis=0), _honest(self.under_b).mean(axis=0)
 
     @cached_property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Array[np.float64]:
         """Sample covariance of [alpha_bar_1, alpha_bar_2] under A."""
         return np.cov(_honest(self.under_a).T)
 
@@ -217,7 +216,7 @@ def quartic_run(*, seed: int | None, progress: Progress | None = None) -> Run:
     )
 
 
-def gaussian_divergence(shift: Vector, covariance: NDArray[np.float64]) -> float:
+def gaussian_divergence(shift: Vector, covariance: Array[np.float64]) -> float:
     """Return half the squared Mahalanobis length of a shift, on 1-perp.
 
     The covariance is singular along (1, ..., 1); projecting first avoids guessing a

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from veilsum.core.arrays import Array
 from veilsum.errors import InvalidInputError
 from veilsum.files.tables import Frame
 
@@ -29,20 +29,20 @@ def by_name(data: Mapping[Any, T]) -> dict[str, T]:
     return named
 
 
-def table_parts(frame: Frame) -> tuple[NDArray[Any], ...]:
+def table_parts(frame: Frame) -> tuple[Array[Any], ...]:
     """Return a whole table as arrays: two questions about it are about one data set."""
-    parts: list[NDArray[Any]] = []
+    parts: list[Array[Any]] = []
     for name in sorted(map(str, frame.columns)):
         parts += [_bytes(name), _plain(frame[name])]
     return tuple(parts)
 
 
-def _plain(column: Any) -> NDArray[Any]:
+def _plain(column: Any) -> Array[Any]:
     values = column.to_numpy()
     if values.dtype.kind in "biuf":
         return np.ascontiguousarray(values)
     return _bytes("\0".join(map(str, values.tolist())))
 
 
-def _bytes(text: str) -> NDArray[Any]:
+def _bytes(text: str) -> Array[Any]:
     return np.frombuffer(text.encode(), dtype=np.uint8)

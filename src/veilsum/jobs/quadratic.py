@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Domain, WholeSpace
 from veilsum.core.methods.one_shot import FLAT, OneShot
@@ -115,7 +115,7 @@ def quadratic_program(
     return QuadraticResult(terms=terms, recipe=recipe, released=released)
 
 
-def _contribution(coefficients: NDArray[Any]) -> Contribution:
+def _contribution(coefficients: Array[Any]) -> Contribution:
     return Contribution(lambda _: coefficients, (coefficients,))
 
 

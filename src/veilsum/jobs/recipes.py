@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.secrets import Secret
 from veilsum.jobs.releases import Release, ReleaseLimit
 
-Sums = Sequence[NDArray[Any]]
+Sums = Sequence[Array[Any]]
 S = TypeVar("S")
 
 
@@ -58,8 +57,8 @@ class Contribution(Secret):
         data: what its ledger knows the data set by.
     """
 
-    answer: Callable[[Any], NDArray[Any]]
-    data: tuple[NDArray[Any], ...]
+    answer: Callable[[Any], Array[Any]]
+    data: tuple[Array[Any], ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +69,7 @@ class PartyWork(Secret):
     contribution: Contribution
     rounds: None = field(default=None, init=False)
 
-    def vector(self, answers: Sums) -> NDArray[Any] | None:
+    def vector(self, answers: Sums) -> Array[Any] | None:
         """Return the next private vector."""
         request = self.recipe.request(answers)
         return None if request is None else self.contribution.answer(request)
@@ -86,7 +85,7 @@ class Replay(Generic[S]):
     """Where sums lead, step by step; a place that is known is not computed again."""
 
     start: Callable[[], S]
-    advance: Callable[[S, NDArray[Any]], S]
+    advance: Callable[[S, Array[Any]], S]
     _known: dict[tuple[bytes, ...], S] = field(default_factory=dict)
 
     def state(self, sums: Sums) -> S:

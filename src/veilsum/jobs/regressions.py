@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector, listed
+from veilsum.core.arrays import Array, Vector, listed
 from veilsum.core.models import least_squares
 from veilsum.core.models.glm_fit import GlmFit
 from veilsum.core.models.glm_sums import (
@@ -178,7 +177,7 @@ class NewtonRecipe:
     def _state(self, sums: Sums) -> State:
         return self._places.state(sums)
 
-    def _advance(self, before: State, total: NDArray[Any]) -> State:
+    def _advance(self, before: State, total: Array[Any]) -> State:
         stage = self.newton.propose(before).stage
         asked_for = statistics_size(stage, self.newton.n_columns)
         return self.newton.advance(before, total[:asked_for])

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from numpy.typing import NDArray
-
 from veilsum.agent.effects import Charge as Emission
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.masking import ShareStreams
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
@@ -140,7 +138,7 @@ class Bookkeeping(Secret):
     contributions: Mapping[str, Contribution]
 
     def charge(
-        self, party: str, emission: Emission, sums: Sequence[NDArray[Any]]
+        self, party: str, emission: Emission, sums: Sequence[Array[Any]]
     ) -> None:
         """Record one party's next emission; raise if its ledger refuses."""
         ledger = self.terms.ledgers.get(party)

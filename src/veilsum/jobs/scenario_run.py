@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from veilsum.errors import InvalidInputError
 from veilsum.scenario import Scenario
-from veilsum.sim.engine import Progress
+from veilsum.sim.iterating import Progress
 from veilsum.sim.problem import Problem
 from veilsum.sim.run import Run
 from veilsum.sim.vectorised import solve_vectorised
@@ -33,6 +33,7 @@ def run_scenario(
         largest=scenario.largest,
         corrupted=scenario.corrupted,
         settings=scenario.settings,
+        faults=scenario.faults,
     )
     if driver == "vectorised":
         return solve_vectorised(problem, seed=scenario.seed, progress=progress)

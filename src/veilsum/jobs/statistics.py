@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.models.moments import moments_of
 from veilsum.core.secrets import Secret
 from veilsum.files.tables import Frame, as_frame
@@ -35,7 +35,7 @@ class _Part(Secret):
     def contribution(self) -> Contribution:
         return Contribution(self.answer, table_parts(self.whole))
 
-    def answer(self, ask: Ask) -> NDArray[np.float64]:
+    def answer(self, ask: Ask) -> Array[np.float64]:
         wishes, table = self.wishes, self.table
         counts = np.zeros(wishes.n_cells) if ask.again else wishes.counts(table)
         moments = np.zeros(0)

@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.models.moments import Moments
 from veilsum.core.models.tallies import Bins, Histogram
 from veilsum.errors import InvalidInputError
@@ -143,7 +142,7 @@ class StatisticsResult(JobResult):
         return {name: b.unpack(next(parts)) for name, b in self._bins.items()}
 
     @cached_property
-    def tables(self) -> dict[tuple[str, ...], NDArray[np.float64]]:
+    def tables(self) -> dict[tuple[str, ...], Array[np.float64]]:
         """Contingency tables, one axis for each category."""
         parts = self._counts()
         for _ in self._bins:
@@ -157,7 +156,7 @@ class StatisticsResult(JobResult):
     def _bins(self) -> Mapping[str, Bins]:
         return self.wishes.histograms
 
-    def _counts(self) -> Iterator[NDArray[np.float64]]:
+    def _counts(self) -> Iterator[Array[np.float64]]:
         wishes, first = self.wishes, self.released.sums[0]
         ends = np.cumsum(wishes.sizes, dtype=np.int64)[:-1]
         cells = np.rint(first[wishes.n_moments : wishes.n_moments + wishes.n_cells])
@@ -220,7 +219,7 @@ class StatisticsResult(JobResult):
         }
 
 
-def _plain(matrix: NDArray[np.float64]) -> list[list[float | None]]:
+def _plain(matrix: Array[np.float64]) -> list[list[float | None]]:
     return [[None if np.isnan(x) else x for x in row] for row in matrix.tolist()]
 
 
@@ -238,7 +237,7 @@ def _histogram_text(name: str, found: Histogram) -> str:
 
 def _table_text(
     names: tuple[str, ...],
-    cells: NDArray[np.float64],
+    cells: Array[np.float64],
     levels: Mapping[str, tuple[str, ...]],
 ) -> str:
     rows = [

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import as_floats
+from veilsum.core.arrays import Array, as_floats
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, OneSum
@@ -25,7 +25,7 @@ class SumResult(JobResult):
         value: in the shape of what each party gave; integers stay integers.
     """
 
-    value: NDArray[Any]
+    value: Array[Any]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -87,7 +87,7 @@ def mean(
     return replace(total, value=np.asarray(total.value.astype(np.float64) / n))
 
 
-def _array(party: str, values: ArrayLike) -> NDArray[Any]:
+def _array(party: str, values: ArrayLike) -> Array[Any]:
     array = np.asarray(values)
     if array.dtype == bool:
         array = array.astype(np.int64)
@@ -96,13 +96,13 @@ def _array(party: str, values: ArrayLike) -> NDArray[Any]:
     return as_floats(values, what=f"the vector of {party!r}")
 
 
-def _is_whole(array: NDArray[Any]) -> bool:
+def _is_whole(array: Array[Any]) -> bool:
     if array.dtype == object:
         return all(isinstance(one, int) for one in array.ravel())
     return array.dtype.kind in "iu"
 
 
-def _shape(arrays: Mapping[str, NDArray[Any]]) -> tuple[int, ...]:
+def _shape(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
     """Return the one shape that all parties' arrays have."""
     shapes = {array.shape for array in arrays.values()}
     if not shapes:
@@ -115,12 +115,12 @@ def _shape(arrays: Mapping[str, NDArray[Any]]) -> tuple[int, ...]:
     return shapes.pop()
 
 
-def _given(array: NDArray[Any], *, whole: bool) -> Contribution:
+def _given(array: Array[Any], *, whole: bool) -> Contribution:
     flat = array.ravel() if whole else array.ravel().astype(np.float64)
     return Contribution(lambda _: flat, (_plain(flat),))
 
 
-def _plain(flat: NDArray[Any]) -> NDArray[Any]:
+def _plain(flat: Array[Any]) -> Array[Any]:
     """Return the numbers as bytes that a ledger can take the fingerprint of."""
     if flat.dtype != object:
         return flat

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.models.moments import Moments
 from veilsum.core.models.tallies import Bins, CrossTable, small_cells
 from veilsum.errors import InvalidInputError
@@ -81,7 +81,7 @@ class Wishes:
             )
         return counts
 
-    def numbers(self, table: CheckedTable) -> NDArray[np.float64]:
+    def numbers(self, table: CheckedTable) -> Array[np.float64]:
         """Return one party's columns of numbers."""
         return np.stack([table.numbers(name) for name in self.columns], axis=1)
 

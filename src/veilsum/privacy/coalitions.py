@@ -13,10 +13,9 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
-from veilsum.core.arrays import Matrix
+from veilsum.core.arrays import Array, Matrix
 from veilsum.core.connectivity import vertex_connectivity
 from veilsum.core.symmetry import is_vertex_transitive
 from veilsum.core.topology import Topology
@@ -198,7 +197,7 @@ class Search:
         return more < 2 or useless or comb(later, more) <= SMALL_FAMILY
 
     def _pruned(
-        self, members: tuple[int, ...], later: NDArray[np.int64], more: int
+        self, members: tuple[int, ...], later: Array[np.int64], more: int
     ) -> bool:
         self._spend(3.0 * self._cost(self.topology.n_agents - len(members)))
         cleared = candidates_bound(self.adjacency, members, later, more) > self.value

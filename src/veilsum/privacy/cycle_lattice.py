@@ -35,11 +35,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from veilsum.core.arrays import FloatArray, Sparse
+from veilsum.core.arrays import Array, FloatArray, Sparse
 from veilsum.core.connectivity import components
 from veilsum.core.topology import Topology
 
@@ -55,7 +54,7 @@ LOG_5 = 1.6094379125
 
 PerLink = Float[FloatArray, " e"]
 PerCycle = Float[FloatArray, " k"]
-Indices = NDArray[np.int64]
+Indices = Array[np.int64]
 
 
 def fundamental_excess(topology: Topology, spread: PerLink) -> float:

@@ -11,13 +11,12 @@ from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import FloatArray
+from veilsum.core.arrays import Array, FloatArray
 
 Runs: TypeAlias = Float[FloatArray, " runs"]
-Keys: TypeAlias = Int[NDArray[np.int64], " runs"]
-Flags: TypeAlias = Bool[NDArray[np.bool_], " runs"]
+Keys: TypeAlias = Int[Array[np.int64], " runs"]
+Flags: TypeAlias = Bool[Array[np.bool_], " runs"]
 
 # The bits of minus zero as an integer; negative floats count up from it, backwards.
 _MINUS_ZERO = np.iinfo(np.int64).min

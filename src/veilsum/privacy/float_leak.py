@@ -18,8 +18,8 @@ from math import ceil, fsum, isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from veilsum.core.arrays import Array
 from veilsum.core.discrete_gaussian import discrete_gaussian
 from veilsum.core.laws import check_sigma
 from veilsum.core.streams import SeededStream
@@ -33,7 +33,7 @@ LARGEST_VALUE = 1e150
 PIECE = 50_000
 
 Triple: TypeAlias = tuple[Any, Any, Any]  # three floats, or three integers of any size
-Shares: TypeAlias = NDArray[Any]  # (runs, 3, 2): edges 12, 13, 23, both directions
+Shares: TypeAlias = Array[Any]  # (runs, 3, 2): edges 12, 13, 23, both directions
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Views:
         effective: a~_1, a~_2 and a~_3, which everybody sees.
     """
 
-    known: tuple[NDArray[Any], NDArray[Any]]
-    effective: tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+    known: tuple[Array[Any], Array[Any]]
+    effective: tuple[Array[Any], Array[Any], Array[Any]]
 
 
 def float_exclusions(

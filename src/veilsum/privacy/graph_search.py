@@ -16,10 +16,9 @@ from math import comb, gcd
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from scipy import linalg
 
-from veilsum.core.arrays import FloatArray, Matrix
+from veilsum.core.arrays import Array, FloatArray, Matrix
 from veilsum.core.connectivity import algebraic_connectivity
 from veilsum.core.topology import Topology
 from veilsum.privacy.coalitions import attack
@@ -28,7 +27,7 @@ from veilsum.privacy.losses import mu2_without
 Advance = Callable[[int], None]
 Progress = Callable[[str, int], Advance]
 Offsets = tuple[int, ...]
-OffsetSets = Int[NDArray[np.int64], "k h"]
+OffsetSets = Int[Array[np.int64], "k h"]
 
 # Offset sets listed in full; of more than these only a sample is looked at.
 MOST_OFFSET_SETS = 20_000

@@ -15,15 +15,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from scipy import linalg
 
-from veilsum.core.arrays import FloatArray, Matrix
+from veilsum.core.arrays import Array, FloatArray, Matrix
 from veilsum.core.topology import Topology
 
-Sets = Int[NDArray[np.int64], "b t"]
+Sets = Int[Array[np.int64], "b t"]
 Values = Float[FloatArray, " b"]
-Verdicts = Bool[NDArray[np.bool_], " b"]
+Verdicts = Bool[Array[np.bool_], " b"]
 
 # Matrix entries held at once by a batch of coalitions: 4 MB, about a core's cache.
 BATCH_ENTRIES = 500_000
@@ -94,7 +93,7 @@ class EdgeTest:
     topology: Topology
     level: float
     inverse: Matrix = field(init=False, repr=False)
-    incident: list[NDArray[np.int64]] = field(init=False, repr=False)
+    incident: list[Array[np.int64]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         n = self.topology.n_agents
@@ -117,12 +116,12 @@ class EdgeTest:
             verdicts[rows] = negative == sets.shape[1]
         return verdicts
 
-    def _small(self, chosen: Int[NDArray[np.int64], "b k"]) -> FloatArray:
+    def _small(self, chosen: Int[Array[np.int64], "b k"]) -> FloatArray:
         """Return I - B' K^-1 B for the edges of each set."""
         i, j = np.moveaxis(self.topology.edges[chosen], -1, 0)
         root = np.sqrt(self.topology.weights[chosen])
 
-        def block(a: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
+        def block(a: Array[np.int64], b: Array[np.int64]) -> FloatArray:
             return self.inverse[a[:, :, None], b[:, None, :]]
 
         product = block(i, i) - block(i, j) - block(j, i) + block(j, j)
@@ -131,7 +130,7 @@ class EdgeTest:
 
 
 def candidates_bound(
-    adjacency: Matrix, gone: Sequence[int], candidates: NDArray[np.int64], more: int
+    adjacency: Matrix, gone: Sequence[int], candidates: Array[np.int64], more: int
 ) -> float:
     """Return a lower bound on mu2 after losing `gone` and any `more` candidates."""
     (laplacian,) = laplacians_without(adjacency, np.array([gone], dtype=np.int64))

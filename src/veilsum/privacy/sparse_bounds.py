@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import FloatArray
+from veilsum.core.arrays import Array, FloatArray
 from veilsum.core.topology import Topology
 
 # How much of mu2(G) is carried over; the best of these is taken.
@@ -103,7 +102,7 @@ def _links_by_crowding(kinds: set[Hurt]) -> FloatArray:
     return np.array(counts, dtype=np.float64)
 
 
-def _needed(lost: NDArray[np.int64], links: FloatArray, tau: float) -> float:
+def _needed(lost: Array[np.int64], links: FloatArray, tau: float) -> float:
     """Return the least eta that satisfies the condition everywhere, by halving.
 
     The condition only gets easier with eta, and eta = tau w_S(i) always satisfies it;

@@ -14,16 +14,15 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import FloatArray
+from veilsum.core.arrays import Array, FloatArray
 from veilsum.core.connectivity import components
 from veilsum.core.masking import Masks, ShareArray, Shares, spread_over_ends
 from veilsum.core.topology import Topology
 
 Estimates = Float[FloatArray, "times heard m"]
-ColluderRows = Shaped[NDArray[Any], "c p"]
-HonestRows = Shaped[NDArray[Any], "h p"]
+ColluderRows = Shaped[Array[Any], "c p"]
+HonestRows = Shaped[Array[Any], "h p"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,7 +53,7 @@ class View:
     estimates: Estimates
     pieces: tuple[tuple[int, ...], ...]
 
-    def component_sums(self) -> dict[tuple[str, ...], NDArray[Any]]:
+    def component_sums(self) -> dict[tuple[str, ...], Array[Any]]:
         """Return what any view reveals exactly: each piece's sum of coefficients."""
         return {
             tuple(self.honest[i] for i in piece): self.stripped[list(piece)].sum(axis=0)
@@ -67,7 +66,7 @@ class View:
 
 def observe(
     shares: Shares,
-    coefficients: Shaped[NDArray[Any], "n p"],
+    coefficients: Shaped[Array[Any], "n p"],
     estimates: Float[FloatArray, "times n m"],
     *,
     corrupted: Iterable[Hashable],
@@ -93,13 +92,13 @@ def observe(
     )
 
 
-def touching(topology: Topology, colluders: frozenset[int]) -> NDArray[np.bool_]:
+def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
     """Return which edges have an end in C."""
     inside = np.isin(topology.edges, list(colluders))
     return inside[:, 0] | inside[:, 1]
 
 
-def known_masks(shares: Shares, known: NDArray[np.bool_]) -> Masks:
+def known_masks(shares: Shares, known: Array[np.bool_]) -> Masks:
     """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = 0
@@ -112,7 +111,7 @@ def _neighbours(topology: Topology, colluders: frozenset[int]) -> set[int]:
 
 
 def _edge_names(
-    topology: Topology, known: NDArray[np.bool_]
+    topology: Topology, known: Array[np.bool_]
 ) -> tuple[tuple[str, str], ...]:
     names = topology.parties
     return tuple((names[i], names[j]) for i, j in topology.edges[known].tolist())

@@ -12,7 +12,7 @@ import numpy as np
 from veilsum.agent.codec import Codec
 from veilsum.agent.messages import Masked, Share
 from veilsum.agent.plan import Plan, Policy
-from veilsum.agent.rounds import DgdRounds
+from veilsum.agent.rounds import MethodRounds, Schedules, rounds_done
 from veilsum.agent.work import Rounds, SumWork
 from veilsum.core.arrays import Vector
 from veilsum.core.costs import Cost
@@ -21,15 +21,20 @@ from veilsum.core.methods.one_shot import OneShot
 from veilsum.core.remainders import stack
 from veilsum.core.secrets import Secret
 from veilsum.core.spreading import spreading_cost
-from veilsum.errors import ProtocolError
-from veilsum.sim.engine import Progress
+from veilsum.errors import InvalidInputError, ProtocolError
 from veilsum.sim.faults import Faults
+from veilsum.sim.iterating import Progress
 from veilsum.sim.loopback import World
-from veilsum.sim.phase_two import DgdPhase, OneShotPhase, Outcome
+from veilsum.sim.phase_two import IterativePhase, OneShotPhase, Outcome
 from veilsum.sim.problem import Problem
 from veilsum.sim.run import Run, finished_run
 
-WATCHED = ("sent/", "masked/", "result")
+WATCHED = ("sent/", "masked/", "result", "rounds")
+# The settings that all parties must have alike, beside method, iterations and start.
+AGREED = (
+    *("step", "power", "gradient_at", "mixing", "rounds", "recentre", "convex_locals"),
+    *("smooth", "mean_smooth", "mean_convex", "tolerance", "byte_budget"),
+)
 
 
 def solve_in_loopback(
@@ -56,9 +61,14 @@ def world_of(
     problem: Problem, *, seed: int | None = None, faults: Faults | None = None
 ) -> World:
     """Return the world in which a problem's parties meet."""
-    plan = plan_of(problem)
+    if problem.faults is not None:
+        raise InvalidInputError(
+            "faults of links are simulated with all parties in one array: use the "
+            "driver vectorised; machines have faults of their own, in veilsum.sim"
+        )
+    plan, schedules = plan_of(problem), _schedules(problem)
     works = {
-        name: work_of(problem, name, cost)
+        name: work_of(problem, name, cost, schedules)
         for name, cost in zip(plan.parties, problem.costs, strict=True)
     }
     return World(
@@ -82,7 +92,8 @@ def plan_of(problem: Problem) -> Plan:
         law=problem.law,
         size=problem.basis.size,
         answer_size=problem.basis.dim,
-        tolerance=problem.settings.agreement,
+        round_size=_round_size(problem),
+        tolerance=_agreement(problem),
         spread=spread,
         # Nobody can stand in for a part of the cost that never left its owner.
         policy=Policy(
@@ -90,6 +101,22 @@ def plan_of(problem: Problem) -> Plan:
             tolerate=len(problem.guarantee.corrupted),
         ),
     )
+
+
+def _agreement(problem: Problem) -> float:
+    method = problem.method
+    if not isinstance(method, IterativePhase):
+        return problem.settings.agreement(iterative=False)
+    far = problem.settings.agreement(iterative=True)
+    # Two answers that are both so near to the right one may be twice as far apart.
+    return far if method.schedule.stopping is None else 2.0 * far
+
+
+def _round_size(problem: Problem) -> int:
+    if not isinstance(problem.method, IterativePhase):
+        return 0
+    plan = problem.method.schedule
+    return plan.message_vectors * problem.basis.dim + (plan.stopping is not None)
 
 
 def _terms(problem: Problem) -> dict[str, Any]:
@@ -101,9 +128,8 @@ def _terms(problem: Problem) -> dict[str, Any]:
         "domain": _plain(problem.domain),
         "method": settings.method,
         "iterations": settings.iterations,
-        "step": [settings.step, settings.power, settings.mixing],
         "start": start.tolist(),
-        "recentring": getattr(problem.method, "rounds", 0),
+        **{name: getattr(settings, name) for name in AGREED},
     }
 
 
@@ -116,9 +142,13 @@ def _plain(value: Any) -> Any:
     return [name, {key: np.asarray(part).tolist() for key, part in parts.items()}]
 
 
-def work_of(problem: Problem, name: str, cost: Cost) -> SumWork:
+def work_of(
+    problem: Problem, name: str, cost: Cost, schedules: Schedules | None = None
+) -> SumWork:
     """Return one party's part: its own cost, and what all parties know."""
-    return SumWork(cost.coefficients, _solver(problem), _rounds(problem, name, cost))
+    known = schedules or _schedules(problem)
+    rounds = _rounds(problem, name, cost, known)
+    return SumWork(cost.coefficients, _solver(problem), rounds)
 
 
 def _solver(problem: Problem) -> Callable[[Vector, tuple[str, ...]], Vector]:
@@ -146,19 +176,24 @@ def _no_answer(total: Vector, members: tuple[str, ...]) -> Vector:
     raise ProtocolError("a sum is not the answer where costs have a part of their own")
 
 
-def _rounds(problem: Problem, name: str, cost: Cost) -> Rounds | None:
+def _schedules(problem: Problem) -> Schedules | None:
     method = problem.method
-    if not isinstance(method, DgdPhase):
+    if not isinstance(method, IterativePhase):
         return None
-    return DgdRounds(
-        method=method.method,
+    return Schedules(problem.settings, method.facts)
+
+
+def _rounds(
+    problem: Problem, name: str, cost: Cost, schedules: Schedules | None
+) -> Rounds | None:
+    if schedules is None or not isinstance(problem.method, IterativePhase):
+        return None
+    return MethodRounds(
+        schedules=schedules,
         law=problem.law,
         basis=problem.basis,
         remainder=cost.remainder,
-        start=method.start[problem.topology.index(name)],
-        mixing=problem.settings.mixing,
-        recentring=method.rounds,
-        iterations=problem.settings.iterations,
+        start=problem.method.start[problem.topology.index(name)],
     )
 
 
@@ -191,13 +226,13 @@ def _outcome(problem: Problem, world: World) -> Outcome:
         np.frombuffer(world.written[name, "result"]) for name in world.plan.parties
     ]
     method, iterations = problem.method, 0
-    spread, rounds = None, 0
+    spread, rounds, name, stopped = None, 0, "one-shot", None
     if isinstance(method, OneShotPhase):
         spread = method.spread
         rounds, _ = spreading_cost(problem.topology, method.spread)
-    elif isinstance(method, DgdPhase):
-        iterations = problem.settings.iterations
-        rounds = method.rounds + iterations
+    elif isinstance(method, IterativePhase):
+        iterations, stopped = _how_it_ended(method, world)
+        rounds, name = method.rounds(iterations), method.schedule.name
     shares = 2 * problem.topology.n_edges * problem.basis.size
     return Outcome(
         times=np.array([iterations]),
@@ -206,7 +241,18 @@ def _outcome(problem: Problem, world: World) -> Outcome:
         rounds=rounds,
         bytes=world.bytes - shares * problem.law.number_bytes,
         spread=spread,
+        method=name,
+        stopped=stopped,
     )
+
+
+def _how_it_ended(method: IterativePhase, world: World) -> tuple[int, str]:
+    """Return after how many iterations, and why."""
+    written = world.written[world.plan.parties[0], "rounds"]
+    index = rounds_done(written) - method.schedule.recentring
+    iterations = index // method.schedule.method.rounds_per_iteration
+    early = iterations < method.schedule.iterations
+    return iterations, "tolerance" if early else method.schedule.limit
 
 
 def _why(world: World) -> str:

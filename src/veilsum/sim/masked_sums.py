@@ -12,24 +12,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from veilsum.agent.effects import Charge
 from veilsum.agent.plan import Plan
 from veilsum.agent.work import Work
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import Array, Vector
 from veilsum.core.masking import Streams, draw_shares
 from veilsum.core.spreading import spreading_cost
 from veilsum.errors import InvalidInputError, ProtocolError, VeilsumError
 
-Sums = tuple[NDArray[Any], ...]
+Sums = tuple[Array[Any], ...]
 
 DRIVERS = ("loopback", "vectorised")
 
 # Told after each sum how many there are.
 Progress = Callable[[int], None]
 # Told what a party is about to show, to whom, after which sums; raises to forbid it.
-Before = Callable[[str, Charge, Sequence[NDArray[Any]]], None]
+Before = Callable[[str, Charge, Sequence[Array[Any]]], None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,7 +113,7 @@ def _vectorised(
     progress: Progress | None,
 ) -> Released:
     law, topology = plan.law, plan.topology
-    sums: list[NDArray[Any]] = []
+    sums: list[Array[Any]] = []
     unbalanced = 0.0
     while (vectors := _vectors(plan, works, sums)) is not None:
         epoch = len(sums) * (topology.n_agents + 1)
@@ -141,8 +140,8 @@ def _vectorised(
 
 
 def _vectors(
-    plan: Plan, works: Mapping[str, Work], sums: list[NDArray[Any]]
-) -> NDArray[Any] | None:
+    plan: Plan, works: Mapping[str, Work], sums: list[Array[Any]]
+) -> Array[Any] | None:
     """Return all parties' next vectors in the law's numbers; None after the last."""
     rows = []
     for name in plan.parties:

@@ -1,21 +1,21 @@
-"""Phase II on masked rows: DGD on effective costs, or one sum and a local solve.
+"""Phase II on masked rows: a method on effective costs, or one sum and a local solve.
 
 Both see masked numbers and public data only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from veilsum.core.arrays import (
     AgentPoints,
+    Array,
     FloatArray,
-    Sparse,
     as_floats,
     as_vector,
     frozen,
@@ -24,11 +24,12 @@ from veilsum.core.bases import Basis
 from veilsum.core.domains import Domain
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.laws import GaussianMasks, LatticeMasks, Law
-from veilsum.core.methods.dgd import Dgd
+from veilsum.core.link_faults import LinkFaults
+from veilsum.core.methods.making import Facts
 from veilsum.core.methods.one_shot import OneShot
-from veilsum.core.mixing import mixing_weights
-from veilsum.core.recentring import recentre, recentring_rounds
-from veilsum.core.remainders import Remainder
+from veilsum.core.methods.schedule import FLOAT_BYTES, Schedule, schedule
+from veilsum.core.recentring import recentre
+from veilsum.core.remainders import Remainder, SquaredNorm
 from veilsum.core.settings import Settings
 from veilsum.core.spreading import (
     Spread,
@@ -39,13 +40,18 @@ from veilsum.core.spreading import (
 )
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
-from veilsum.sim.engine import FLOAT_BYTES, Progress, iterate, record_times
+from veilsum.sim.engines.choosing import engine_for
+from veilsum.sim.engines.engine import Engine, Task
+from veilsum.sim.engines.faulty import FaultyEngine
+from veilsum.sim.iterating import Journey, Progress, Times, kept_times
 
-MaskedRows = Shaped[NDArray[Any], "n p"]
-MaskedSum = Shaped[NDArray[Any], " p"]
+MaskedRows = Shaped[Array[Any], "n p"]
+MaskedSum = Shaped[Array[Any], " p"]
 
-# Masks are drawn down to about this size before DGD starts.
-RESIDUAL_MASK = 1.0
+# Faults after which an agent goes on without what a neighbour told.
+MISSING = frozenset({"loss", "delay", "stragglers"})
+# Up to here "auto" prefers one sum of all coefficients to iterations.
+MOST_COEFFICIENTS = 5000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,15 +66,21 @@ class Outcome:
         bytes: what crossed all links together.
         spread: how vectors travelled, if they were summed.
         effective: the costs an iterative method ran on; None if it only took sums.
+        method: its name.
+        stopped: why an iterative method ended.
+        engine: what carried its iterations out.
     """
 
-    times: Int[NDArray[np.int64], " times"]
+    times: Int[Array[np.int64], " times"]
     estimates: Float[FloatArray, "times n m"]
     iterations: int
     rounds: int
     bytes: int
     spread: str | None = None
     effective: EffectiveCost | None = None
+    method: str = "one-shot"
+    stopped: str | None = None
+    engine: str | None = None
 
 
 @runtime_checkable
@@ -87,9 +99,10 @@ def phase_two(
     law: Law,
     basis: Basis,
     remainder: Remainder,
+    faults: LinkFaults | None = None,
 ) -> PhaseTwo:
     """Return the method that the settings name, or refuse with the reason."""
-    if settings.method == "one-shot":
+    if settings.method == "one-shot" or _is_simple(settings, basis, remainder):
         _check_both_ways(topology)
         method = OneShot(basis, remainder, topology.n_agents, domain)
         way = choose_spread(
@@ -98,17 +111,42 @@ def phase_two(
             vector_bytes=basis.size * law.number_bytes,
         )
         return OneShotPhase(method, topology, law, way)
-    _check_magnitudes(law)
-    return DgdPhase(
-        method=Dgd(domain, scale=settings.step, power=settings.power),
+    _check_magnitudes(settings, law)
+    facts = public_facts(topology, domain, law, basis, remainder)
+    if faults is not None:
+        facts = replace(facts, lossy=bool(faults.kinds & MISSING))
+    return IterativePhase(
         settings=settings,
+        facts=facts,
         topology=topology,
         law=law,
-        weights=_dgd_weights(topology, settings.mixing),
+        schedule=schedule(settings, facts, topology),
         start=_start(settings.start, topology, domain),
-        rounds=_recentring(settings, topology, law, basis.size),
-        basis=basis,
         remainder=remainder,
+        faults=faults,
+    )
+
+
+def _is_simple(settings: Settings, basis: Basis, remainder: Remainder) -> bool:
+    """Say whether "auto" needs no iterations: one sum, and everybody can solve."""
+    known = remainder.kind != "local" and basis.size <= MOST_COEFFICIENTS
+    return settings.method == "auto" and known
+
+
+def public_facts(
+    topology: Topology, domain: Domain, law: Law, basis: Basis, remainder: Remainder
+) -> Facts:
+    """Return what everybody knows of a problem."""
+    sigma = 0.0
+    if isinstance(law, GaussianMasks | LatticeMasks):
+        sigma = float(law.sigma.max() * np.sqrt(topology.weights.max()))
+    shared = remainder.scale if isinstance(remainder, SquaredNorm) else 0.0
+    return Facts(
+        domain=domain,
+        basis=basis,
+        curvature=2.0 * shared if shared > 0 else None,
+        sigma=sigma,
+        integers=isinstance(law, LatticeMasks),
     )
 
 
@@ -144,51 +182,80 @@ class OneShotPhase:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DgdPhase:
-    """Recentring where the law has integers, then projected DGD."""
+class IterativePhase:
+    """Recentring where the law has integers, then an iterative method."""
 
-    method: Dgd
     settings: Settings
+    facts: Facts
     topology: Topology
     law: Law
-    weights: Sparse
+    schedule: Schedule
     start: AgentPoints
-    rounds: int
-    basis: Basis
     remainder: Remainder
+    faults: LinkFaults | None = None
 
     def run(self, masked: MaskedRows, progress: Progress | None) -> Outcome:
         """Return the parties' estimates along the way."""
-        drawn = masked
-        if self.rounds:
-            drawn = recentre(self.topology, self.weights, masked, rounds=self.rounds)
-        # Frozen: an affine gradient is this very array.
-        rows = frozen(np.array(self.law.decode(drawn)))
-        effective = EffectiveCost(self.basis, rows, self.remainder)
-        iterations = self.settings.iterations
-        times = record_times(iterations, FLOAT_BYTES * self.start.size)
-        kept = iterate(
-            self.method,
-            self.weights,
-            effective,
-            self.start,
-            times=times,
-            progress=progress,
+        cost = self._effective(masked)
+        task = Task(
+            method=self.schedule.method,
+            weights=self.schedule.weights,
+            cost=cost,
+            start=self.start,
+            precision=self.settings.precision,
         )
+        engine = self._engine(task)
+        found = Journey(
+            engine,
+            self.schedule,
+            cost,
+            self.topology.parties,
+            self._times(),
+            progress,
+        ).run()
         return Outcome(
-            times=times,
-            estimates=kept,
-            iterations=iterations,
-            rounds=self.rounds + iterations,
-            bytes=self._traffic(masked.shape[1]),
-            effective=effective,
+            times=found.times,
+            estimates=found.estimates,
+            iterations=found.iterations,
+            rounds=self.rounds(found.iterations),
+            bytes=self._traffic(found.iterations),
+            effective=cost,
+            method=self.schedule.name,
+            stopped=found.stopped,
+            engine=engine.name,
         )
 
-    def _traffic(self, size: int) -> int:
-        messages = 2 * self.topology.n_edges
-        recentring = self.rounds * size * self.law.number_bytes
-        estimates = self.settings.iterations * self.start.shape[1] * FLOAT_BYTES
-        return messages * (recentring + estimates)
+    def _engine(self, task: Task) -> Engine:
+        if self.faults is None:
+            return engine_for(task, self.settings.engine)
+        return FaultyEngine(task, self.faults)
+
+    def _effective(self, masked: MaskedRows) -> EffectiveCost:
+        drawn, rounds = masked, self.schedule.recentring
+        if rounds:
+            weights = self.schedule.recentring_weights
+            drawn = recentre(self.topology, weights, masked, rounds=rounds)
+        # Frozen: an affine gradient is this very array.
+        rows = frozen(np.array(self.law.decode(drawn)))
+        return EffectiveCost(self.facts.basis, rows, self.remainder)
+
+    def _times(self) -> Times:
+        size = FLOAT_BYTES * self.start.size
+        return kept_times(self.schedule.iterations, size, self.settings.history)
+
+    def rounds(self, iterations: int) -> int:
+        """Return the message rounds of so many iterations, recentring included."""
+        each = self.schedule.method.rounds_per_iteration
+        return self.schedule.recentring + iterations * each
+
+    def _traffic(self, iterations: int) -> int:
+        """Return the bytes of bare numbers on all links together."""
+        plan, dim = self.schedule, self.start.shape[1]
+        arcs = self.topology.n_edges * (1 if self.topology.directed else 2)
+        recentring = plan.recentring * self.facts.basis.size * self.law.number_bytes
+        each = plan.message_vectors * dim + (plan.stopping is not None)
+        rounds = iterations * plan.method.rounds_per_iteration
+        return arcs * (recentring + rounds * each * FLOAT_BYTES)
 
 
 def _check_both_ways(topology: Topology) -> None:
@@ -199,43 +266,17 @@ def _check_both_ways(topology: Topology) -> None:
         )
 
 
-def _check_magnitudes(law: Law) -> None:
+def _check_magnitudes(settings: Settings, law: Law) -> None:
     if law.name == "uniform":
         raise InvalidInputError(
-            "dgd needs masked costs that have a size, and uniform masks leave residues "
-            "modulo 2^64 that mean nothing until they are summed: use method one-shot, "
-            "or law lattice"
-        )
-
-
-def _recentring(settings: Settings, topology: Topology, law: Law, size: int) -> int:
-    """Return the rounds of recentring: by default where masks are integers."""
-    if isinstance(law, LatticeMasks):
-        if settings.recentre is False:
-            return 0
-        weights = _dgd_weights(topology, settings.mixing)
-        sigma = float(law.sigma.max() * np.sqrt(topology.weights.max()))
-        return recentring_rounds(
-            topology, weights, sigma=sigma, size=size, residual=RESIDUAL_MASK
+            f"{settings.method} needs masked costs that have a size, and uniform masks "
+            "leave residues modulo 2^64 that mean nothing until they are summed: use "
+            "method one-shot, or law lattice"
         )
     if settings.recentre and isinstance(law, GaussianMasks):
         raise InvalidInputError(
             "recentring keeps the sum exactly, which needs integers: use law lattice"
         )
-    return 0
-
-
-def _dgd_weights(topology: Topology, name: str) -> Sparse:
-    """Return weights that DGD's convergence is proved for: a positive diagonal."""
-    weights = mixing_weights(topology, name)
-    lowest = int(np.argmin(weights.diagonal()))
-    if not weights.diagonal()[lowest] > 0:
-        raise InvalidInputError(
-            f"dgd needs mixing weights with a positive diagonal, and {name!r} gives "
-            f"party {topology.parties[lowest]!r} {weights.diagonal()[lowest]:.3g}; "
-            "use metropolis"
-        )
-    return weights
 
 
 def _start(start: ArrayLike, topology: Topology, domain: Domain) -> AgentPoints:

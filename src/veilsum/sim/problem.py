@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,17 +12,24 @@ from veilsum.core.arrays import listed
 from veilsum.core.bases import Basis
 from veilsum.core.connectivity import components
 from veilsum.core.costs import Cost, common_basis
+from veilsum.core.curvature import curvature_bounds
 from veilsum.core.domains import Domain
 from veilsum.core.fixed_point import Grid
 from veilsum.core.laws import Law, LawName, make_law
+from veilsum.core.link_faults import LinkFaults
 from veilsum.core.masking import ShareStreams, Streams, SystemStreams
-from veilsum.core.remainders import Remainder, stack
+from veilsum.core.remainders import Remainder, exposed, stack
 from veilsum.core.secrets import Secret
 from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError, RangeError
 from veilsum.privacy.guarantee import Guarantee, guarantee
 from veilsum.sim.phase_two import MaskedRows, PhaseTwo, phase_two
+
+BOUNDS_READ = (
+    "the bounds on the costs were read off all parties' private costs, as only a "
+    "simulation can; real parties agree on bounds that they know beforehand"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -32,6 +39,7 @@ class Problem(Secret):
     Attributes:
         private: every party's coefficients in the law's numbers.
         guarantee: what the masks promise, whatever the data are.
+        faults: what goes wrong between iterating parties.
     """
 
     costs: tuple[Cost, ...]
@@ -43,9 +51,10 @@ class Problem(Secret):
     remainder: Remainder
     private: MaskedRows
     guarantee: Guarantee
+    faults: LinkFaults | None = None
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - all but two are named when given
         cls,
         costs: Mapping[str, Cost] | Sequence[Cost],
         topology: Topology,
@@ -57,12 +66,13 @@ class Problem(Secret):
         largest: float | None = None,
         corrupted: Iterable[Hashable] = (),
         settings: Settings | None = None,
+        faults: LinkFaults | None = None,
     ) -> Problem:
         """Return the problem, or refuse what does not fit, in the user's words."""
         members = _in_order(costs, topology)
         _check_problem(members, topology, domain)
         masks = make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
-        chosen = settings or Settings()
+        chosen = _with_bounds(settings or Settings(), members, domain)
         rest = stack([cost.remainder for cost in members])
         basis = members[0].basis
         return cls(
@@ -71,14 +81,19 @@ class Problem(Secret):
             domain=domain,
             law=masks,
             settings=chosen,
-            method=phase_two(chosen, topology, domain, masks, basis, rest),
+            method=phase_two(chosen, topology, domain, masks, basis, rest, faults),
+            faults=faults,
             remainder=rest,
-            guarantee=guarantee(
-                topology,
-                sigma=sigma,
-                law=law,
-                grid=grid_bits(masks),
-                corrupted=corrupted,
+            guarantee=_promise(
+                guarantee(
+                    topology,
+                    sigma=sigma,
+                    law=law,
+                    grid=grid_bits(masks),
+                    corrupted=corrupted,
+                ),
+                rest,
+                chosen,
             ),
             private=_encoded(members, topology, masks),
         )
@@ -93,6 +108,21 @@ class Problem(Secret):
         if seed is None and self.law.name in {"lattice", "uniform"}:
             return SystemStreams()
         return ShareStreams.from_seed(seed)
+
+
+def _promise(promise: Guarantee, remainder: Remainder, settings: Settings) -> Guarantee:
+    """Return the guarantee with what masks do not cover in this problem."""
+    if promise.law == "none":
+        return promise
+    read = (BOUNDS_READ,) if settings.bounds_from_costs else ()
+    limits = dict.fromkeys((*promise.limits, *exposed(remainder), *read))
+    return replace(promise, limits=tuple(limits))
+
+
+def _with_bounds(settings: Settings, costs: list[Cost], domain: Domain) -> Settings:
+    if not settings.bounds_from_costs:
+        return settings
+    return replace(settings, **asdict(curvature_bounds(costs, domain)))
 
 
 def grid_bits(law: Law) -> int | None:
@@ -135,6 +165,7 @@ def _in_order(
 
 
 def _check_problem(members: list[Cost], topology: Topology, domain: Domain) -> None:
+    _check_domain(domain)
     common_basis(dict(zip(topology.parties, members, strict=True)))
     if members[0].dim != domain.dim:
         raise InvalidInputError(
@@ -147,4 +178,18 @@ def _check_problem(members: list[Cost], topology: Topology, domain: Domain) -> N
         raise InvalidGraphError(
             f"the graph is in {len(parts)} pieces ({pieces}): estimates cannot spread "
             "and the sum cannot be minimised; add links between the pieces"
+        )
+
+
+def _check_domain(domain: object) -> None:
+    if isinstance(domain, Mapping | list | tuple):
+        raise InvalidInputError(
+            "one public domain serves all parties: a domain of a party's own would "
+            "show in its estimates and void the guarantee; give one, such as "
+            "Box(-1, 1, dim=2)"
+        )
+    if not isinstance(domain, Domain):
+        raise InvalidInputError(
+            "the domain must be a Box, Ball, Simplex, HalfSpaces or WholeSpace, found "
+            f"{type(domain).__name__}"
         )

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 
-from veilsum.core.arrays import AgentPoints, FloatArray, Vector
+from veilsum.core.arrays import AgentPoints, Array, FloatArray, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.fixed_point import Grid
@@ -35,7 +34,7 @@ class Trace:
         errors: ||x_i(k) - reference||.
     """
 
-    iterations: Int[NDArray[np.int64], " times"]
+    iterations: Int[Array[np.int64], " times"]
     estimates: Float[FloatArray, "times n m"]
     errors: Float[FloatArray, "times n"]
 
@@ -75,6 +74,9 @@ class Run:
         quantisation: for integer masks, what the grid did.
         spread: for one-shot, how masked vectors travelled.
         effective: the masked costs of an iterative method.
+        method: the name of the method that ran.
+        stopped: why it ended: "tolerance", "iterations" or "bytes"; None for one-shot.
+        engine: what carried iterations out; None if parties did, one by one.
     """
 
     topology: Topology
@@ -90,6 +92,9 @@ class Run:
     quantisation: Quantisation | None
     spread: str | None
     effective: EffectiveCost | None
+    method: str
+    stopped: str | None
+    engine: str | None
     _shares: Shares = field(repr=False)
     _private: MaskedRows = field(repr=False)
 
@@ -120,6 +125,9 @@ class Run:
             "bytes": self.bytes,
             "quantisation": None if grid is None else asdict(grid),
             "spread": self.spread,
+            "method": self.method,
+            "stopped": self.stopped,
+            "engine": self.engine,
             "guarantee": self.guarantee.to_dict(),
         }
 
@@ -147,6 +155,9 @@ def finished_run(problem: Problem, shares: Shares, outcome: Outcome) -> Run:
         quantisation=_quantisation(problem, outcome, reference),
         spread=outcome.spread,
         effective=outcome.effective,
+        method=outcome.method,
+        stopped=outcome.stopped,
+        engine=outcome.engine,
         _shares=shares,
         _private=problem.private,
     )
@@ -157,7 +168,7 @@ def _trace(outcome: Outcome, reference: Vector) -> Trace:
     return Trace(outcome.times, outcome.estimates, errors)
 
 
-def _largest(total: NDArray[Any], law: Law) -> float:
+def _largest(total: Array[Any], law: Law) -> float:
     """Return the largest coordinate of a sum of masks, in the coefficients' units."""
     return float(np.abs(law.decode(total)).max())
 

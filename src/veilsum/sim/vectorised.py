@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Domain
 from veilsum.core.laws import LawName
+from veilsum.core.link_faults import LinkFaults
 from veilsum.core.masking import draw_shares
 from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
-from veilsum.sim.engine import Progress
+from veilsum.sim.iterating import Progress
 from veilsum.sim.problem import Problem
 from veilsum.sim.run import Run, finished_run
 
@@ -28,6 +29,7 @@ def solve(  # noqa: PLR0913 - all but two are named when given
     largest: float | None = None,
     corrupted: Iterable[Hashable] = (),
     settings: Settings | None = None,
+    faults: LinkFaults | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -44,6 +46,7 @@ def solve(  # noqa: PLR0913 - all but two are named when given
         largest: for integer masks, the declared range of coefficients.
         corrupted: the coalition the guarantee speaks about.
         settings: the method, iterations, steps, mixing weights, start.
+        faults: what goes wrong between iterating parties.
         seed: repeats the shares; without one they are fresh.
         progress: called with the number of finished iterations now and then.
 
@@ -65,6 +68,7 @@ def solve(  # noqa: PLR0913 - all but two are named when given
         largest=largest,
         corrupted=corrupted,
         settings=settings,
+        faults=faults,
     )
     return solve_vectorised(problem, seed=seed, progress=progress)
 

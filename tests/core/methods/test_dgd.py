@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import connected_topologies, few, finite_arrays
-from veils import veil
+from veils import sloping, veil
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.core.effective import EffectiveCost
@@ -46,10 +46,10 @@ def test_dgd_is_the_recursion_of_the_theory(data, topology, scale, power):
     weights = mixing_weights(topology, "metropolis")
     effective = veil([Cost.squared_distance(t) for t in targets], np.zeros((n, 2)))
     method = Dgd(Box(-2.0, 2.5, dim=2), scale=scale, power=power)
-    state = method.init(start)
+    state = method.begin(start, effective)
     for _ in range(12):
         mixed = weights @ method.outgoing(state)
-        state = method.step(state, mixed, effective.gradient)
+        state = method.advance(state, mixed, effective)
     expected = line_by_line(
         weights.toarray().tolist(),
         [
@@ -79,15 +79,15 @@ def test_one_agent_and_all_agents_take_the_same_step(domain, data):
     start = data.draw(finite_arrays((n, 2)))
     effective = veil([Cost.squared_distance(row) for row in theta], np.zeros((n, 2)))
     method = Dgd(domain, scale=0.7)
-    together = method.init(start)
-    after = method.step(together, mixed, effective.gradient)
+    together = method.begin(start, effective)
+    after = method.advance(together, mixed, effective)
     for i in range(n):
         alone = EffectiveCost(
             effective.basis, effective.coefficients[i], effective.remainder
         )
-        state = method.init(start[i])
+        state = method.begin(start[i], alone)
         np.testing.assert_array_equal(state.x, together.x[i])
-        state = method.step(state, mixed[i], alone.gradient)
+        state = method.advance(state, mixed[i], alone)
         np.testing.assert_allclose(state.x, after.x[i], atol=1e-14)
 
 
@@ -99,15 +99,16 @@ def test_the_gradient_is_taken_at_the_mixed_point_and_not_at_the_agent_s_own():
         return np.zeros_like(x)
 
     method = Dgd(Box(-9.0, 9.0, dim=1))
-    method.step(DgdState(np.array([5.0])), np.array([2.0]), gradient)
+    method.advance(DgdState(np.array([5.0])), np.array([2.0]), sloping(gradient, 1))
     assert [x.tolist() for x in seen] == [[2.0]]
 
 
 def test_a_step_changes_neither_the_state_nor_what_was_heard():
     method = Dgd(Box(-9.0, 9.0, dim=2))
-    state = method.init(np.ones((2, 2)))
+    cost = sloping(lambda x: 0.5 * x, 2)
+    state = method.begin(np.ones((2, 2)), cost)
     mixed = np.full((2, 2), 3.0)
-    after = method.step(state, mixed, lambda x: 0.5 * x)
+    after = method.advance(state, mixed, cost)
     assert state.x.tolist() == np.ones((2, 2)).tolist()
     assert state.iteration == 0
     assert mixed.tolist() == np.full((2, 2), 3.0).tolist()
@@ -116,7 +117,8 @@ def test_a_step_changes_neither_the_state_nor_what_was_heard():
 
 def test_the_start_is_moved_into_the_domain():
     method = Dgd(Box(-1.0, 1.0, dim=2))
-    assert method.init(np.array([5.0, -0.5])).x.tolist() == [1.0, -0.5]
+    cost = sloping(np.ones_like, 2)
+    assert method.begin(np.array([5.0, -0.5]), cost).x.tolist() == [1.0, -0.5]
 
 
 def test_neighbours_hear_the_estimate():
@@ -129,9 +131,10 @@ def test_neighbours_hear_the_estimate():
 def test_steps_shrink_as_the_theory_says(scale, power):
     """With gradient 1 and nothing else, the estimate falls by exactly a_k."""
     method = Dgd(Box(-1e6, 1e6, dim=1), scale=scale, power=power)
-    state = method.init(np.zeros(1))
+    cost = sloping(np.ones_like, 1)
+    state = method.begin(np.zeros(1), cost)
     for k in range(5):
-        following = method.step(state, state.x, np.ones_like)
+        following = method.advance(state, state.x, cost)
         fall = float(state.x[0] - following.x[0])
         assert fall == pytest.approx(scale / (k + 1) ** power, rel=1e-9)
         state = following

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import connected_topologies, few, finite_arrays
-from veils import veil
+from veils import sloping, veil
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Box
 from veilsum.core.methods.dgd import Dgd, DgdState
@@ -23,9 +23,9 @@ def test_it_is_the_recursion_of_the_theory(data, topology):
     weights = mixing_weights(topology, "metropolis")
     cost = veil([Cost.squared_distance(t) for t in targets], np.zeros((n, 2)))
     method = DgdOwnPoint(Box(-2.0, 2.5, dim=2), scale=0.3, power=0.75)
-    state, x = method.init(start), np.clip(start, -2.0, 2.5)
+    state, x = method.begin(start, cost), np.clip(start, -2.0, 2.5)
     for k in range(12):
-        state = method.step(state, weights @ method.outgoing(state), cost.gradient)
+        state = method.advance(state, weights @ method.outgoing(state), cost)
         slope = 2.0 * (x - targets)
         x = np.clip(weights.toarray() @ x - 0.3 / (k + 1) ** 0.75 * slope, -2.0, 2.5)
     assert state.iteration == 12
@@ -40,7 +40,9 @@ def test_the_gradient_is_taken_at_the_agent_s_own_point():
         return np.zeros_like(x)
 
     method = DgdOwnPoint(Box(-9.0, 9.0, dim=1))
-    after = method.step(DgdState(np.array([5.0])), np.array([2.0]), gradient)
+    after = method.advance(
+        DgdState(np.array([5.0])), np.array([2.0]), sloping(gradient, 1)
+    )
     assert [x.tolist() for x in seen] == [[5.0]]
     assert after.x.tolist() == [2.0]
 
@@ -52,7 +54,7 @@ def test_both_forms_end_at_the_average():
     cost = veil([Cost.squared_distance(t) for t in targets], np.zeros((4, 1)))
     for form in (Dgd, DgdOwnPoint):
         method = form(Box(-9.0, 9.0, dim=1), scale=0.5)
-        state = method.init(np.zeros((4, 1)))
+        state = method.begin(np.zeros((4, 1)), cost)
         for _ in range(3000):
-            state = method.step(state, ring @ state.x, cost.gradient)
+            state = method.advance(state, ring @ state.x, cost)
         np.testing.assert_allclose(state.x, 1.5, atol=5e-3)

@@ -20,8 +20,10 @@ from veilsum.core.models.families import (
     Poisson,
 )
 from veilsum.core.models.gammas import Gamma, GammaInverseLink
-from veilsum.core.models.glm_cost import GlmRemainder, curvature, glm_cost
+from veilsum.core.models.glm_cost import FEATURES, curvature, glm_cost
+from veilsum.core.models.row_remainder import RowRemainder
 from veilsum.core.models.rows import Rows
+from veilsum.core.remainders import exposed
 from veilsum.errors import InvalidInputError, SecretError
 
 FAMILIES = {"gaussian": Gaussian(), "logistic": Binomial(), "poisson": Poisson()}
@@ -221,10 +223,15 @@ def test_a_ridge_is_in_the_remainder_and_each_column_may_have_its_own():
 
 def test_a_remainder_neither_prints_nor_leaves_the_process():
     remainder = glm_cost(Gaussian(), rows_of("gaussian")).remainder
-    assert isinstance(remainder, GlmRemainder)
-    assert repr(remainder) == "<GlmRemainder: private>"
+    assert isinstance(remainder, RowRemainder)
+    assert repr(remainder) == "<RowRemainder: private>"
     with pytest.raises(SecretError, match="never pickled"):
         pickle.dumps(remainder)
+
+
+def test_a_remainder_says_that_features_are_in_the_open():
+    cost = glm_cost(Binomial(), rows_of("logistic"))
+    assert FEATURES in exposed(cost.remainder)
 
 
 @pytest.mark.parametrize("family", [Gamma(), NegativeBinomial(0.5)], ids=["g", "nb"])

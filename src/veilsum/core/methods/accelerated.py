@@ -79,9 +79,7 @@ class AcceleratedTracking:
 
     def outgoing(self, state: AcceleratedState) -> Vectors:
         """Return q - s / L_bar, or the tracker in the second round."""
-        if state.moved:
-            return state.tracker
-        return state.ahead - state.tracker / self.mean_smooth
+        return state.tracker if state.moved else self.aim(state)
 
     def parts(self, state: AcceleratedState) -> tuple[Weighting, ...]:  # noqa: ARG002
         """Return symmetric weights, in every round."""
@@ -93,11 +91,15 @@ class AcceleratedTracking:
         """Return the state after one of the two rounds."""
         if state.moved:
             return AcceleratedState(
-                state.x, state.ahead, mixed, iteration=state.iteration
+                state.x, state.ahead, mixed, iteration=state.iteration + 1
             )
         x = self.domain.project(mixed)
         ahead = x + self.momentum * (x - state.x)
         tracker = state.tracker + cost.gradient_change(ahead, state.ahead)
         return AcceleratedState(
-            x, ahead, tracker, moved=True, iteration=state.iteration + 1
+            x, ahead, tracker, moved=True, iteration=state.iteration
         )
+
+    def aim(self, state: AcceleratedState) -> Vectors:
+        """Return q - s / L_bar."""
+        return state.ahead - state.tracker / self.mean_smooth

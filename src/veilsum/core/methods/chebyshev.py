@@ -104,6 +104,10 @@ class Chebyshev(Generic[S]):
             return ChebyshevState(state.inner, now, state.now, state.round + 1)
         return self._waiting(self.method.advance(state.inner, now, cost))
 
+    def aim(self, state: ChebyshevState[S]) -> Vectors:
+        """Return the method's own."""
+        return self.method.aim(state.inner)
+
     def _waiting(self, inner: S) -> ChebyshevState[S]:
         told = self.method.outgoing(inner)
         return ChebyshevState(inner, told, told)

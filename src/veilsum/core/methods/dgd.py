@@ -10,16 +10,14 @@ on it, and then single costs need not be convex (Gade and Vaidya 2016).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
+from typing import ClassVar
 
 from veilsum.core.arrays import Vectors
 from veilsum.core.domains import Domain
+from veilsum.core.effective import EffectiveCost
+from veilsum.core.methods.exchange import Weighting
 from veilsum.errors import InvalidInputError
-
-Gradient = Callable[[Vectors], Vectors]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +30,7 @@ class DgdState:
 
 @dataclass(frozen=True)
 class Dgd:
-    """The method: a pure `init` and `step`, shape (m,) or (n, m) alike.
+    """The method.
 
     Attributes:
         domain: X, public and the same for all.
@@ -43,6 +41,7 @@ class Dgd:
     domain: Domain
     scale: float = 1.0
     power: float = 1.0
+    rounds_per_iteration: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < float("inf"):
@@ -60,17 +59,27 @@ class Dgd:
                 "Give a box, a ball, a simplex or bounded half-spaces"
             )
 
-    def init(self, start: Vectors) -> DgdState:
-        """Return the state at k = 0, the start moved into the domain."""
+    def begin(self, start: Vectors, cost: EffectiveCost) -> DgdState:  # noqa: ARG002
+        """Return the start, moved into the domain."""
         return DgdState(self.domain.project(start))
 
     def outgoing(self, state: DgdState) -> Vectors:
-        """Return what an agent tells its neighbours: its estimate."""
+        """Return the estimate."""
         return state.x
 
-    def step(self, state: DgdState, mixed: Vectors, gradient: Gradient) -> DgdState:
-        """Return the next state from what was heard and the effective gradient."""
+    def parts(self, state: DgdState) -> tuple[Weighting, ...]:  # noqa: ARG002
+        """Return symmetric weights, in every round."""
+        return ("symmetric",)
+
+    def advance(self, state: DgdState, mixed: Vectors, cost: EffectiveCost) -> DgdState:
+        """Return the next iterate."""
+        return self._moved(state, mixed, cost.gradient(mixed))
+
+    def aim(self, state: DgdState) -> Vectors:
+        """Return the estimate; it also rests because steps shrink."""
+        return state.x
+
+    def _moved(self, state: DgdState, mixed: Vectors, slope: Vectors) -> DgdState:
         size = self.scale / (state.iteration + 1) ** self.power
-        moved = size * gradient(mixed)
-        np.subtract(mixed, moved, out=moved)
-        return DgdState(self.domain.project(moved), state.iteration + 1)
+        x = self.domain.project(mixed - size * slope)
+        return DgdState(x, state.iteration + 1)

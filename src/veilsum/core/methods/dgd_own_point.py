@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from veilsum.core.arrays import Vectors
-from veilsum.core.methods.dgd import Dgd, DgdState, Gradient
+from veilsum.core.effective import EffectiveCost
+from veilsum.core.methods.dgd import Dgd, DgdState
 
 
 @dataclass(frozen=True)
 class DgdOwnPoint(Dgd):
     """Projected distributed gradient descent, gradients at x instead of at W x."""
 
-    def step(self, state: DgdState, mixed: Vectors, gradient: Gradient) -> DgdState:
-        """Return the next state from what was heard and the effective gradient."""
-        size = self.scale / (state.iteration + 1) ** self.power
-        moved = size * gradient(state.x)
-        np.subtract(mixed, moved, out=moved)
-        return DgdState(self.domain.project(moved), state.iteration + 1)
+    def advance(self, state: DgdState, mixed: Vectors, cost: EffectiveCost) -> DgdState:
+        """Return the next iterate."""
+        return self._moved(state, mixed, cost.gradient(state.x))

@@ -76,6 +76,14 @@ class Method(Protocol[S]):
         """Return the state after this round."""
         ...
 
+    def aim(self, state: S) -> Vectors:
+        """Return where an agent alone would go next, as a point.
+
+        It stands still when the method has arrived, and not before: estimates may also
+        rest for a while, against the edge of the domain.
+        """
+        ...
+
 
 def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Message:
     """Return sum_j w_ij told_j, every part of the message with its own weights.

@@ -24,6 +24,7 @@ from veilsum.core.arrays import Sparse, Vectors
 from veilsum.core.domains import Domain
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.methods.exchange import Weighting, check_step
+from veilsum.core.mixing import DENSE_AGENTS
 from veilsum.errors import InvalidInputError
 
 # How close to the largest step that is proved the usual one comes.
@@ -77,6 +78,10 @@ class Extra:
         correction = state.correction + 0.5 * (state.x - mixed) + turned
         return ExtraState(x, correction, state.iteration + 1)
 
+    def aim(self, state: ExtraState) -> Vectors:
+        """Return x less the correction."""
+        return state.x - state.correction
+
 
 def extra_step(lipschitz: float, least: float, *, share: float = SHARE) -> float:
     """Return a part of (1 + lambda_min(W)) / L, the bound on EXTRA's steps.
@@ -95,5 +100,11 @@ def extra_step(lipschitz: float, least: float, *, share: float = SHARE) -> float
 
 
 def least_eigenvalue(weights: Sparse) -> float:
-    """Return lambda_min of symmetric weights, by a dense solve."""
+    """Return lambda_min of symmetric weights, exactly or, for many agents, from below.
+
+    Rows of weights that add up to one have all eigenvalues within 2 min_i w_ii - 1 of
+    one, if no weight is negative (Gershgorin).
+    """
+    if weights.shape[0] > DENSE_AGENTS:
+        return float(2.0 * weights.diagonal().min() - 1.0)
     return float(np.min(linalg.eigh(weights.toarray(), eigvals_only=True)))

@@ -59,7 +59,7 @@ class GradientTracking:
 
     def outgoing(self, state: TrackingState) -> Vectors:
         """Return x - a y, or the tracker in the second round."""
-        return state.tracker if state.moved else state.x - self.step * state.tracker
+        return state.tracker if state.moved else self.aim(state)
 
     def parts(self, state: TrackingState) -> tuple[Weighting, ...]:  # noqa: ARG002
         """Return symmetric weights, in every round."""
@@ -70,8 +70,12 @@ class GradientTracking:
     ) -> TrackingState:
         """Return the state after one of the two rounds."""
         if state.moved:
-            return TrackingState(state.x, mixed, iteration=state.iteration)
+            return TrackingState(state.x, mixed, iteration=state.iteration + 1)
         x = self.domain.project(mixed)
         # The difference first: it is small and exact, y and g are neither.
         tracker = state.tracker + cost.gradient_change(x, state.x)
-        return TrackingState(x, tracker, moved=True, iteration=state.iteration + 1)
+        return TrackingState(x, tracker, moved=True, iteration=state.iteration)
+
+    def aim(self, state: TrackingState) -> Vectors:
+        """Return x - a y."""
+        return state.x - self.step * state.tracker

@@ -7,18 +7,27 @@ simulator's memory, all links at once; a single agent keeps its own links only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 from scipy import sparse
 
-from veilsum.core.arrays import FloatArray, Sparse
+from veilsum.core.arrays import Array, FloatArray, Sparse, Vectors
 from veilsum.core.methods.exchange import Message, Weighting, Weights
 
-Agents = Int[NDArray[np.int64], " links"]
+Agents = Int[Array[np.int64], " links"]
 Messages = Float[FloatArray, "links e"]
-Arrived = Bool[NDArray[np.bool_], " links"]
+Arrived = Bool[Array[np.bool_], " links"]
+
+
+@runtime_checkable
+class Unheard(Protocol):
+    """A method that knows what stands for a neighbour never heard."""
+
+    def unheard(self, start: Vectors) -> Message:
+        """Return what everybody counts as having told before the first round."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +54,7 @@ class LastHeard:
             weights: sparse and n x n, all on the same links.
             unheard: what each agent counts as having told so far, (n, e).
         """
-        pattern = sum(abs(each) for each in weights.values()).tocoo()
-        links = pattern.row != pattern.col
-        receivers, senders = (
-            np.asarray(ends[links], dtype=np.int64)
-            for ends in (pattern.row, pattern.col)
-        )
+        receivers, senders = links_of(weights)
         own = {name: each.diagonal() for name, each in weights.items()}
         gather = {
             name: _gather(each, receivers, senders) for name, each in weights.items()
@@ -72,6 +76,15 @@ class LastHeard:
             for part, mine, theirs in zip(parts, own, heard, strict=True)
         ]
         return np.concatenate(sums, axis=-1)
+
+
+def links_of(weights: Weights) -> tuple[Agents, Agents]:
+    """Return receivers and senders of all links, one for each direction."""
+    pattern = sum(abs(each) for each in weights.values()).tocoo()
+    between = pattern.row != pattern.col
+    ends = (pattern.row[between], pattern.col[between])
+    receivers, senders = (np.asarray(each, dtype=np.int64) for each in ends)
+    return receivers, senders
 
 
 def _gather(weights: Sparse, receivers: Agents, senders: Agents) -> Sparse:

@@ -74,6 +74,10 @@ class Nids:
         turned = self.step * cost.gradient_change(x, state.x)
         return NidsState(x, unprojected, correction + turned, state.iteration + 1)
 
+    def aim(self, state: NidsState) -> Vectors:
+        """Return v."""
+        return self.outgoing(state)
+
 
 def nids_step(lipschitz: float, *, share: float = 1.0) -> float:
     """Return share / L, the step of NIDS; share is below 2.

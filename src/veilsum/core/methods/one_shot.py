@@ -77,6 +77,9 @@ def gradient_of_sum(
 ) -> Gradient:
     """Return the gradient of a sum of costs: coefficients are added up once."""
     if isinstance(remainder, RemainderStack):
-        members = remainder.members
-        return lambda x: basis.gradient(total, x) + sum(r.gradient(x) for r in members)
+        shape = (len(remainder.members), basis.dim)
+        return lambda x: (
+            basis.gradient(total, x)
+            + (remainder.gradient(np.broadcast_to(x, shape)).sum(axis=0))
+        )
     return lambda x: basis.gradient(total, x) + n_agents * remainder.gradient(x)

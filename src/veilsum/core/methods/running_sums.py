@@ -76,8 +76,7 @@ class RunningSums:
 
     def outgoing(self, state: RunningSumState) -> Message:
         """Return x - a y and s."""
-        ahead = state.x - self.step * state.tracker
-        return np.concatenate([ahead, state.passed_on], axis=-1)
+        return np.concatenate([self.aim(state), state.passed_on], axis=-1)
 
     def parts(self, state: RunningSumState) -> tuple[Weighting, ...]:  # noqa: ARG002
         """Return the receivers' weights for the one, the senders' for the other."""
@@ -94,12 +93,20 @@ class RunningSums:
         passed_on = state.passed_on + tracker
         return RunningSumState(x, tracker, passed_on, taken_in, state.iteration + 1)
 
+    def aim(self, state: RunningSumState) -> Vectors:
+        """Return x - a y."""
+        return state.x - self.step * state.tracker
 
-def running_sums_step(rate: float, smooth: float) -> float:
+
+def running_sums_step(rate: float, smooth: float, *, directed: bool = False) -> float:
     """Return sqrt(1 - rho) / L, a step that does well where costs are convex; no proof.
 
     On graphs that mix slowly larger and smaller steps both take longer. Where links are
-    one-way, divide by the gain n u'v of their weights.
+    one-way it is 2 (1 - rho)^1.5 / L at most, since rings diverge beyond; divide it by
+    the gain n u'v of their weights.
     """
     check_rate(rate)
-    return sqrt(1.0 - rate) / smooth
+    usual = sqrt(1.0 - rate)
+    if directed:
+        usual = min(usual, 2.0 * (1.0 - rate) ** 1.5)
+    return usual / smooth

@@ -31,6 +31,7 @@ class Traits:
         winds_up: with a domain, masks must be drawn together before.
         symmetric: weights are symmetric, and several rounds mix as Chebyshev's
             polynomial does; otherwise they are receivers' and senders' weights.
+        settles: its moves shrink because it arrives, and only then: it can be stopped.
         vectors: how many vectors as long as x a message has.
         exchanges: how often agents mix in each iteration.
     """
@@ -43,12 +44,13 @@ class Traits:
     strongly_convex: bool = False
     winds_up: bool = False
     symmetric: bool = True
+    settles: bool = True
     vectors: int = 1
     exchanges: int = 1
 
 
 TABLE: dict[str, Traits] = {
-    "dgd": Traits(domain=True, compact=True, nonconvex=True, lossy=True),
+    "dgd": Traits(domain=True, compact=True, nonconvex=True, lossy=True, settles=False),
     "extra": Traits(domain=True, winds_up=True),
     "nids": Traits(domain=True, winds_up=True),
     "gradient-tracking": Traits(
@@ -87,7 +89,8 @@ class Needs:
         strongly_convex: a mu_bar above zero of the average cost is known.
         directed: some links are one-way.
         lossy: links may lose messages.
-        recentred: masks are drawn together before the method starts.
+        masked: there are masks.
+        recentred: they are drawn together before the method starts.
         condition: L_bar / mu_bar, where known.
     """
 
@@ -97,6 +100,7 @@ class Needs:
     strongly_convex: bool = True
     directed: bool = False
     lossy: bool = False
+    masked: bool = True
     recentred: bool = False
     condition: float | None = None
 
@@ -133,8 +137,8 @@ CLASHES: tuple[tuple[Clash, str], ...] = (
     ),
     (
         lambda needs, has: not needs.strongly_convex and has.strongly_convex,
-        "needs an average cost that is strongly convex, with a bound mu_bar above zero "
-        "known to all",
+        "needs an average cost that is strongly convex, with public bounds on it: give "
+        "smooth and mean_convex",
     ),
     (
         lambda needs, has: needs.constrained and not has.domain,
@@ -145,7 +149,9 @@ CLASHES: tuple[tuple[Clash, str], ...] = (
         "needs a bounded domain: a box, a ball, a simplex or bounded half-spaces",
     ),
     (
-        lambda needs, has: needs.constrained and not needs.recentred and has.winds_up,
+        lambda needs, has: (
+            has.winds_up and needs.constrained and needs.masked and not needs.recentred
+        ),
         "crawls on a domain while masks are large; draw them together first, which "
         "needs law lattice",
     ),

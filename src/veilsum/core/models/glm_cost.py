@@ -13,66 +13,36 @@ last bits of its gradients: it is computed without them. All else is in rho.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from veilsum.core.arrays import Vector, Vectors
+from veilsum.core.arrays import Vector
 from veilsum.core.costs import Cost
+from veilsum.core.models.curves import Curve, MeanCurve
 from veilsum.core.models.families import Binomial, Gaussian, Poisson
 from veilsum.core.models.family import Family
 from veilsum.core.models.gammas import GammaInverseLink
-from veilsum.core.models.rows import Gram, PerRow, Rows, gram
+from veilsum.core.models.row_remainder import RowRemainder, slope
+from veilsum.core.models.rows import Gram, Rows, gram
 from veilsum.core.models.systems import penalties
-from veilsum.core.remainders import Kind
-from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
 
 # By type and not by kind: a law built on one of these may have another link.
 CANONICAL = (Gaussian, Binomial, Poisson)
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GlmRemainder(Secret):
-    """rho of a regression: features, weights and offsets of one party, no responses.
-
-    Attributes:
-        family: of the response.
-        blocks: the rows, each with its mean at the origin in place of its response.
-        penalty: the ridge, column by column.
-    """
-
-    family: Family
-    blocks: tuple[Rows, ...]
-    penalty: Vector
-    kind: Kind = field(default="local", init=False)
-
-    @classmethod
-    def of(cls, family: Family, rows: Rows, penalty: Vector) -> GlmRemainder:
-        """Return the remainder of some rows; their responses are not looked at."""
-        # Block by block, as gradients are: the same calls leave exactly 0 at b = 0.
-        blocks = [
-            replace(block, response=means_at_origin(family, block))
-            for block in rows.blocks()
-        ]
-        return cls(family, tuple(blocks), penalty)
-
-    def gradient(self, x: Vectors) -> Vectors:
-        """Return X'W(mu(Xb + o) - mu(o)) + ridge b at each row b."""
-        if x.ndim == 1:
-            return self._gradient_at(x)
-        points = x.reshape(-1, x.shape[-1])
-        return np.array([self._gradient_at(b) for b in points]).reshape(x.shape)
-
-    def rows(self, which: slice) -> GlmRemainder:  # noqa: ARG002 - alike for all
-        """Return itself."""
-        return self
-
-    def _gradient_at(self, b: Vector) -> Vector:
-        total = self.penalty * b
-        for block in self.blocks:
-            total += _slope(self.family, block, b)
-        return total
+SPLIT = (
+    "of a regression, affine masks hide at most how X'Wy splits among the honest "
+    "parties of one connected piece"
+)
+FEATURES = (
+    "features, weights and offsets are not hidden: they make up the remainders, which "
+    "masks do not touch and a coalition is taken to know"
+)
+RESPONSES = (
+    "to whoever knows the features, each released sum is one linear equation for each "
+    "column in the responses behind it; where these are few, or whole numbers such as "
+    "labels and counts, the equations may determine every one of them"
+)
 
 
 def glm_cost(
@@ -87,11 +57,14 @@ def glm_cost(
             each. Parties that share a ridge take equal parts of it.
     """
     check_canonical(family)
-    _check_finite(rows)
+    check_finite(rows)
     family.check(rows.response)
     penalty = penalties(ridge, n_columns=rows.n_columns, intercept=None)
-    remainder = GlmRemainder.of(family, rows, penalty)
-    return Cost.affine(_masked_part(family, rows), remainder=remainder)
+    curve = MeanCurve(family)
+    remainder = RowRemainder.of(
+        curve, rows, penalty, exposes=(SPLIT, FEATURES, RESPONSES)
+    )
+    return Cost.affine(masked_part(curve, rows), remainder=remainder)
 
 
 def check_canonical(family: Family) -> None:
@@ -110,11 +83,6 @@ def check_canonical(family: Family) -> None:
     )
 
 
-def means_at_origin(family: Family, rows: Rows) -> PerRow:
-    """Return mu(o): what the model expects where all coefficients are 0."""
-    return family.inverse_link(rows.shift(np.zeros(rows.n_rows)))
-
-
 def curvature(family: Family, rows: Rows, b: Vector) -> Gram:
     """Return second derivatives at b, the ridge left out: X'WX with variances at b."""
     total = np.zeros((rows.n_columns, rows.n_columns))
@@ -124,12 +92,12 @@ def curvature(family: Family, rows: Rows, b: Vector) -> Gram:
     return total
 
 
-def _masked_part(family: Family, rows: Rows) -> Vector:
+def masked_part(curve: Curve, rows: Rows) -> Vector:
     """Return theta = X'W(mu(o) - y)."""
     origin, total = np.zeros(rows.n_columns), np.zeros(rows.n_columns)
     with np.errstate(over="ignore", invalid="ignore"):
         for block in rows.blocks():
-            total += _slope(family, block, origin)
+            total += slope(curve, block, origin)
     if not np.isfinite(total).all():
         raise InvalidInputError(
             "sums of responses times features are beyond float64: scale the columns"
@@ -137,13 +105,8 @@ def _masked_part(family: Family, rows: Rows) -> Vector:
     return total
 
 
-def _slope(family: Family, rows: Rows, b: Vector) -> Vector:
-    """Return X'W(mu(Xb + o) - y)."""
-    mu = family.inverse_link(rows.shift(rows.design @ b))
-    return np.asarray(rows.weigh(mu - rows.response) @ rows.design)
-
-
-def _check_finite(rows: Rows) -> None:
+def check_finite(rows: Rows) -> None:
+    """Refuse rows with numbers that are none."""
     for what in ("design", "response", "weights", "offset"):
         values = getattr(rows, what)
         if values is not None and not np.isfinite(values).all():

@@ -12,13 +12,13 @@ from math import prod
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import FloatArray, Vector, as_floats
+from veilsum.core.arrays import Array, FloatArray, Vector, as_floats
 from veilsum.core.models.rows import Sums
 from veilsum.errors import InvalidInputError, RangeError
 
-Codes = Int[NDArray[np.int64], "n axes"]
+Codes = Int[Array[np.int64], "n axes"]
 Cells = Float[FloatArray, "..."]  # one axis for each variable
 Counts = Float[FloatArray, " bins"]
 
@@ -196,7 +196,7 @@ def _flat_numbers(values: ArrayLike) -> FloatArray:
     return found
 
 
-def _whole(codes: ArrayLike) -> NDArray[np.int64]:
+def _whole(codes: ArrayLike) -> Array[np.int64]:
     """Return codes as integers; whole floats, as tables often hold them, will do."""
     found = as_floats(codes, what="codes of categories")
     if (found != np.rint(found)).any():
@@ -204,7 +204,7 @@ def _whole(codes: ArrayLike) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _check_codes(codes: NDArray[np.int64], n_levels: int, axis: int) -> None:
+def _check_codes(codes: Array[np.int64], n_levels: int, axis: int) -> None:
     strange = codes[(codes < 0) | (codes >= n_levels)]
     if strange.size:
         raise RangeError(

@@ -6,8 +6,7 @@ that a misspelt one is refused with the nearest.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, cast
@@ -18,13 +17,25 @@ from veilsum.core.arrays import AgentRows, FloatArray, as_floats, listed
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
 from veilsum.core.laws import LAWS, LawName, check_law, check_sigma
+from veilsum.core.link_faults import LinkFaults
 from veilsum.core.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.core.secrets import Secret
 from veilsum.core.settings import METHODS, Settings
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.scenario.reading import (
+    Table,
+    check_keys,
+    choice,
+    entries,
+    flag,
+    integer,
+    names,
+    need,
+    number,
+    word,
+)
 
-Table = Mapping[str, Any]
 ReadGraph = Callable[[str, str | None], Topology]
 
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -39,13 +50,18 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("normals", "offsets"),
     ),
     "masks": ("law", "sigma", "grid", "largest"),
-    "method": ("name", "step", "power", "mixing", "start", "spread", "recentre"),
-    "stopping": ("iterations", "tolerance"),
+    "method": (
+        *("name", "step", "power", "gradient_at", "mixing", "rounds", "recentre"),
+        *("smooth", "mean_smooth", "mean_convex", "convex_locals", "start", "spread"),
+    ),
+    "stopping": ("iterations", "tolerance", "byte_budget"),
     "policy": (
         *("corrupted", "tolerate", "minimum_honest", "drop"),
         *("release_fraction", "minimum_cell"),
     ),
-    "simulation": ("seed",),
+    "simulation": (
+        *("seed", "engine", "precision", "history", "bounds_from_costs", "faults"),
+    ),
 }
 # Jobs on data: read by the commands named after them. A schema's keys are its own.
 JOB_SECTIONS: dict[str, tuple[str, ...]] = {
@@ -63,7 +79,7 @@ OTHER_SECTIONS = ("deployment",)
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Scenario(Secret):
-    """A simulated run, ready to start. It holds every party's private cost."""
+    """A simulated run, with every party's private cost."""
 
     title: str
     topology: Topology
@@ -76,6 +92,7 @@ class Scenario(Secret):
     settings: Settings
     corrupted: tuple[str, ...]
     seed: int | None
+    faults: LinkFaults | None
     ignored: tuple[str, ...]
 
     def altered(
@@ -125,9 +142,10 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
         sigma=sigma,
         grid=grid,
         largest=largest,
-        settings=_settings(sections["method"], sections["stopping"]),
-        corrupted=_names(sections["policy"].get("corrupted", ()), "[policy] corrupted"),
+        settings=_settings(sections),
+        corrupted=names(sections["policy"].get("corrupted", ()), "[policy] corrupted"),
         seed=_seed(sections["simulation"]),
+        faults=_faults(sections["simulation"], topology),
         ignored=tuple(name for name in OTHER_SECTIONS if name in table),
     )
 
@@ -142,64 +160,12 @@ def _refuse_jobs(table: Table) -> None:
             )
 
 
-def check_keys(table: Table, known: Collection[str], where: str) -> None:
-    """Refuse an unknown key, naming the nearest."""
-    unknown = [key for key in table if key not in known]
-    if not unknown:
-        return
-    key = unknown[0]
-    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise InvalidScenarioError(
-        f"{where} has an unknown key {key!r}; {hint}known keys are {', '.join(known)}"
-    )
-
-
 def _section(table: Table, name: str) -> Table:
     section = table.get(name, {})
     if not isinstance(section, Mapping):
         raise InvalidScenarioError(f"[{name}] must be a section, found {section!r}")
     check_keys(section, SECTIONS[name], f"[{name}]")
     return section
-
-
-def _need(section: Table, name: str, key: str, why: str) -> Any:
-    if key not in section:
-        raise InvalidScenarioError(f"[{name}] needs {key!r}: {why}")
-    return section[key]
-
-
-def _choice(section: Table, name: str, key: str, known: Sequence[str]) -> str:
-    value = _need(section, name, key, f"one of {', '.join(known)}")
-    if value not in known:
-        near = difflib.get_close_matches(str(value), known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InvalidScenarioError(
-            f"[{name}] {key} is {value!r}; {hint}choose from {', '.join(known)}"
-        )
-    return str(value)
-
-
-def _number(section: Table, name: str, key: str, default: float) -> float:
-    value = section.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidScenarioError(f"[{name}] {key} must be a number, found {value!r}")
-    return float(value)
-
-
-def _integer(section: Table, name: str, key: str, default: int) -> int:
-    value = section.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidScenarioError(
-            f"[{name}] {key} must be a whole number, found {value!r}"
-        )
-    return value
-
-
-def _names(value: object, where: str) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidScenarioError(f"{where} must be a list of names, found {value!r}")
-    return tuple(str(name) for name in value)
 
 
 def topology_of(graph: Table, parties: Table, read_graph: ReadGraph) -> Topology:
@@ -215,10 +181,10 @@ def topology_of(graph: Table, parties: Table, read_graph: ReadGraph) -> Topology
     topology = _graph(graph, read_graph)
     if "names" not in parties:
         return topology
-    names = _names(parties["names"], "[parties] names")
+    given = names(parties["names"], "[parties] names")
     if "edges" not in graph:
-        return topology.renamed(names)
-    return Topology.from_edges(_pairs(graph["edges"]), parties=names)
+        return topology.renamed(given)
+    return Topology.from_edges(_pairs(graph["edges"]), parties=given)
 
 
 def _graph(graph: Table, read_graph: ReadGraph) -> Topology:
@@ -230,7 +196,7 @@ def _graph(graph: Table, read_graph: ReadGraph) -> Topology:
 
 
 def _pairs(edges: object) -> list[tuple[str, str]]:
-    rows = [_names(edge, "[graph] edges' entries") for edge in _listed(edges)]
+    rows = [names(edge, "[graph] edges' entries") for edge in entries(edges)]
     if any(len(row) != 2 for row in rows):
         raise InvalidScenarioError(
             '[graph] edges must be pairs of names, such as [["a", "b"], ["b", "c"]]'
@@ -238,17 +204,11 @@ def _pairs(edges: object) -> list[tuple[str, str]]:
     return [(a, b) for a, b in rows]
 
 
-def _listed(value: object) -> Sequence[Any]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidScenarioError(f"expected a list, found {value!r}")
-    return value
-
-
 def _costs(section: Table, topology: Topology) -> tuple[Cost, ...]:
-    kind = _choice(section, "cost", "kind", list(_COSTS))
+    kind = choice(section, "cost", "kind", list(_COSTS))
     key, others, build = _COSTS[kind]
     check_keys(section, ("kind", key, *others), f"[cost] of kind {kind!r}")
-    rows = _listed(_need(section, "cost", key, "one entry for each party"))
+    rows = entries(need(section, "cost", key, "one entry for each party"))
     if len(rows) != topology.n_agents:
         raise InvalidScenarioError(
             f"[cost] {key} must have one entry for each of {topology.n_agents} "
@@ -263,22 +223,17 @@ def _affine(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
         "squared-norm": SquaredNorm(1.0),
     }
     chosen = {"remainder": "none", **section}
-    remainder = forms[_choice(chosen, "cost", "remainder", list(forms))]
+    remainder = forms[choice(chosen, "cost", "remainder", list(forms))]
     return tuple(Cost.affine(row, remainder=remainder) for row in rows)
 
 
-def _squared_distance(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    del section
-    return tuple(Cost.squared_distance(row) for row in rows)
-
-
 def _polynomial(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    dim = _integer(section, "cost", "dim", 1)
+    dim = integer(section, "cost", "dim", 1)
     return tuple(Cost.polynomial(row, dim=dim) for row in rows)
 
 
 def _quadratic(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    vectors = _listed(_need(section, "cost", "vectors", "one vector per party"))
+    vectors = entries(need(section, "cost", "vectors", "one vector per party"))
     if len(vectors) != len(rows):
         raise InvalidScenarioError(
             f"[cost] found {len(rows)} matrices and {len(vectors)} vectors"
@@ -290,7 +245,10 @@ Build = Callable[[Table, Sequence[Any]], tuple[Cost, ...]]
 # Each kind: the key with one entry per party, its other keys, its constructor.
 _COSTS: dict[str, tuple[str, tuple[str, ...], Build]] = {
     "affine": ("coefficients", ("remainder",), _affine),
-    "squared-distance": ("targets", (), _squared_distance),
+    "squared-distance": (
+        *("targets", ()),
+        lambda _, rows: tuple(Cost.squared_distance(row) for row in rows),
+    ),
     "polynomial": ("coefficients", ("dim",), _polynomial),
     "quadratic": ("matrices", ("vectors",), _quadratic),
 }
@@ -304,23 +262,23 @@ _DOMAINS: dict[str, tuple[str, ...]] = {
 
 
 def _domain(section: Table, dim: int) -> Domain:
-    kind = _choice(section, "domain", "kind", list(_DOMAINS))
+    kind = choice(section, "domain", "kind", list(_DOMAINS))
     check_keys(section, ("kind", *_DOMAINS[kind]), f"[domain] of kind {kind!r}")
 
-    def need(key: str) -> AgentRows:
-        value = _need(section, "domain", key, f"a {kind} is described by it")
+    def given(key: str) -> AgentRows:
+        value = need(section, "domain", key, f"a {kind} is described by it")
         return as_floats(value, what=f"[domain] {key}")
 
     match kind:
         case "box":
-            return Box(need("lower"), need("upper"), dim=dim)
+            return Box(given("lower"), given("upper"), dim=dim)
         case "ball":
-            radius = _number(section, "domain", "radius", 1.0)
+            radius = number(section, "domain", "radius", 1.0)
             return Ball(section.get("centre", 0.0), radius, dim=dim)
         case "simplex":
-            return Simplex(dim, _number(section, "domain", "total", 1.0))
+            return Simplex(dim, number(section, "domain", "total", 1.0))
         case "half-spaces":
-            return HalfSpaces(need("normals"), need("offsets"))
+            return HalfSpaces(given("normals"), given("offsets"))
         case _:
             return WholeSpace(dim)
 
@@ -330,11 +288,11 @@ Masks = tuple[LawName, FloatArray | None, int | None, float | None]
 
 def masks_of(section: Table) -> Masks:
     """Return the law, sigma, the grid's bits and the range, those that are there."""
-    law = cast("LawName", _choice(section, "masks", "law", LAWS))
+    law = cast("LawName", choice(section, "masks", "law", LAWS))
     if law in {"gaussian", "lattice"}:
-        _need(section, "masks", "sigma", "the standard deviation of one share")
-    grid = _integer(section, "masks", "grid", 0) if "grid" in section else None
-    far = _number(section, "masks", "largest", 0.0) if "largest" in section else None
+        need(section, "masks", "sigma", "the standard deviation of one share")
+    grid = integer(section, "masks", "grid", 0) if "grid" in section else None
+    far = number(section, "masks", "largest", 0.0) if "largest" in section else None
     sigma = _sigma(section["sigma"]) if "sigma" in section else None
     try:
         check_law(law, sigma=sigma, bits=grid, largest=far)
@@ -353,29 +311,58 @@ def _sigma(sigma: object) -> FloatArray:
     return np.asarray(sigma, dtype=np.float64)
 
 
-def _settings(method: Table, stopping: Table) -> Settings:
-    plain = Settings()
-    recentre = method.get("recentre")
-    if recentre is not None and not isinstance(recentre, bool):
-        raise InvalidScenarioError(
-            f"[method] recentre is true or false, found {recentre!r}"
-        )
-    return Settings(
-        method=_choice({"name": plain.method, **method}, "method", "name", METHODS),
-        iterations=_integer(stopping, "stopping", "iterations", plain.iterations),
-        step=_number(method, "method", "step", plain.step),
-        power=_number(method, "method", "power", plain.power),
-        mixing=str(method.get("mixing", plain.mixing)),
-        start=method.get("start", plain.start),
-        spread=str(method.get("spread", plain.spread)),
-        recentre=recentre,
-        tolerance=(
-            _number(stopping, "stopping", "tolerance", 0.0)
-            if "tolerance" in stopping
-            else None
-        ),
-    )
+def _settings(sections: Mapping[str, Table]) -> Settings:
+    """Return the settings: each key that is there, under the name it has here too."""
+    method = sections["method"]
+    found = {key: method[key] for key in ("start",) if key in method}
+    if "name" in method:
+        found["method"] = choice(method, "method", "name", METHODS)
+    for read, places in _READERS.items():
+        for name, keys in places.items():
+            given = [key for key in keys if key in sections[name]]
+            found |= {key: read(sections[name], name, key) for key in given}
+    return Settings(**found)
+
+
+_READERS: dict[Callable[..., Any], dict[str, tuple[str, ...]]] = {
+    number: {
+        "method": ("step", "power", "smooth", "mean_smooth", "mean_convex"),
+        "stopping": ("tolerance",),
+    },
+    integer: {
+        "method": ("rounds",),
+        "stopping": ("iterations", "byte_budget"),
+        "simulation": ("history",),
+    },
+    word: {
+        "method": ("mixing", "spread", "gradient_at"),
+        "simulation": ("engine", "precision"),
+    },
+    flag: {
+        "method": ("recentre", "convex_locals"),
+        "simulation": ("bounds_from_costs",),
+    },
+}
 
 
 def _seed(section: Table) -> int | None:
-    return _integer(section, "simulation", "seed", 0) if "seed" in section else None
+    return integer(section, "simulation", "seed", 0) if "seed" in section else None
+
+
+def _faults(section: Table, topology: Topology) -> LinkFaults | None:
+    """Return what goes wrong between parties; stragglers are named, or a fraction."""
+    given = section.get("faults")
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise InvalidScenarioError(
+            f"[simulation] faults must be a table, found {given!r}"
+        )
+    known = tuple(one.name for one in dataclass_fields(LinkFaults))
+    check_keys(given, known, "[simulation] faults")
+    found = dict(given)
+    if isinstance(found.get("stragglers"), list):
+        found["stragglers"] = tuple(sorted(topology.indices(found["stragglers"])))
+    if isinstance(found.get("delay"), list):
+        found["delay"] = tuple(found["delay"])
+    return LinkFaults(**found)

@@ -1,0 +1,145 @@
+"""The jax engine on an accelerator, beside what its memory can do in the same run.
+
+    python benchmarks/gpu.py                     # 1,000,000 agents, 64 coordinates
+    python benchmarks/gpu.py --agents 100000
+
+Needs the extra `jax` with support for the accelerator, numpy and scipy. Six neighbours
+each: a random graph, and a circle on which neighbours are near in memory. An iteration
+of DGD must touch x, theta~ and the next x. On a random graph every agent's row is also
+fetched by six others, at times too far apart for any cache: both counts are printed,
+as multiples of the time that copying so many bytes takes. Gradient tracking mixes
+twice: it reads x, y and writes x, then reads x, y, the new x and writes y.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from veilsum.core.bases import Affine
+from veilsum.core.domains import Box, WholeSpace
+from veilsum.core.effective import EffectiveCost
+from veilsum.core.methods.dgd import Dgd
+from veilsum.core.methods.gradient_tracking import GradientTracking
+from veilsum.core.remainders import SquaredNorm
+from veilsum.sim.engines.engine import Engine, Task
+from veilsum.sim.engines.traced import JaxEngine
+
+NEIGHBOURS, STEPS, REPEATS = 6, 50, 9
+
+
+def circle(n: int) -> np.ndarray:
+    """Return agents' neighbours: three to each side."""
+    offsets = np.array([-3, -2, -1, 1, 2, 3])
+    return (np.arange(n)[:, None] + offsets) % n
+
+
+def random(n: int) -> np.ndarray:
+    """Return neighbours by three random orders: whoever is next, or before."""
+    stream, columns = np.random.default_rng(0), []
+    for _ in range(NEIGHBOURS // 2):
+        order = stream.permutation(n)
+        nexts, befores = np.empty(n, np.int64), np.empty(n, np.int64)
+        nexts[order], befores[order] = np.roll(order, -1), np.roll(order, 1)
+        columns += [nexts, befores]
+    return np.stack(columns, axis=1)
+
+
+def weights(neighbours: np.ndarray) -> sparse.csr_array:
+    """Return equal weights for oneself and all neighbours."""
+    n, d = neighbours.shape
+    heard = np.concatenate([np.arange(n)[:, None], neighbours], axis=1).ravel()
+    starts = np.arange(n + 1) * (d + 1)
+    values = np.full(heard.size, 1.0 / (d + 1))
+    return sparse.csr_array((values, heard, starts), shape=(n, n))
+
+
+def task(method: Any, matrix: sparse.csr_array, dim: int, precision: Any) -> Task:
+    """Return squared distances to random points, under no masks: as fast as any."""
+    stream = np.random.default_rng(1)
+    theta = stream.standard_normal((matrix.shape[0], dim))
+    cost = EffectiveCost(Affine(dim), theta, SquaredNorm(1.0))
+    start = np.zeros_like(theta)
+    kinds = {"symmetric": matrix}
+    return Task(
+        method=method, weights=kinds, cost=cost, start=start, precision=precision
+    )
+
+
+def per_iteration(engine: Engine) -> float:
+    """Return the seconds of one iteration: a long run less a short one, a median."""
+    state = engine.begin()
+
+    def seconds(count: int) -> float:
+        begun = time.perf_counter()
+        engine.advance(state, count).x.block_until_ready()
+        return time.perf_counter() - begun
+
+    seconds(STEPS), seconds(1)
+    found = [(seconds(STEPS + 1) - seconds(1)) / STEPS for _ in range(REPEATS)]
+    return statistics.median(found)
+
+
+def bandwidth(n_bytes: int = 1 << 31) -> float:
+    """Return bytes a second, read and written, of the best plain copy."""
+    import jax
+
+    source = jax.numpy.ones(n_bytes // 4, dtype="float32")
+    copy = jax.jit(lambda x: x + 1.0)
+    copy(source).block_until_ready()
+    times = []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        for _ in range(10):
+            copied = copy(source)
+        copied.block_until_ready()
+        times.append((time.perf_counter() - begun) / 10)
+    return 2 * n_bytes / statistics.median(times)
+
+
+# By method: arrays that an iteration must touch, and rows that it fetches of others.
+METHODS: dict[str, tuple[Callable[[int], Any], int, int]] = {
+    "dgd": (lambda dim: Dgd(Box(-100.0, 100.0, dim=dim)), 3, 1),
+    "gradient-tracking": (lambda dim: GradientTracking(WholeSpace(dim), 0.01), 7, 2),
+}
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--agents", type=int, default=1_000_000)
+    words.add_argument("--dim", type=int, default=64)
+    given = words.parse_args()
+    import jax
+
+    rate = bandwidth()
+    where = {"device": str(jax.devices()[0].device_kind), "jax": jax.__version__}
+    print(json.dumps({**where, "copy_GB_s": round(rate / 1e9)}), flush=True)
+    for graph in (random, circle):
+        matrix = weights(graph(given.agents))
+        for name, (make, arrays, fetched) in METHODS.items():
+            for precision in ("float64", "float32"):
+                one = given.agents * given.dim * np.dtype(precision).itemsize
+                engine = JaxEngine(task(make(given.dim), matrix, given.dim, precision))
+                spent = per_iteration(engine)
+                line = {
+                    "graph": graph.__name__,
+                    "method": name,
+                    "precision": precision,
+                    "ms": round(1e3 * spent, 4),
+                    "times what must be touched": spent * rate / (arrays * one),
+                    "times that and what is fetched": (
+                        spent * rate / ((arrays + NEIGHBOURS * fetched) * one)
+                    ),
+                }
+                print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

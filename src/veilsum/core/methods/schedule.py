@@ -1,0 +1,166 @@
+"""How an iterative method runs on a graph: weights, steps, rounds, and when it stops.
+
+All of it follows from what everybody knows, so that every party works out the same for
+itself: the settings, the graph, the domain, the size of the masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from veilsum.core.arrays import Sparse
+from veilsum.core.bases import Affine
+from veilsum.core.methods.certificate import Bounds
+from veilsum.core.methods.exchange import Method, Weighting
+from veilsum.core.methods.makers import MAKERS
+from veilsum.core.methods.making import Facts, Making
+from veilsum.core.methods.stopping import Stopping
+from veilsum.core.methods.table import Needs, choose, refusal, traits
+from veilsum.core.settings import Settings
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidInputError
+
+FLOAT_BYTES = 8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Schedule:
+    """How a method runs on one graph.
+
+    Attributes:
+        name: of the method.
+        method: with its steps and its rounds of mixing.
+        weights: n x n, for each kind that the method names.
+        recentring: rounds that draw masked integers together before it starts.
+        recentring_weights: W of those rounds.
+        iterations: how many at most.
+        limit: what sets that number: "iterations" or "bytes".
+        stopping: when to stop before; None if it never does.
+        bounds: what steps and rounds were taken from.
+    """
+
+    name: str
+    method: Method[Any]
+    weights: Mapping[Weighting, Sparse]
+    recentring: int
+    recentring_weights: Sparse | None
+    iterations: int
+    limit: str
+    stopping: Stopping | None
+    bounds: Bounds | None
+
+    @property
+    def message_vectors(self) -> int:
+        """How many vectors as long as x a message has."""
+        return traits(self.name).vectors
+
+    @property
+    def rounds(self) -> int:
+        """Message rounds of the whole run, if nothing stops it before."""
+        return self.recentring + self.iterations * self.method.rounds_per_iteration
+
+
+def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
+    """Return how the method that the settings name runs on a graph.
+
+    Raises:
+        InvalidInputError: it cannot do what the problem asks; the message says why and
+            which method can.
+    """
+    making = Making(settings, facts, topology, _name(settings, facts, topology))
+    method, patience = MAKERS[making.name](making)
+    _check_precision(making)
+    per_iteration = method.rounds_per_iteration
+    iterations, limit = _iterations(making, per_iteration)
+    stopping = None
+    settles = traits(making.name).settles and not facts.lossy
+    if settings.tolerance is not None and settles:
+        stopping = Stopping.on(
+            topology,
+            tolerance=settings.tolerance,
+            patience=patience,
+            rounds_per_iteration=per_iteration,
+        )
+    return Schedule(
+        name=making.name,
+        method=method,
+        weights=making.weights,
+        recentring=making.recentring,
+        recentring_weights=making.symmetric if making.recentring else None,
+        iterations=iterations,
+        limit=limit,
+        stopping=stopping,
+        bounds=None if making.name == "dgd" else making.bounds,
+    )
+
+
+def needs(settings: Settings, facts: Facts, topology: Topology) -> Needs:
+    """Return what a problem asks of a method."""
+    bounds = facts.bounds(settings)
+    return Needs(
+        constrained=facts.constrained,
+        bounded=facts.domain.is_bounded,
+        convex_locals=settings.convex_locals and isinstance(facts.basis, Affine),
+        strongly_convex=bounds is not None,
+        directed=topology.directed,
+        lossy=facts.lossy,
+        recentred=(
+            facts.integers and settings.recentre is not False and not topology.directed
+        ),
+        masked=facts.sigma > 0,
+        condition=None if bounds is None else bounds.condition,
+    )
+
+
+def _name(settings: Settings, facts: Facts, topology: Topology) -> str:
+    asked = needs(settings, facts, topology)
+    if settings.method == "auto":
+        return choose(asked)
+    refused = refusal(settings.method, asked)
+    if refused is not None:
+        advice = f"; use {refused.instead}" if refused.instead else ""
+        raise InvalidInputError(f"{refused.reason}{advice}")
+    return settings.method
+
+
+def _check_precision(making: Making) -> None:
+    """Refuse a tolerance that float64 cannot reach while masks are large.
+
+    Rounding leaves errors of up to 3 u sigma / mu_bar, u being the unit roundoff.
+    """
+    settings, bounds, sigma = making.settings, making.bounds, making.facts.sigma
+    settles = traits(making.name).settles
+    if settings.tolerance is None or bounds is None or not settles or making.recentring:
+        return
+    roundoff = float(np.finfo(settings.precision).eps) / 2.0
+    reached = 3.0 * roundoff * sigma / bounds.mean_convex
+    if reached > settings.tolerance:
+        raise InvalidInputError(
+            f"masks of sigma = {sigma:.3g} in {settings.precision} leave errors of "
+            f"about {reached:.2g}, more than the tolerance {settings.tolerance:.2g}: "
+            "use law lattice, which draws masks together first, a smaller sigma, or a "
+            "larger tolerance"
+        )
+
+
+def _iterations(making: Making, per_iteration: int) -> tuple[int, str]:
+    """Return how many iterations at most, and what says so."""
+    settings, topology = making.settings, making.topology
+    if settings.byte_budget is None:
+        return settings.iterations, "iterations"
+    links = topology.n_edges * (1 if topology.directed else 2)
+    vectors = traits(making.name).vectors * per_iteration
+    each = links * vectors * making.facts.domain.dim * FLOAT_BYTES
+    affordable = settings.byte_budget // each
+    if affordable < 1:
+        raise InvalidInputError(
+            f"one iteration of {making.name} takes {each:,} bytes on this graph, and "
+            f"byte_budget is {settings.byte_budget:,}"
+        )
+    if affordable < settings.iterations:
+        return int(affordable), "bytes"
+    return settings.iterations, "iterations"

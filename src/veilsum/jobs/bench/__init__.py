@@ -1,0 +1,1 @@
+"""How fast the engines are: beside this machine's floors, and beside other packages."""

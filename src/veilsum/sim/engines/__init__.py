@@ -1,0 +1,1 @@
+"""Ways to carry out iterations, all agents at once: numpy, numba, jax."""

@@ -1,0 +1,52 @@
+"""Which engine is taken, with and without the packages that engines need."""
+
+import importlib.util
+
+import pytest
+
+from engine_tasks import arrived, make_task
+from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.sim.engines import choosing
+from veilsum.sim.engines.choosing import available_engines, engine_for
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    """Neither numba nor JAX can be found."""
+    absent = {"numba", "jax"}
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        choosing, "find_spec", lambda name: None if name in absent else find(name)
+    )
+
+
+@pytest.mark.parametrize("name", ["numpy", "numba", "jax"])
+def test_the_engine_asked_for_is_taken(name):
+    pytest.importorskip(name)
+    assert name in available_engines()
+    assert engine_for(make_task("dgd"), name).name == name
+
+
+def test_auto_is_numba_where_it_is():
+    pytest.importorskip("numba")
+    assert engine_for(make_task("dgd")).name == "numba"
+
+
+def test_auto_is_numpy_elsewhere(nothing_installed):
+    engine = engine_for(make_task("dgd"))
+    assert engine.name == "numpy"
+    assert available_engines() == ["numpy"]
+    assert arrived(engine, 3).shape == (2, 34, 3)
+
+
+@pytest.mark.parametrize(("name", "extra"), [("numba", "fast"), ("jax", "jax")])
+def test_a_missing_package_is_named_with_its_extra(name, extra, nothing_installed):
+    with pytest.raises(MissingExtraError, match=rf"needs the package {name}") as caught:
+        engine_for(make_task("dgd"), name)
+    assert f"'veilsum[{extra}]'" in str(caught.value)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(InvalidInputError, match="did you mean 'numba'") as caught:
+        engine_for(make_task("dgd"), "nunba")
+    assert "auto, numpy, numba, jax" in str(caught.value)
