@@ -2,7 +2,6 @@
 
     python benchmarks/engines.py              # CPU (about two minutes)
     python benchmarks/engines.py dgd small    # some of it
-    python benchmarks/engines.py --gpu        # the jax engine on a GPU
 
 Ratios are the conditions; each is a median of interleaved repeats. All agents have six
 neighbours, drawn at random, and the costs s_i'x + |x|^2.
@@ -34,9 +33,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy
@@ -223,80 +220,19 @@ def million() -> None:
     print(json.dumps({"peak_gb": peak * unit / 1e9, "iteration_us": taken * 1e6}))
 
 
-def gpu(agents: int = 1_000_000, dim: int = 64, steps: int = 50) -> list[object]:
-    """The jax engine's iterations against the device's own copies (DGD at most 2).
+def machine() -> dict[str, object]:
+    import numba
 
-    Every neighbour's row is counted, as there is no cache for them: seven rows read for
-    each one written. Beside it the same with every array counted once.
-    """
-    import jax
-
-    def on(engine: Engine, state: Any) -> object:
-        return jax.block_until_ready(engine.advance(state, steps).x)
-
-    speed, found = copy_speed(agents * dim), []
-    for method, least, gathered, rounds in (("dgd", 3, 9, 1), ("tracking", 4, 20, 2)):
-        engine = engine_for(task(method, agents, dim), "jax")
-        warm = engine.advance(engine.begin(), 2)
-        on(engine, warm)
-        taken = [clock(partial(on, engine, warm)) for _ in range(REPEATS)]
-        each = statistics.median(taken) / steps
-        few, many = (
-            touched(agents, dim, arrays, rounds) / speed for arrays in (least, gathered)
-        )
-        found.append(
-            {
-                "method": method,
-                "agents": agents,
-                "dim": dim,
-                "iteration_us": each * 1e6,
-                "copy_gb_per_s": speed / 1e9,
-                "times_gathered_bytes": each / many,
-                "times_least_bytes": each / few,
-                "at_most": 2.0 if method == "dgd" else None,
-            }
-        )
-    return found
-
-
-def copy_speed(numbers: int, steps: int = 50) -> float:
-    """Return bytes per second, read or written, of copies on JAX's device."""
-    import jax
-
-    from veilsum.core.differentiated import in_64_bits
-
-    with in_64_bits(jax):
-        array = jax.numpy.ones(numbers, dtype="float64")
-        copy = jax.jit(
-            lambda x, n: jax.lax.fori_loop(0, n, lambda _, y: y * 1.0000001, x)
-        )
-        copy(array, 2).block_until_ready()
-        taken = [
-            clock(lambda: copy(array, steps).block_until_ready())
-            for _ in range(REPEATS)
-        ]
-    return 2 * numbers * FLOAT * steps / statistics.median(taken)
-
-
-def machine(*, with_jax: bool) -> dict[str, object]:
-    found: dict[str, object] = {
+    return {
         "date": datetime.now(UTC).date().isoformat(),
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+        "numba": numba.__version__,
         "load": os.getloadavg()[0],
     }
-    if with_jax:
-        import jax
-
-        found |= {"jax": jax.__version__, "device": str(jax.devices()[0].device_kind)}
-    else:
-        import numba
-
-        found["numba"] = numba.__version__
-    return found
 
 
 BENCHMARKS: dict[str, Callable[[], object]] = {
@@ -320,11 +256,9 @@ def main(names: list[str]) -> None:
     if names == ["--million"]:
         million()
         return
-    wanted = {"gpu": gpu} if names == ["--gpu"] else BENCHMARKS
-    with_jax = names == ["--gpu"]
-    print(json.dumps({"machine": machine(with_jax=with_jax)}))
-    for name in wanted if with_jax else names or wanted:
-        print(json.dumps({name: rounded(wanted[name]())}), flush=True)
+    print(json.dumps({"machine": machine()}))
+    for name in names or BENCHMARKS:
+        print(json.dumps({name: rounded(BENCHMARKS[name]())}), flush=True)
 
 
 if __name__ == "__main__":

@@ -255,6 +255,13 @@ def test_faults_that_cannot_be_are_refused(faults, words):
         parsed(simulation={"faults": faults})
 
 
+def test_another_method_does_not_take_the_step_of_the_one_in_the_file():
+    found = parsed(method={"name": "dgd", "step": 0.3})
+    assert found.altered(method="nids").settings.step is None
+    assert found.altered(method="dgd").settings.step == 0.3
+    assert found.altered(sigma=3.0).settings.step == 0.3
+
+
 def test_the_settings_of_a_method_are_read_under_their_names():
     found = parsed(
         method={"name": "nids", "smooth": 4, "mean_convex": 0.5, "rounds": 2},

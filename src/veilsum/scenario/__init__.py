@@ -116,9 +116,15 @@ class Scenario(Secret):
             "sigma": spread if name in {"gaussian", "lattice"} or sigma else None,
             "grid": self.grid if kept and grid is None else grid,
             "largest": self.largest if kept else None,
-            "settings": replace(self.settings, method=method or self.settings.method),
+            "settings": self._with_method(method),
         }
         return Scenario(**fields)
+
+    def _with_method(self, method: str | None) -> Settings:
+        """Return the settings with another method, which has steps of its own."""
+        if method is None or method == self.settings.method:
+            return self.settings
+        return replace(self.settings, method=method, step=None)
 
 
 def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
