@@ -6,11 +6,12 @@ Nothing here has ever seen the private vector: a state starts from masked number
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from veilsum.agent.messages import Numbers
 from veilsum.core.arrays import Array, Vector
@@ -80,8 +81,7 @@ class Links:
         return cls(plan, names, along, tuple(factors), weights)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundsState:
+class RoundsState(msgspec.Struct, frozen=True, eq=False):
     """Where a party is: still drawing masked integers together, or iterating.
 
     Attributes:
@@ -249,23 +249,26 @@ def rounds_done(packed: bytes) -> int:
 
 def _plain(value: Any) -> Any:
     """Return a method's state as what MessagePack knows."""
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         return value.tobytes()
-    if is_dataclass(value):
-        return [_plain(getattr(value, one.name)) for one in fields(value)]
-    return value
+    names = _names(value)
+    return [_plain(getattr(value, name)) for name in names] if names else value
 
 
 def _like(model: Any, plain: Any) -> Any:
     """Return the state that was made plain, built as this one of its kind is."""
-    if isinstance(model, np.ndarray):
+    if type(model) is np.ndarray:
         return np.frombuffer(plain)
-    if is_dataclass(model):
-        names = [one.name for one in fields(model)]
-        parts = [_like(getattr(model, n), p) for n, p in zip(names, plain, strict=True)]
-        kind: Any = type(model)
-        return kind(*parts)
-    return plain
+    names, kind = _names(model), type(model)
+    if not names:
+        return plain
+    pairs = zip(names, plain, strict=True)
+    return kind(*(_like(getattr(model, name), part) for name, part in pairs))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return a state's parts; nothing for a plain value."""
+    return getattr(type(value), "__slots__", ())
 
 
 def _packed(array: Array[Any]) -> list[Any]:

@@ -95,9 +95,11 @@ def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Messa
     >>> mix({"symmetric": np.array([0.5, 0.5])}, ("symmetric",), heard).tolist()
     [3.0, 5.0]
     """
+    if len(parts) == 1:
+        return weights[parts[0]] @ told
     pieces = np.split(told, len(parts), axis=-1)
     sums = [weights[part] @ piece for part, piece in zip(parts, pieces, strict=True)]
-    return sums[0] if len(sums) == 1 else np.concatenate(sums, axis=-1)
+    return np.concatenate(sums, axis=-1)
 
 
 def iterations(
