@@ -24,20 +24,17 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import numpy as np
-import scipy
 
+from run import Action, clock, machine
 from veilsum.core.bases import Affine
 from veilsum.core.domains import Box
 from veilsum.core.effective import EffectiveCost
@@ -48,19 +45,11 @@ from veilsum.jobs.bench.cases import six_neighbours
 from veilsum.sim.engines.choosing import engine_for
 from veilsum.sim.engines.engine import Engine, Task
 
-Action = Callable[[], object]
-
 REPEATS = 9
 SIZES = ((10_000, 100), (100_000, 10))
 # At most so many times the floor, by size.
 LIMITS = {"dgd": (1.5, 4.0), "tracking": (2.5, 5.0)}
 FLOAT, INDEX = 8, 4
-
-
-def clock(action: Action) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def side_by_side(**actions: Action) -> dict[str, list[float]]:
@@ -220,21 +209,6 @@ def million() -> None:
     print(json.dumps({"peak_gb": peak * unit / 1e9, "iteration_us": taken * 1e6}))
 
 
-def machine() -> dict[str, object]:
-    import numba
-
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "numba": numba.__version__,
-        "load": os.getloadavg()[0],
-    }
-
-
 BENCHMARKS: dict[str, Callable[[], object]] = {
     "dgd": dgd,
     "tracking": tracking,
@@ -256,7 +230,10 @@ def main(names: list[str]) -> None:
     if names == ["--million"]:
         million()
         return
-    print(json.dumps({"machine": machine()}))
+    import numba
+
+    here = {"numba": numba.__version__, "load": os.getloadavg()[0]}
+    print(json.dumps({"machine": {**machine(), **here}}))
     for name in names or BENCHMARKS:
         print(json.dumps({name: rounded(BENCHMARKS[name]())}), flush=True)
 
