@@ -62,6 +62,18 @@ def _spread(builder: Any, number: Any, vector: Any) -> Any:
     return builder.shuffle_vector(first, first, ir.Constant(order, None))
 
 
+def _choose(builder: Any, which: str, left: Any, right: Any) -> Any:
+    """Return the greater or the lesser lanes, nan where either is nan."""
+    kind = left.type
+    bits = 64 if kind.element == ir.DoubleType() else 32
+    name = f"llvm.{which}.v{kind.count}f{bits}"
+    known = builder.module.globals.get(name)
+    chosen = ir.FunctionType(kind, [kind, kind])
+    return builder.call(
+        known or ir.Function(builder.module, chosen, name), [left, right]
+    )
+
+
 @built
 def load(typingctx: Any, array: Any, index: Any, row: Any) -> Any:
     """Return array[index : index + len(row)], for a flat array."""
@@ -123,10 +135,8 @@ def within(typingctx: Any, lanes: Any, low: Any, high: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value, least, most = args
-        below = builder.fcmp_ordered("<", value, least)
-        value = builder.select(below, least, value)
-        above = builder.fcmp_ordered(">", value, most)
-        return builder.select(above, most, value)
+        value = _choose(builder, "maximum", value, least)
+        return _choose(builder, "minimum", value, most)
 
     return lanes(lanes, low, high), build
 
