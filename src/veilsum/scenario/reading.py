@@ -83,14 +83,6 @@ def word(section: Table, name: str, key: str) -> str:
 
 def flag(section: Table, name: str, key: str) -> bool:
     """Return true or false."""
-    """Return true or false."""
-    """Return a word."""
-    """Return a list of anything."""
-    """Return a list of names."""
-    """Return a whole number."""
-    """Return a number."""
-    """Return one of the words that are known."""
-    """Return a value that must be there."""
     value = section[key]
     if not isinstance(value, bool):
         raise InvalidScenarioError(f"[{name}] {key} is true or false, found {value!r}")

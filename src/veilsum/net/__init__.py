@@ -1,0 +1,1 @@
+"""The network: identities, connections under mutual TLS, durable state."""
