@@ -17,6 +17,7 @@
     │   ├── LocalProtocolError     by this party's own program: a call out of order
     │   └── PeerProtocolError      by the party it names: a message that cannot be right
     ├── SecretError            somebody tried to copy a secret out of the process
+    ├── StoreError             a run's state cannot be kept: stop before sending
     └── NumericalError         the arithmetic failed on valid input: please report it
         └── DivergedError          or estimates ran away: who, when, which bound
 
@@ -112,6 +113,10 @@ class PeerProtocolError(ProtocolError):
 
 class SecretError(VeilsumError, TypeError):
     """A secret was about to leave the process by copy, pickle or print."""
+
+
+class StoreError(VeilsumError):
+    """A run's state is damaged, another's, in use, or cannot be written."""
 
 
 class NumericalError(VeilsumError, ArithmeticError):

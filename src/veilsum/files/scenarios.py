@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from veilsum.core.topology import Topology
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.graphs import read_topology
 from veilsum.scenario import Scenario, scenario_from
+from veilsum.scenario.graphs import topology_of
 
 
 def read_scenario(path: Path) -> Scenario:
@@ -19,6 +21,16 @@ def read_scenario(path: Path) -> Scenario:
         return read_topology(path.parent / name, weight=weight)
 
     return scenario_from(read_toml(path), read_graph)
+
+
+def scenario_parties(table: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    """Return the parties of a scenario's graph, in its order."""
+
+    def read_graph(name: str, weight: str | None) -> Topology:
+        return read_topology(folder / name, weight=weight)
+
+    graph, parties = table.get("graph", {}), table.get("parties", {})
+    return topology_of(graph, parties, read_graph).parties
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -6,28 +6,28 @@ that a misspelt one is refused with the nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, cast
 
 import numpy as np
 
-from veilsum.core.arrays import AgentRows, FloatArray, as_floats, listed
+from veilsum.core.arrays import AgentRows, FloatArray, as_floats
 from veilsum.core.costs import Cost
 from veilsum.core.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
 from veilsum.core.laws import LAWS, LawName, check_law, check_sigma
 from veilsum.core.link_faults import LinkFaults
-from veilsum.core.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.core.secrets import Secret
 from veilsum.core.settings import METHODS, Settings
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.scenario.costs import costs_of
+from veilsum.scenario.graphs import ReadGraph, topology_of
 from veilsum.scenario.reading import (
     Table,
     check_keys,
     choice,
-    entries,
     flag,
     integer,
     names,
@@ -35,8 +35,6 @@ from veilsum.scenario.reading import (
     number,
     word,
 )
-
-ReadGraph = Callable[[str, str | None], Topology]
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "graph": ("family", "file", "edges", "weight"),
@@ -57,6 +55,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "stopping": ("iterations", "tolerance", "byte_budget"),
     "policy": (
         *("corrupted", "tolerate", "minimum_honest", "drop"),
+        *("resend", "meeting", "deadline", "patience"),
         *("release_fraction", "minimum_cell"),
     ),
     "simulation": (
@@ -127,6 +126,37 @@ class Scenario(Secret):
         return replace(self.settings, method=method, step=None)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicScenario:
+    """What all parties know of a scenario, beside their graph and the kind of cost."""
+
+    domain: Domain
+    law: LawName
+    sigma: FloatArray | None
+    grid: int | None
+    largest: float | None
+    settings: Settings
+
+
+def public_scenario(table: Table, dim: int) -> PublicScenario:
+    """Return what a table says that is no party's own."""
+    # A consortium's graph is written in its own way, and read by it.
+    read = ("domain", "masks", "method", "stopping", "simulation")
+    sections = {name: _section(table, name) for name in read}
+    for needed in ("domain", "masks"):
+        if not sections[needed]:
+            raise InvalidScenarioError(f"the consortium needs a [{needed}] section")
+    law, sigma, grid, largest = masks_of(sections["masks"])
+    return PublicScenario(
+        domain=_domain(sections["domain"], dim),
+        law=law,
+        sigma=sigma,
+        grid=grid,
+        largest=largest,
+        settings=_settings(sections),
+    )
+
+
 def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
     """Return the scenario a table describes; `read_graph` opens a graph file."""
     known = ("title", *SECTIONS, *JOB_SECTIONS, *OTHER_SECTIONS)
@@ -137,7 +167,7 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
         if not sections[needed]:
             raise InvalidScenarioError(f"the scenario needs a [{needed}] section")
     topology = topology_of(sections["graph"], sections["parties"], read_graph)
-    costs = _costs(sections["cost"], topology)
+    costs = costs_of(sections["cost"], topology)
     law, sigma, grid, largest = masks_of(sections["masks"])
     return Scenario(
         title=str(table.get("title", "")),
@@ -174,90 +204,6 @@ def _section(table: Table, name: str) -> Table:
     return section
 
 
-def topology_of(graph: Table, parties: Table, read_graph: ReadGraph) -> Topology:
-    """Return the graph that the sections describe."""
-    sources = [key for key in ("family", "file", "edges") if key in graph]
-    if len(sources) != 1:
-        raise InvalidScenarioError(
-            "[graph] needs exactly one of family, file and edges, "
-            f"found {listed(sources) or 'none'}"
-        )
-    if "weight" in graph and "file" not in graph:
-        raise InvalidScenarioError("[graph] weight names an attribute of a graph file")
-    topology = _graph(graph, read_graph)
-    if "names" not in parties:
-        return topology
-    given = names(parties["names"], "[parties] names")
-    if "edges" not in graph:
-        return topology.renamed(given)
-    return Topology.from_edges(_pairs(graph["edges"]), parties=given)
-
-
-def _graph(graph: Table, read_graph: ReadGraph) -> Topology:
-    if "family" in graph:
-        return Topology.family(str(graph["family"]))
-    if "file" in graph:
-        return read_graph(str(graph["file"]), graph.get("weight"))
-    return Topology.from_edges(_pairs(graph["edges"]))
-
-
-def _pairs(edges: object) -> list[tuple[str, str]]:
-    rows = [names(edge, "[graph] edges' entries") for edge in entries(edges)]
-    if any(len(row) != 2 for row in rows):
-        raise InvalidScenarioError(
-            '[graph] edges must be pairs of names, such as [["a", "b"], ["b", "c"]]'
-        )
-    return [(a, b) for a, b in rows]
-
-
-def _costs(section: Table, topology: Topology) -> tuple[Cost, ...]:
-    kind = choice(section, "cost", "kind", list(_COSTS))
-    key, others, build = _COSTS[kind]
-    check_keys(section, ("kind", key, *others), f"[cost] of kind {kind!r}")
-    rows = entries(need(section, "cost", key, "one entry for each party"))
-    if len(rows) != topology.n_agents:
-        raise InvalidScenarioError(
-            f"[cost] {key} must have one entry for each of {topology.n_agents} "
-            f"parties, found {len(rows)}"
-        )
-    return build(section, rows)
-
-
-def _affine(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    forms: dict[str, Remainder] = {
-        "none": NoRemainder(),
-        "squared-norm": SquaredNorm(1.0),
-    }
-    chosen = {"remainder": "none", **section}
-    remainder = forms[choice(chosen, "cost", "remainder", list(forms))]
-    return tuple(Cost.affine(row, remainder=remainder) for row in rows)
-
-
-def _polynomial(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    dim = integer(section, "cost", "dim", 1)
-    return tuple(Cost.polynomial(row, dim=dim) for row in rows)
-
-
-def _quadratic(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    vectors = entries(need(section, "cost", "vectors", "one vector per party"))
-    if len(vectors) != len(rows):
-        raise InvalidScenarioError(
-            f"[cost] found {len(rows)} matrices and {len(vectors)} vectors"
-        )
-    return tuple(Cost.quadratic(p, q) for p, q in zip(rows, vectors, strict=True))
-
-
-Build = Callable[[Table, Sequence[Any]], tuple[Cost, ...]]
-# Each kind: the key with one entry per party, its other keys, its constructor.
-_COSTS: dict[str, tuple[str, tuple[str, ...], Build]] = {
-    "affine": ("coefficients", ("remainder",), _affine),
-    "squared-distance": (
-        *("targets", ()),
-        lambda _, rows: tuple(Cost.squared_distance(row) for row in rows),
-    ),
-    "polynomial": ("coefficients", ("dim",), _polynomial),
-    "quadratic": ("matrices", ("vectors",), _quadratic),
-}
 _DOMAINS: dict[str, tuple[str, ...]] = {
     "box": ("lower", "upper"),
     "ball": ("centre", "radius"),

@@ -1,0 +1,198 @@
+"""`veilsum consortium`: the file that all members of a run hold a copy of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.identity import in_two_lines
+from veilsum.cli.output import json_option, print_json
+from veilsum.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from veilsum.scenario.consortium import Address, Consortium
+
+
+@click.group("consortium")
+def command() -> None:
+    """Write down what the members of a run agree on, or show it.
+
+    \b
+    Example:
+      veilsum consortium new plan.toml -o study.veil
+      veilsum consortium show study.veil
+    """
+
+
+@command.command("new")
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The consortium file to write; one that is there is left alone.",
+)
+@click.option(
+    "--certificate",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A member's .crt file; its name is in it. May be repeated.",
+)
+@click.option(
+    "--address",
+    "places",
+    metavar="NAME=HOST:PORT",
+    multiple=True,
+    help="Where the others dial a member; without one it only dials. May be repeated.",
+)
+@json_option
+def new(
+    *,
+    plan: Path,
+    out: Path,
+    files: tuple[Path, ...],
+    places: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write the consortium file that PLAN, a scenario file, describes.
+
+    Certificates and addresses stand in PLAN's [deployment] section, or are given here.
+    Whatever is private in PLAN is left out, and named.
+
+    \b
+    Example:
+      veilsum consortium new plan.toml -o study.veil \\
+          --certificate hospital-1.crt --address hospital-1=ward7.example.org:8443
+    """
+    from veilsum.files.consortiums import draft_consortium, write_consortium
+    from veilsum.net.trust import check_certificates, check_dates
+
+    drafted, left_out = draft_consortium(
+        plan, certificates=_certificates(files), addresses=_addresses(places)
+    )
+    check_certificates(drafted.certificates)
+    check_dates(drafted.certificates)
+    _check_schema(drafted)
+    write_consortium(out, drafted)
+    if as_json:
+        print_json({**_document(drafted), "left_out": list(left_out)})
+        return
+    _print(out, drafted)
+    _print_lines("Left out of the file, since it is public:", left_out)
+
+
+@command.command("show")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def show(*, file: Path, as_json: bool) -> None:
+    """Show the members of a consortium file, their links, and the file's digest.
+
+    Members who see the same digest hold the same file.
+
+    \b
+    Example:
+      veilsum consortium show study.veil
+    """
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.net.trust import check_certificates
+
+    found = read_consortium(file)
+    check_certificates(found.certificates)
+    if as_json:
+        print_json(_document(found))
+    else:
+        _print(file, found)
+
+
+def _certificates(files: Iterable[Path]) -> dict[str, str]:
+    from veilsum.files.consortiums import read_certificate
+    from veilsum.net.identity import certificate_name
+
+    found: dict[str, str] = {}
+    for file in files:
+        text = read_certificate(file)
+        name = certificate_name(text)
+        if found.setdefault(name, text) != text:
+            raise InvalidInputError(
+                f"two certificates say {name!r}, the second in {file}: give one"
+            )
+    return found
+
+
+def _addresses(places: Iterable[str]) -> dict[str, Address | None]:
+    from veilsum.scenario.consortium import Address
+
+    found: dict[str, Address | None] = {}
+    for place in places:
+        name, equals, text = place.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--address takes NAME=HOST:PORT, found {place!r}")
+        found[name.strip()] = Address.of(text) if text.strip() else None
+    return found
+
+
+def _check_schema(drafted: Consortium) -> None:
+    """Refuse a schema that would stop every member later."""
+    if "schema" not in drafted.sections:
+        return
+    from veilsum.jobs.schema import Schema
+
+    Schema.from_table(drafted.sections["schema"])
+
+
+def _document(found: Consortium) -> dict[str, Any]:
+    from veilsum.net.identity import fingerprint, out_of_date
+
+    return {
+        "run": found.run,
+        "title": found.title,
+        "digest": found.digest.hex(),
+        "sections": found.section_digests,
+        "members": [
+            {
+                "name": one.name,
+                "address": None if one.address is None else str(one.address),
+                "fingerprint": fingerprint(one.certificate),
+                "problem": out_of_date(one.certificate),
+            }
+            for one in found.members
+        ],
+        "links": [{"dials": a, "answers": b} for a, b in found.links],
+    }
+
+
+def _print(file: Path, found: Consortium) -> None:
+    document = _document(found)
+    click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
+    click.echo(f"digest  {document['digest']}")
+    _print_lines("Members:", _member_lines(document["members"]))
+    click.echo(
+        "\nCompare each fingerprint with its party on the telephone: who can change "
+        "this\nfile could put a certificate of their own in it."
+    )
+    _print_lines("Links:", [_link(found, a, b) for a, b in found.links])
+
+
+def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:
+    lines = []
+    for one in members:
+        lines.append(f"{one['name']}  {one['address'] or 'only dials'}")
+        lines += [f"    {half}" for half in in_two_lines(one["fingerprint"])]
+        if one["problem"] is not None:
+            lines.append(f"    not good now: {one['problem']}")
+    return lines
+
+
+def _link(found: Consortium, dials: str, answers: str) -> str:
+    return f"{dials} dials {answers} at {found.member(answers).address}"
+
+
+def _print_lines(heading: str, lines: Iterable[str]) -> None:
+    rows = [f"  {line}" for line in lines]
+    if rows:
+        click.echo("\n".join(["", heading, *rows]))

@@ -1,0 +1,137 @@
+"""Consortium files: TOML that every member holds a copy of."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
+from veilsum.files.graphs import read_topology
+from veilsum.files.scenarios import read_toml
+from veilsum.scenario.consortium import Address, Consortium, consortium_from
+from veilsum.scenario.drafting import check_scenario, consortium_of
+from veilsum.scenario.pem import der_of, pem_of
+
+RANDOM_BYTES = 16
+TITLE_LETTERS = 40
+
+
+def read_consortium(path: Path) -> Consortium:
+    """Return the consortium in a file."""
+    table = read_toml(path)
+    try:
+        return consortium_from(table)
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"{path}: {error}") from None
+
+
+def write_consortium(path: Path, consortium: Consortium) -> None:
+    """Write a new consortium file; one that is there is never replaced.
+
+    Members hold copies of it: another file under its name would be taken for it.
+    """
+    text = _toml(consortium.to_table())
+    try:
+        with path.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise OutputError(
+            f"{path} is there already, and a consortium file is never replaced: "
+            "choose another name, or remove it if nobody has a copy"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _toml(table: Mapping[str, Any]) -> str:
+    try:
+        import tomli_w
+    except ImportError:
+        raise MissingExtraError(
+            "writing a consortium file needs the package tomli-w: "
+            "pip install 'veilsum[net]'"
+        ) from None
+    return tomli_w.dumps(table, multiline_strings=True)
+
+
+def new_run(title: str) -> str:
+    """Return a name for one run: words of its title, and 128 random bits."""
+    words = re.findall("[a-z0-9]+", title.lower())
+    start = "-".join(words)[:TITLE_LETTERS].strip("-")
+    return f"{start}-{secrets.token_hex(RANDOM_BYTES)}".lstrip("-")
+
+
+def draft_consortium(
+    plan: Path,
+    *,
+    certificates: Mapping[str, str] | None = None,
+    addresses: Mapping[str, Address | None] | None = None,
+) -> tuple[Consortium, tuple[str, ...]]:
+    """Return the consortium that a scenario file plans, and what was left out.
+
+    Graphs and certificates are found beside the file. What is given here goes before
+    what the file's [deployment] says.
+    """
+    table = read_toml(plan)
+    check_scenario(table)
+    deployment = table.get("deployment", {})
+
+    def read_graph(name: str, weight: str | None) -> Topology:
+        return read_topology(plan.parent / name, weight=weight)
+
+    return consortium_of(
+        table,
+        certificates=_certificates(deployment, plan.parent, certificates or {}),
+        addresses=_addresses(deployment) | dict(addresses or {}),
+        run=new_run(str(table.get("title", ""))),
+        read_graph=read_graph,
+    )
+
+
+def _certificates(
+    deployment: Mapping[str, Any], folder: Path, given: Mapping[str, str]
+) -> dict[str, str]:
+    named = _texts(deployment, "certificates")
+    read = {
+        name: read_certificate(folder / path)
+        for name, path in named.items()
+        if name not in given
+    }
+    return {**read, **given}
+
+
+def _addresses(deployment: Mapping[str, Any]) -> dict[str, Address | None]:
+    named = _texts(deployment, "addresses")
+    return {
+        name: Address.of(text) if text.strip() else None for name, text in named.items()
+    }
+
+
+def _texts(deployment: Mapping[str, Any], key: str) -> dict[str, str]:
+    found = deployment.get(key, {})
+    if not isinstance(found, Mapping) or not all(
+        isinstance(text, str) for text in found.values()
+    ):
+        raise InvalidScenarioError(
+            f"[deployment] {key} must be a table with one text for each party, found "
+            f"{found!r}"
+        )
+    return dict(found)
+
+
+def read_certificate(path: Path) -> str:
+    """Return the one certificate in a file, PEM in its one spelling."""
+    try:
+        return pem_of(der_of(path.read_text("ascii")))
+    except OSError as error:
+        raise InvalidScenarioError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidScenarioError(
+            f"{path} is not a certificate in PEM, which is plain text"
+        ) from None
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"{path}: {error}") from None

@@ -1,0 +1,320 @@
+"""Who a party is: a key that stays on its machine, a certificate that is shown around.
+
+Both are made where they are used. The key is an unencrypted file that only its owner
+may read; it is opened when something is signed, and no attribute holds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+
+from veilsum.core.secrets import Secret
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    OutputError,
+    SecretError,
+)
+from veilsum.files.consortiums import read_certificate
+from veilsum.scenario.consortium import check_name
+from veilsum.scenario.pem import der_of, pem_of
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    raise MissingExtraError(
+        "identities need the package cryptography: pip install 'veilsum[net]'"
+    ) from None
+
+# Clocks differ: a certificate made just now must be good everywhere.
+CLOCK_ALLOWANCE = timedelta(minutes=5)
+LONGEST_DAYS = 3660
+# What its key is not for.
+_NOT_FOR = (
+    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
+
+
+class _KeyHolder(Secret):
+    """What can sign in a party's name."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise SecretError(
+            f"a {type(self).__name__} can sign for its party and is never pickled or "
+            "copied; read the key file again instead"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Identity(_KeyHolder):
+    """One party's own name, certificate and key.
+
+    Attributes:
+        name: as the certificate has it.
+        certificate: PEM.
+        key_file: where the key is; it is read when it is used.
+        certificate_file: where the certificate is.
+    """
+
+    name: str
+    certificate: str
+    key_file: Path
+    certificate_file: Path
+
+    def sign(self, content: bytes) -> bytes:
+        """Return the Ed25519 signature of some content, 64 bytes."""
+        return _read_key(self.key_file).sign(content)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartyKeys(_KeyHolder):
+    """A party's `Keys`: its identity, everybody's certificates, the system's chance."""
+
+    identity: Identity
+    certificates: Mapping[str, str]
+
+    def sign(self, content: bytes) -> bytes:
+        """Return this party's signature."""
+        return self.identity.sign(content)
+
+    def verify(self, party: str, content: bytes, signature: bytes) -> bool:
+        """Say whether a member signed this; nobody else ever did."""
+        if party not in self._public:
+            return False
+        try:
+            self._public[party].verify(signature, content)
+        except InvalidSignature:
+            return False
+        return True
+
+    def random(self, count: int) -> bytes:
+        """Return fresh secret bytes from the operating system."""
+        return secrets.token_bytes(count)
+
+    @cached_property
+    def _public(self) -> dict[str, Ed25519PublicKey]:
+        return {name: public_key(text) for name, text in self.certificates.items()}
+
+
+def new_identity(name: str, folder: Path, *, days: int = 365) -> Identity:
+    """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing."""
+    check_name(name)
+    if not 1 <= days <= LONGEST_DAYS:
+        raise InvalidInputError(
+            f"a certificate is good for 1 to {LONGEST_DAYS:,} days, found {days}"
+        )
+    key_file, certificate_file = folder / f"{name}.key", folder / f"{name}.crt"
+    key, now = Ed25519PrivateKey.generate(), datetime.now(UTC)
+    made = make_certificate(
+        key, name, start=now - CLOCK_ALLOWANCE, end=now + timedelta(days=days)
+    )
+    _write_pair(key_file, key, certificate_file, made)
+    return Identity(name, made, key_file, certificate_file)
+
+
+def make_certificate(
+    key: Ed25519PrivateKey, name: str, *, start: datetime, end: datetime
+) -> str:
+    """Return a certificate that a key signs for itself, PEM.
+
+    It is no authority's: it vouches for itself and for nobody else.
+    """
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    public = key.public_key()
+    builder = x509.CertificateBuilder(
+        subject, subject, public, x509.random_serial_number(), start, end
+    )
+    for extension in _extensions(name, public):
+        critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
+        builder = builder.add_extension(extension, critical=critical)
+    return pem_of(builder.sign(key, None).public_bytes(serialization.Encoding.DER))
+
+
+def _extensions(name: str, public: Ed25519PublicKey) -> list[x509.ExtensionType]:
+    """Return what a certificate says of its name, its key and their use."""
+    purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    return [
+        x509.BasicConstraints(ca=False, path_length=None),
+        x509.KeyUsage(digital_signature=True, **dict.fromkeys(_NOT_FOR, False)),
+        x509.ExtendedKeyUsage(purposes),
+        x509.SubjectAlternativeName([_uri(name)]),
+        x509.SubjectKeyIdentifier.from_public_key(public),
+    ]
+
+
+def _uri(name: str) -> x509.UniformResourceIdentifier:
+    return x509.UniformResourceIdentifier(f"veilsum:{quote(name, safe='')}")
+
+
+def _write_pair(
+    key_file: Path, key: Ed25519PrivateKey, certificate_file: Path, certificate: str
+) -> None:
+    """Write both files or neither."""
+    try:
+        key_file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder {key_file.parent}: {error.strerror}"
+        ) from None
+    content = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    _write_new(key_file, content, 0o600)
+    try:
+        _write_new(certificate_file, certificate.encode(), 0o644)
+    except OutputError:
+        key_file.unlink()
+        raise
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that is not there yet; it has its mode before its first byte."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise OutputError(
+            f"{path} is there already and is left as it is: an identity is never "
+            "replaced; choose another folder, or move it away"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read_identity(key_file: Path) -> Identity:
+    """Return the identity of a key file and the certificate beside it."""
+    certificate_file = key_file.with_suffix(".crt")
+    own = _read_key(key_file).public_key()
+    certificate = read_certificate(certificate_file)
+    if public_key(certificate) != own:
+        raise InvalidInputError(
+            f"{key_file} does not fit {certificate_file}: put the certificate back "
+            "that was made with this key"
+        )
+    name = certificate_name(certificate)
+    return Identity(name, certificate, key_file, certificate_file)
+
+
+def _read_key(path: Path) -> Ed25519PrivateKey:
+    content = _read_private(path)
+    try:
+        key = serialization.load_pem_private_key(content, password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidInputError(
+            f"{path} holds no Ed25519 key without a password: give the .key file that "
+            "veilsum identity new made"
+        )
+    return key
+
+
+def _read_private(path: Path) -> bytes:
+    """Return what is in a file that nobody else may read; look before reading."""
+    try:
+        with path.open("rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            # Only POSIX says who may read a file.
+            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise InvalidInputError(
+                    f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) "
+                    f"and holds a key: run chmod 600 {path}; if anybody may have read "
+                    "it, make a new identity"
+                )
+            return stream.read()
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+
+
+def public_key(certificate: str) -> Ed25519PublicKey:
+    """Return the key that a certificate shows."""
+    found = _parsed(certificate).public_key()
+    if not isinstance(found, Ed25519PublicKey):
+        raise InvalidInputError(
+            "found a certificate whose key is not Ed25519: make it with veilsum "
+            "identity new"
+        )
+    return found
+
+
+def certificate_name(certificate: str) -> str:
+    """Return whose certificate it says it is."""
+    found = _parsed(certificate)
+    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    name = str(names[0].value) if len(names) == 1 else ""
+    try:
+        kind = x509.SubjectAlternativeName
+        others = list(found.extensions.get_extension_for_class(kind).value)
+    except (x509.ExtensionNotFound, ValueError):
+        others = []
+    if not name or others != [_uri(name)]:
+        raise InvalidInputError(
+            "found a certificate that names no party: make it with veilsum identity new"
+        )
+    return check_name(name)
+
+
+def validity(certificate: str) -> tuple[datetime, datetime]:
+    """Return from when and until when a certificate is good, UTC."""
+    found = _parsed(certificate)
+    return found.not_valid_before_utc, found.not_valid_after_utc
+
+
+def out_of_date(certificate: str, now: datetime | None = None) -> str | None:
+    """Say why a certificate is not good now, if it is not."""
+    start, end = validity(certificate)
+    now = now or datetime.now(UTC)
+    if now < start:
+        return f"it is good from {start:%Y-%m-%d %H:%M} UTC only: is the clock right?"
+    if now > end:
+        return f"it has expired on {end:%Y-%m-%d %H:%M} UTC: make a new identity"
+    return None
+
+
+def fingerprint(certificate: str | bytes) -> str:
+    """Return the SHA-256 of a certificate, PEM or DER, for people to compare.
+
+    >>> fingerprint(b"")[:24]
+    'e3b0 c442 98fc 1c14 9afb'
+    """
+    der = der_of(certificate) if isinstance(certificate, str) else certificate
+    digits = hashlib.sha256(der).hexdigest()
+    return " ".join(digits[k : k + 4] for k in range(0, len(digits), 4))
+
+
+def _parsed(certificate: str) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(der_of(certificate))
+    except ValueError as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            "found a certificate that cannot be read: send the .crt file again"
+        ) from None

@@ -1,0 +1,111 @@
+"""Whom to talk to: TLS 1.3, and the consortium's certificates as the only anchors.
+
+There is no authority and no host name to check: a peer is who it is because the file
+that all members hold has its very certificate. Nothing turns a check off.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+
+from veilsum.core.arrays import listed
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.net.identity import (
+    Identity,
+    certificate_name,
+    fingerprint,
+    out_of_date,
+    public_key,
+)
+from veilsum.scenario.pem import der_of
+
+
+def server_context(
+    identity: Identity, certificates: Mapping[str, str]
+) -> ssl.SSLContext:
+    """Return how a party answers: only callers with a member's certificate."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, certificates)
+    # No resumed sessions: every connection shows its certificate.
+    context.num_tickets = 0
+    return context
+
+
+def client_context(
+    identity: Identity, certificates: Mapping[str, str]
+) -> ssl.SSLContext:
+    """Return how a party dials: only members with their own certificate answer."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, identity, certificates)
+
+
+def owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
+    """Return whose certificate this is, byte for byte."""
+    for name, text in certificates.items():
+        if der_of(text) == der:
+            return name
+    return None
+
+
+def check_member(identity: Identity, certificates: Mapping[str, str]) -> None:
+    """Refuse an identity that is not the consortium's party of that name."""
+    name, agreed = identity.name, certificates.get(identity.name)
+    if agreed is None:
+        raise InvalidInputError(
+            f"{name!r} is no member of this consortium; its members are "
+            f"{listed(list(certificates))}: take the key of one of them"
+        )
+    if der_of(agreed) != der_of(identity.certificate):
+        raise InvalidInputError(
+            f"the consortium file has another certificate of {name!r}: there "
+            f"{fingerprint(agreed)}, here {fingerprint(identity.certificate)}; use "
+            "that key, or have the file made again"
+        )
+    check_dates({name: agreed})
+
+
+def check_dates(certificates: Mapping[str, str]) -> None:
+    """Refuse a certificate that nobody would accept today."""
+    for name, text in certificates.items():
+        problem = out_of_date(text)
+        if problem is not None:
+            raise InvalidInputError(
+                f"the certificate of {name!r} is not good: {problem}"
+            )
+
+
+def check_certificates(certificates: Mapping[str, str]) -> None:
+    """Refuse a certificate that is not its member's, or of another kind of key."""
+    for name, text in certificates.items():
+        try:
+            found = certificate_name(text)
+            public_key(text)
+        except InvalidInputError as error:
+            raise InvalidScenarioError(f"member {name!r}: {error}") from None
+        if found != name:
+            raise InvalidScenarioError(
+                f"member {name!r} has a certificate that says {found!r}: give each "
+                "member its own, under the name it has"
+            )
+
+
+def _context(
+    side: int, identity: Identity, certificates: Mapping[str, str]
+) -> ssl.SSLContext:
+    others = [text for name, text in certificates.items() if name != identity.name]
+    if not others:
+        raise InvalidInputError("a party needs others to talk to: found no certificate")
+    # Not `create_default_context`: that one trusts the system's authorities too, and
+    # writes down session keys where the environment asks for it.
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_cert_chain(identity.certificate_file, identity.key_file)
+        context.load_verify_locations(cadata="".join(others))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInputError(
+            f"cannot use {identity.key_file} or a member's certificate: "
+            f"{error.strerror or error}"
+        ) from None
+    return context
