@@ -1,0 +1,214 @@
+"""What several parties' receipts prove together, finding by finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from veilsum.core.arrays import listed
+from veilsum.errors import InvalidInputError
+from veilsum.net.identity import certificate_name, fingerprint
+from veilsum.net.receipt import Receipt
+from veilsum.scenario.consortium import Consortium, canonical
+from veilsum.scenario.pem import der_of
+
+# What all receipts of a run must say alike, and how to call it.
+ALIKE = {
+    "run": "the same run",
+    "plan": "the same plan",
+    "consortium": "the same consortium file",
+    "parties": "the same parties",
+    "lost": "the same parties lost",
+    "epochs": "the same epochs",
+    "result": "the same result",
+    "released": "the same release",
+    "guarantee": "the same guarantee",
+}
+
+Edge = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: what must hold.
+        good: whether it does.
+        detail: who is concerned.
+    """
+
+    check: str
+    good: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings about some receipts.
+
+    Attributes:
+        fingerprints: of each receipt's certificate, by party: without a consortium
+            file only people can say whose they are.
+    """
+
+    findings: tuple[Finding, ...]
+    fingerprints: tuple[tuple[str, str], ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether everything holds."""
+        return all(finding.good for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        prints = [{"party": p, "fingerprint": f} for p, f in self.fingerprints]
+        findings = [asdict(finding) for finding in self.findings]
+        return {"good": self.good, "findings": findings, "fingerprints": prints}
+
+
+def verify_receipts(
+    receipts: Sequence[Receipt], consortium: Consortium | None = None
+) -> Verdict:
+    """Say what receipts prove; with a consortium file also that they are its members'.
+
+    A receipt whose signature is bad still takes part in the other findings.
+    """
+    if not receipts:
+        raise InvalidInputError("expected the receipts of a run, found none")
+    findings = [
+        _signatures(receipts),
+        _own_names(receipts),
+        *([] if consortium is None else _agreed(receipts, consortium)),
+        _once_each(receipts),
+        *(_alike(receipts, field) for field in ALIKE),
+        _members(receipts, consortium),
+        _missing(receipts, consortium),
+        _edges(receipts, consortium),
+    ]
+    prints = tuple((one.party, fingerprint(one.certificate)) for one in receipts)
+    return Verdict(tuple(findings), prints)
+
+
+def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
+    return Finding(check, not wrong, listed(wrong) if wrong else right)
+
+
+def _of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Finding:
+    """Return a finding about each receipt by itself."""
+    bad = sorted(wrong)
+    return _finding(check, [f"not of {name}" for name in bad], _all_of(receipts))
+
+
+def _all_of(receipts: Sequence[Receipt]) -> str:
+    return f"{len(receipts)} of {len(receipts)}"
+
+
+def _signatures(receipts: Sequence[Receipt]) -> Finding:
+    wrong = (one.party for one in receipts if not one.is_signed)
+    return _of_each("signatures are good", receipts, wrong)
+
+
+def _own_names(receipts: Sequence[Receipt]) -> Finding:
+    wrong = (one.party for one in receipts if not _is_own(one))
+    return _of_each("certificates name their party", receipts, wrong)
+
+
+def _is_own(receipt: Receipt) -> bool:
+    try:
+        return certificate_name(receipt.certificate) == receipt.party
+    except InvalidInputError:
+        return False
+
+
+def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Finding]:
+    """Yield what can be compared with the consortium file."""
+    known = {name: der_of(text) for name, text in consortium.certificates.items()}
+    strangers = (
+        r.party for r in receipts if known.get(r.party) != der_of(r.certificate)
+    )
+    yield _of_each("certificates are the members'", receipts, strangers)
+    here = (consortium.run, consortium.digest.hex())
+    others = (r.party for r in receipts if (r.run, r.consortium) != here)
+    yield _of_each("run and consortium are the file's", receipts, others)
+
+
+def _once_each(receipts: Sequence[Receipt]) -> Finding:
+    counts = Counter(one.party for one in receipts)
+    wrong = [f"{name} has {count}" for name, count in counts.items() if count > 1]
+    return _finding("one receipt for each party", wrong, _all_of(receipts))
+
+
+def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
+    """Return whether all say the same; if not, who stands against whom."""
+    camps: dict[bytes, list[str]] = {}
+    for one in receipts:
+        value = getattr(one, field)
+        value = sorted(value) if field in {"parties", "lost"} else value
+        camps.setdefault(canonical(value), []).append(one.party)
+    against = " against ".join(listed(camp) for camp in camps.values())
+    return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
+
+
+def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether everybody counts itself in, and who took part adds up."""
+    everybody = None if consortium is None else sorted(consortium.certificates)
+    wrong = []
+    for one in receipts:
+        counted = sorted((*one.parties, *one.lost))
+        twice = len(set(counted)) != len(counted)
+        if one.party not in one.parties or twice or counted != (everybody or counted):
+            wrong.append(f"not those of {one.party}")
+    return _finding("parties and lost ones add up", wrong, _all_of(receipts))
+
+
+def _lost(receipts: Sequence[Receipt]) -> set[str]:
+    """Return who is lost in everybody's eyes."""
+    return set.intersection(*(set(one.lost) for one in receipts))
+
+
+def _missing(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    named = {name for one in receipts for name in (*one.parties, *one.lost)}
+    expected = named | set(() if consortium is None else consortium.certificates)
+    absent = expected - {one.party for one in receipts}
+    excused = absent & _lost(receipts)
+    wrong = [f"none of {name}" for name in sorted(absent - excused)]
+    right = f"none missing but of lost {listed(sorted(excused))}" if excused else ""
+    return _finding("receipts of all parties", wrong, right or _all_of(receipts))
+
+
+def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether both ends confirm every edge between parties that took part.
+
+    Without the file only those edges are known that somebody confirms; then everybody
+    must have one at least.
+    """
+    lost = _lost(receipts)
+    said = {(one.party, other) for one in receipts for other in one.confirmed}
+    said = {pair for pair in said if not lost & set(pair)}
+    claimed = {_edge(*pair) for pair in said}
+    if consortium is None:
+        real = claimed
+        idle = {one.party for one in receipts} - {name for e in real for name in e}
+        wrong = [f"{name} confirms none" for name in sorted(idle)]
+    else:
+        real = {e for e in _graph(consortium) if not lost & set(e)}
+        wrong = [f"{a} - {b} is no edge" for a, b in sorted(claimed - real)]
+    wrong += [
+        f"{a} - {b} not by {a}"
+        for edge in sorted(real)
+        for a, b in (edge, edge[::-1])
+        if (a, b) not in said
+    ]
+    right = f"{len(real)} of {len(real)}"
+    return _finding("edges are confirmed by both ends", wrong, right)
+
+
+def _edge(one: str, other: str) -> Edge:
+    return (one, other) if one < other else (other, one)
+
+
+def _graph(consortium: Consortium) -> set[Edge]:
+    return {_edge(*pair) for pair in consortium.links}

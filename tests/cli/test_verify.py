@@ -1,0 +1,137 @@
+"""`veilsum verify`: a line for each finding, and an exit code to rely on."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from receipts import OTHER, PARTIES, Study
+from veilsum.cli.app import app
+from veilsum.files.consortiums import write_consortium
+from veilsum.net.identity import fingerprint, new_identity
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return Study(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def consortium(study, tmp_path):
+    path = tmp_path / "study.veil"
+    write_consortium(path, study.consortium)
+    return path
+
+
+def write(folder, receipts):
+    paths = [folder / f"receipt-{k}.json" for k in range(len(receipts))]
+    for path, receipt in zip(paths, receipts, strict=True):
+        path.write_text(receipt.to_json())
+    return paths
+
+
+def call(*words):
+    return CliRunner().invoke(app, ["verify", *map(str, words)])
+
+
+def lines(found, mark):
+    return [line for line in found.stdout.splitlines() if line.startswith(mark)]
+
+
+def test_receipts_of_a_good_run_hold(study, consortium, tmp_path):
+    found = call(*write(tmp_path, study.receipts()), "--consortium", consortium)
+    assert found.exit_code == 0, found.output
+    assert "ok      signatures are good: 5 of 5" in found.stdout
+    assert "ok      edges are confirmed by both ends: 6 of 6" in found.stdout
+    assert lines(found, "NOT ok") == []
+    assert found.stdout.endswith("5 receipts: everything holds\n")
+    assert "telephone" not in found.stdout
+
+
+def test_without_a_consortium_people_compare_fingerprints(study, tmp_path):
+    found = call(*write(tmp_path, study.receipts()))
+    assert found.exit_code == 0, found.output
+    assert "compare by telephone" in found.stdout
+    for name, identity in study.identities.items():
+        assert f"  {name}  {fingerprint(identity.certificate)}\n" in found.stdout
+
+
+def test_one_changed_digit_is_found(study, consortium, tmp_path):
+    paths = write(tmp_path, study.receipts())
+    paths[2].write_text(paths[2].read_text().replace("0.125", "0.001"))
+    for words in ([], ["--consortium", consortium]):
+        found = call(*paths, *words)
+        assert found.exit_code == 1
+        assert lines(found, "NOT ok") == [
+            "NOT ok  signatures are good: not of c",
+            "NOT ok  the same guarantee: a, b, d, e against c",
+        ]
+        assert found.stdout.endswith("NOT everything holds\n")
+
+
+WRONG = {
+    "two results": (lambda s: [*s.receipts("e"), s.receipt("e", result=OTHER)], 1),
+    "one missing": (lambda s: s.receipts("e"), 2),
+    "one twice": (lambda s: [*s.receipts(), s.receipt("b")], 1),
+    "one edge": (lambda s: [*s.receipts("b"), s.receipt("b", confirmed=["a"])], 1),
+}
+
+
+@pytest.mark.parametrize(("make", "count"), WRONG.values(), ids=WRONG)
+def test_what_does_not_hold_is_said_on_a_line_and_by_the_exit_code(
+    study, tmp_path, make, count
+):
+    found = call(*write(tmp_path, make(study)))
+    assert found.exit_code == 1
+    assert len(lines(found, "NOT ok")) == count
+
+
+def test_certificates_of_others_are_found_with_the_consortium(
+    study, consortium, tmp_path
+):
+    outsider = new_identity("a", tmp_path)
+    receipts = [study.receipt("a", signer=outsider), *study.receipts("a")]
+    paths = write(tmp_path, receipts)
+    assert call(*paths).exit_code == 0, "the twin: only people can tell"
+    found = call(*paths, "--consortium", consortium)
+    assert found.exit_code == 1
+    assert lines(found, "NOT ok") == ["NOT ok  certificates are the members': not of a"]
+
+
+def test_json_has_the_findings(study, consortium, tmp_path):
+    paths = write(tmp_path, study.receipts("e"))
+    found = call(*paths, "--consortium", consortium, "--json")
+    assert found.exit_code == 1
+    document = json.loads(found.stdout)
+    assert document["good"] is False
+    assert [one["party"] for one in document["fingerprints"]] == list(PARTIES[:-1])
+    bad = [one["check"] for one in document["findings"] if not one["good"]]
+    assert bad == ["receipts of all parties", "edges are confirmed by both ends"]
+
+
+def test_files_that_cannot_be_used_end_with_2_and_a_sentence(study, tmp_path):
+    paths = write(tmp_path, study.receipts())
+    broken = tmp_path / "broken.json"
+    broken.write_text(paths[0].read_text()[:-20])
+    other = tmp_path / "other.veil"
+    other.write_text("[graph]")
+    cases = [
+        ([*paths, broken], "is not a receipt"),
+        ([*paths, tmp_path / "nowhere.json"], "cannot read"),
+        ([*paths, tmp_path], "cannot read"),
+        ([*paths, "--consortium", other], "other.veil"),
+        ([*paths, "--consortium", tmp_path / "nowhere.veil"], "cannot read"),
+        ([], "RECEIPTS"),
+    ]
+    for words, sentence in cases:
+        found = call(*words)
+        assert found.exit_code == 2, found.output
+        assert found.stdout == ""
+        assert sentence in found.stderr
+        assert found.stderr.count("\n") == 1
+
+
+def test_the_help_ends_with_an_example():
+    found = call("--help")
+    assert found.exit_code == 0
+    assert "Example:\n    veilsum verify" in found.output

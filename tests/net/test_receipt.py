@@ -1,0 +1,411 @@
+"""Receipts: nobody else's word, nothing private, and what they prove together."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from receipts import OTHER, PARTIES, Study
+from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.net.identity import new_identity, public_key
+from veilsum.net.receipt import (
+    FIELDS,
+    FORMAT,
+    Receipt,
+    make_receipt,
+    read_receipt,
+    receipt_from,
+)
+from veilsum.net.verifying import ALIKE, verify_receipts
+from veilsum.scenario.consortium import canonical
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return Study(tmp_path_factory.mktemp("keys"))
+
+
+def wrong(receipts, consortium=None):
+    """The findings that do not hold, with who is concerned."""
+    verdict = verify_receipts(receipts, consortium)
+    found = {one.check: one.detail for one in verdict.findings if not one.good}
+    assert verdict.good == (not found)
+    return found
+
+
+def file_of(receipt):
+    return json.loads(receipt.to_json())
+
+
+# One receipt
+
+
+def test_a_receipt_comes_back_from_its_file_as_it_was(study, tmp_path):
+    receipt = study.receipt("a")
+    path = tmp_path / "receipt.json"
+    path.write_text(receipt.to_json())
+    assert read_receipt(path) == receipt
+    assert read_receipt(path).is_signed
+    assert list(file_of(receipt)) == ["format", *FIELDS]
+
+
+def test_a_stranger_can_check_the_signature_from_the_file_alone(study):
+    """The rule: Ed25519 over a prefix and the rest as JSON, sorted, without spaces."""
+    table = file_of(study.receipt("b"))
+    signature = bytes.fromhex(table.pop("signature"))
+    text = json.dumps(table, sort_keys=True, separators=(",", ":"))
+    signed = b"veilsum receipt\0" + text.encode()
+    public_key(table["certificate"]).verify(signature, signed)
+
+
+def test_nobody_signs_in_anothers_name(study):
+    fields = {**study.fields("a"), "party": "a", "certificate": "another"}
+    receipt = make_receipt(study.identities["b"], **fields)
+    assert receipt.party == "b"
+    assert receipt.certificate == study.identities["b"].certificate
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from([OTHER, "b", *PARTIES, "2031-01-01T00:00:00+00:00"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+
+
+def is_caught(table):
+    """Whether a reader refuses this, or sees that it was not signed so."""
+    try:
+        return not receipt_from(table).is_signed
+    except InvalidInputError:
+        return True
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_no_change_of_any_field_goes_unnoticed(study, data):
+    table = file_of(study.receipt("a"))
+    assert not is_caught(table), "the twin: unchanged it is good"
+    field = data.draw(st.sampled_from(sorted(table)))
+    before, after = table[field], data.draw(VALUES)
+    table[field] = after
+    assert is_caught(table) == (canonical(before) != canonical(after))
+
+
+LIKELY = {
+    "run": "study-" + "1" * 32,
+    "plan": OTHER,
+    "consortium": OTHER,
+    "party": "b",
+    "parties": ["a", "b", "c", "d"],
+    "lost": ["e"],
+    "epochs": [0],
+    "confirmed": ["b", "c", "d", "e"],
+    "result": OTHER,
+    "released": [],
+    "guarantee": {"status": "private", "epsilon": 0.12, "cut": None},
+    "started": "2030-01-31T12:00:01+00:00",
+    "finished": "2030-01-31T12:00:06+00:00",
+    "version": "1.1",
+    "signature": "00" * 64,
+}
+
+
+@pytest.mark.parametrize("field", [field for field in FIELDS if field != "certificate"])
+def test_a_value_of_the_right_kind_is_no_better(study, field):
+    table = file_of(study.receipt("a"))
+    receipt = receipt_from({**table, field: LIKELY[field]})
+    assert not receipt.is_signed
+    assert "signatures are good" in wrong([receipt])
+
+
+@given(st.integers(0, 127), st.integers(1, 15))
+def test_no_digit_of_a_signature_may_change(study, place, change):
+    receipt = study.receipt("a")
+    digits = list(receipt.signature)
+    digits[place] = f"{int(digits[place], 16) ^ change:x}"
+    assert not replace(receipt, signature="".join(digits)).is_signed
+
+
+def test_a_receipt_under_another_key_is_caught(study, tmp_path):
+    """An outsider's own certificate in place of a's, signed well."""
+    outsider = new_identity("a", tmp_path)
+    forged = study.receipt("a", signer=outsider)
+    assert forged.is_signed
+    receipts = [forged, *study.receipts("a")]
+    assert wrong(receipts, study.consortium) == {
+        "certificates are the members'": "not of a"
+    }
+    # Without the file people compare fingerprints: all else holds.
+    verdict = verify_receipts(receipts)
+    assert verdict.good
+    assert verdict.fingerprints != verify_receipts(study.receipts()).fingerprints
+
+
+def test_a_signature_by_another_key_than_the_certificates_is_caught(study):
+    other = study.receipt("a", signer=study.identities["b"])
+    mixed = replace(study.receipt("a"), signature=other.signature)
+    assert wrong([mixed, *study.receipts("a")], study.consortium) == {
+        "signatures are good": "not of a"
+    }
+
+
+def test_a_certificate_that_names_another_is_caught_without_a_file_too(study):
+    fields = {**file_of(study.receipt("b")), "party": "a"}
+    found = wrong([receipt_from(fields)])
+    assert found["certificates name their party"] == "not of a"
+
+
+# What is not a receipt
+
+ODD = {
+    "no JSON": "{",
+    "a list": "[]",
+    "empty": "",
+    "another format": '{"format": "veilsum receipt 2"}',
+    "deep": "[" * 100_000,
+    "a key twice": '{"format": "veilsum receipt 1", "format": "veilsum receipt 1"}',
+    "not a number": '{"format": NaN}',
+    "beyond numbers": '{"format": 1e999}',
+}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+def test_what_is_not_a_receipt_is_refused_with_its_path(tmp_path, text):
+    path = tmp_path / "receipt.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match=f"{path} is not a receipt: "):
+        read_receipt(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(InvalidInputError, match=r"cannot read .*: No such file"):
+        read_receipt(tmp_path / "nowhere.json")
+    path = tmp_path / "latin.json"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInputError, match="is not a receipt"):
+        read_receipt(path)
+
+
+def test_a_field_too_many_or_too_few_is_named(study):
+    table = file_of(study.receipt("a"))
+    with pytest.raises(InvalidInputError, match=r"missing or unknown: \['note'\]"):
+        receipt_from({**table, "note": "it was me"})
+    del table["lost"]
+    with pytest.raises(InvalidInputError, match=r"missing or unknown: \['lost'\]"):
+        receipt_from(table)
+
+
+BAD = {
+    "run": (3, "a text"),
+    "plan": ("0F" * 32, "64 hexadecimal digits"),
+    "party": ("a\x1b[2K", "a name"),
+    "parties": ("abcde", "a list of names"),
+    "confirmed": (["\x1b]0;x\x07"], "a list of names"),
+    "epochs": ([True], "whole numbers"),
+    "guarantee": ([], "a table"),
+    "started": ("2030-01-31T12:00:00", "with its zone"),
+    "signature": ("00", "128 hexadecimal digits"),
+    "certificate": ("not one", "one certificate"),
+}
+
+
+@pytest.mark.parametrize("field", BAD)
+def test_a_field_of_the_wrong_kind_is_named(study, field):
+    value, words = BAD[field]
+    with pytest.raises(InvalidInputError, match=words):
+        receipt_from({**file_of(study.receipt("a")), field: value})
+    if field not in {"party", "certificate", "signature"}:
+        with pytest.raises(InvalidInputError, match=words):
+            study.receipt("a", **{field: value})
+
+
+@given(VALUES | st.dictionaries(st.sampled_from(["format", *FIELDS]), VALUES))
+def test_nothing_but_a_sentence_comes_of_nonsense(value):
+    table = {**value, "format": FORMAT} if isinstance(value, dict) else value
+    with pytest.raises(VeilsumError):
+        receipt_from(table)
+
+
+def test_a_receipt_names_no_key_and_no_file(study):
+    receipt = study.receipt("a")
+    text = receipt.to_json()
+    assert "PRIVATE" not in text
+    assert str(study.identities["a"].key_file.parent) not in text
+    assert set(Receipt.__dataclass_fields__) == set(FIELDS)
+
+
+# Several receipts
+
+
+def test_the_receipts_of_a_good_run_hold(study):
+    for consortium in (None, study.consortium):
+        verdict = verify_receipts(study.receipts(), consortium)
+        assert verdict.good
+        assert {one.detail for one in verdict.findings} == {"5 of 5", "6 of 6"}
+    checks = [one.check for one in verdict.findings]
+    assert len(checks) == len(set(checks))
+
+
+def test_the_order_of_receipts_and_names_means_nothing(study):
+    receipts = study.receipts()[::-1]
+    receipts[0] = study.receipt("e", parties=list(PARTIES[::-1]))
+    assert wrong(receipts, study.consortium) == {}
+
+
+@pytest.mark.parametrize("field", ALIKE)
+def test_one_who_says_something_else_is_caught_and_named(study, field):
+    other = study.receipt("c", **{field: LIKELY[field]})
+    receipts = [other, *study.receipts("c")]
+    for consortium in (None, study.consortium):
+        assert wrong(receipts, consortium)[ALIKE[field]] == "c against a, b, d, e"
+
+
+def test_the_same_party_twice_is_caught(study):
+    found = wrong([*study.receipts(), study.receipt("d")], study.consortium)
+    assert found == {"one receipt for each party": "d has 2"}
+
+
+def test_two_stories_of_one_party_are_caught(study):
+    receipts = [
+        *study.receipts("d"),
+        study.receipt("d"),
+        study.receipt("d", plan=OTHER),
+    ]
+    found = wrong(receipts, study.consortium)
+    assert found["one receipt for each party"] == "d has 2"
+    assert found["the same plan"] == "a, b, c, e, d against d"
+
+
+def test_an_edge_that_one_end_only_confirms_is_caught(study):
+    silent = study.receipt("b", confirmed=["a"])
+    receipts = [*study.receipts("b"), silent]
+    for consortium in (None, study.consortium):
+        assert wrong(receipts, consortium) == {
+            "edges are confirmed by both ends": "b - c not by b"
+        }
+
+
+def test_an_edge_that_neither_end_confirms_is_caught_with_the_file(study):
+    quiet = [
+        study.receipt("b", confirmed=["a"]),
+        study.receipt("c", confirmed=["a", "d"]),
+    ]
+    receipts = [*study.receipts("b", "c"), *quiet]
+    assert wrong(receipts) == {}, "the twin: without the file nobody knows of it"
+    assert wrong(receipts, study.consortium) == {
+        "edges are confirmed by both ends": "b - c not by b, c - b not by c"
+    }
+
+
+def test_an_edge_that_is_not_in_the_graph_is_caught_with_the_file(study):
+    made_up = [
+        study.receipt("b", confirmed=["a", "c", "d"]),
+        study.receipt("d", confirmed=["b", "c", "e"]),
+    ]
+    receipts = [*study.receipts("b", "d"), *made_up]
+    assert wrong(receipts) == {}
+    assert wrong(receipts, study.consortium) == {
+        "edges are confirmed by both ends": "b - d is no edge"
+    }
+
+
+def test_parties_that_confirm_nothing_at_all_are_caught(study):
+    receipts = [study.receipt(name, confirmed=[]) for name in PARTIES]
+    detail = wrong(receipts)["edges are confirmed by both ends"]
+    assert detail.startswith("a confirms none, b confirms none")
+
+
+def test_a_missing_receipt_is_caught(study):
+    for consortium in (None, study.consortium):
+        found = wrong(study.receipts("e"), consortium)
+        assert found == {
+            "receipts of all parties": "none of e",
+            "edges are confirmed by both ends": "e - a not by e, e - d not by e",
+        }
+
+
+def lost_e(study):
+    """The receipts of a run that went on without e."""
+    return [
+        study.receipt(
+            name,
+            parties=["a", "b", "c", "d"],
+            lost=["e"],
+            confirmed=[n for n in study.fields(name)["confirmed"] if n != "e"],
+        )
+        for name in PARTIES[:-1]
+    ]
+
+
+def test_a_party_that_all_call_lost_owes_no_receipt(study):
+    for consortium in (None, study.consortium):
+        verdict = verify_receipts(lost_e(study), consortium)
+        assert verdict.good
+        details = {one.check: one.detail for one in verdict.findings}
+        assert details["receipts of all parties"] == "none missing but of lost e"
+        assert details["edges are confirmed by both ends"] == "4 of 4"
+
+
+def test_a_party_that_only_some_call_lost_is_missing(study):
+    receipts = [study.receipt("a"), *lost_e(study)[1:]]
+    found = wrong(receipts, study.consortium)
+    assert found["receipts of all parties"] == "none of e"
+    assert found["the same parties lost"] == "a against b, c, d"
+
+
+def test_a_lost_party_with_a_receipt_is_a_contradiction(study):
+    own = study.receipt("e", parties=["a", "b", "c", "d"], lost=["e"], confirmed=[])
+    found = wrong([*lost_e(study), own], study.consortium)
+    assert found == {"parties and lost ones add up": "not those of e"}
+
+
+def test_members_that_nobody_mentions_are_missing_with_the_file(study):
+    """Four who leave the fifth out of their story."""
+    kept = ["a", "b", "c", "d"]
+    receipts = [replaced_parties(study, one, kept) for one in lost_e(study)]
+    assert wrong(receipts) == {}
+    found = wrong(receipts, study.consortium)
+    assert found["receipts of all parties"] == "none of e"
+    assert "not those of a" in found["parties and lost ones add up"]
+
+
+def replaced_parties(study, receipt, parties):
+    confirmed = list(receipt.confirmed)
+    return study.receipt(receipt.party, parties=parties, confirmed=confirmed)
+
+
+def test_receipts_of_another_consortium_are_caught(study):
+    receipts = study.receipts(consortium=OTHER)
+    check = "run and consortium are the file's"
+    assert wrong(receipts) == {}
+    assert wrong(receipts, study.consortium)[check].startswith("not of a, not of b")
+    receipts = study.receipts(run="study-" + "1" * 32)
+    assert check in wrong(receipts, study.consortium)
+
+
+def test_one_receipt_alone_proves_little(study):
+    found = wrong([study.receipt("a")])
+    assert found["receipts of all parties"].startswith("none of b, none of c")
+
+
+def test_no_receipts_are_refused():
+    with pytest.raises(InvalidInputError, match="found none"):
+        verify_receipts([])
+
+
+def test_a_verdict_is_plain_json(study):
+    found = verify_receipts(study.receipts("e")).to_dict()
+    assert json.loads(json.dumps(found)) == found
+    assert found["good"] is False
+    assert {tuple(one) for one in found["findings"]} == {("check", "good", "detail")}
+    assert [one["party"] for one in found["fingerprints"]] == list(PARTIES[:-1])

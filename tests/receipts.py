@@ -1,0 +1,76 @@
+"""A consortium of five, a ring with a chord, and the receipts of a run of theirs."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from veilsum.net.identity import new_identity
+from veilsum.net.receipt import make_receipt
+from veilsum.scenario.consortium import consortium_from
+
+PARTIES = ("a", "b", "c", "d", "e")
+EDGES = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "e"], ["e", "a"], ["a", "c"]]
+DIGEST, OTHER = "0f" * 32, "aa" * 32
+
+
+@dataclass
+class Study:
+    """Who they are and what they agreed on; `receipt` signs in a party's name."""
+
+    folder: Path
+
+    @cached_property
+    def identities(self):
+        return {name: new_identity(name, self.folder) for name in PARTIES}
+
+    @cached_property
+    def consortium(self):
+        members = [
+            {
+                "name": name,
+                "certificate": one.certificate,
+                "address": f"{name}.test:8443",
+            }
+            for name, one in self.identities.items()
+        ]
+        return consortium_from(
+            {
+                "format": 1,
+                "run": "study-" + "0" * 32,
+                "title": "study",
+                "members": members,
+                "graph": {"edges": EDGES},
+                "masks": {"law": "uniform", "largest": 10.0},
+                "cost": {"kind": "squared-distance", "dim": 1},
+                "domain": {"kind": "box", "lower": -1, "upper": 1},
+                "method": {"name": "one-shot"},
+            }
+        )
+
+    def fields(self, party, **changes):
+        near = [a if b == party else b for a, b in EDGES if party in (a, b)]
+        return {
+            "run": self.consortium.run,
+            "plan": DIGEST,
+            "consortium": self.consortium.digest.hex(),
+            "parties": list(PARTIES),
+            "lost": [],
+            "epochs": [0, 1],
+            "confirmed": near,
+            "result": DIGEST,
+            "released": ["the sum over all parties"],
+            "guarantee": {"status": "private", "epsilon": 0.125, "cut": None},
+            "started": "2030-01-31T12:00:00+00:00",
+            "finished": "2030-01-31T12:00:05.250000+00:00",
+            "version": "1.0",
+            **changes,
+        }
+
+    def receipt(self, party, signer=None, **changes):
+        identity = signer or self.identities[party]
+        return make_receipt(identity, **self.fields(party, **changes))
+
+    def receipts(self, *without, **changes):
+        """Everybody's, but for some; `changes` are in all of them."""
+        left = [name for name in PARTIES if name not in without]
+        return [self.receipt(name, **changes) for name in left]
