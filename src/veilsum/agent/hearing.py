@@ -30,6 +30,7 @@ from veilsum.agent.messages import (
     Up,
 )
 from veilsum.agent.phases import BEFORE_COMMIT, BEFORE_READY, CLOSED, SUMMING
+from veilsum.agent.steps import CHECKPOINT
 from veilsum.core.arrays import listed
 from veilsum.errors import PeerProtocolError
 
@@ -84,10 +85,12 @@ class Hearing(Losing):
         own = [r for r in status.records if r[2] == self.me and not self._recalls(r)]
         if own:
             return f"{sender!r} holds a {own[0][0]} of this party that it does not know"
+        lag = 0 if self._work.rounds is None else CHECKPOINT
         drawn = status.share < self.epoch or sender in self._edges.sent
         if self.phase in BEFORE_COMMIT and not drawn:
             return f"{sender!r} holds a share of this party that it does not know"
-        if status.epoch == self.epoch and status.round > self._latest_said():
+        # Rounds since the state was kept last are repeated, and come out the same.
+        if status.epoch == self.epoch and status.round > self._latest_said() + lag:
             return f"{sender!r} is ahead of this party's own rounds"
         return None
 
@@ -295,7 +298,8 @@ class Hearing(Losing):
         index, numbers = message.index, message.numbers
         self._check_kind(sender, numbers, rounds.expected(index, self._graph))
         now = 0 if self._state is None else self._state.index
-        if index > now + 1:
+        # A party that repeats rounds hears everything again that it missed.
+        if index > now + 1 + CHECKPOINT:
             raise PeerProtocolError(sender, f"is at round {index}, this party at {now}")
         if index < now:
             return False

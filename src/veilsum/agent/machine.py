@@ -88,6 +88,13 @@ class Machine(Hearing):
             self._progress()
         return self._effects()
 
+    def meet(self, neighbour: str) -> list[Effect]:
+        """Ask a neighbour what it lacks: the link with it is new, and nothing on it."""
+        self._check_started()
+        self._recent = {one for one in self._recent if one[0] != neighbour}
+        self._ask(to=[neighbour])
+        return self._effects()
+
     def expire(self, timer: str) -> list[Effect]:
         """Act on a timer that ran out; one that no longer counts does nothing."""
         self._check_started()

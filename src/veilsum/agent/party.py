@@ -212,9 +212,13 @@ class Party(Secret):
         """Start waiting anew: earlier deadlines no longer count."""
         self._generation += 1
         self._marker = self._place()
-        self._out.append(
-            SetTimer(f"deadline/{self._generation}", self.plan.policy.deadline)
-        )
+        self._out.append(SetTimer(f"deadline/{self._generation}", self._patience()))
+
+    def _patience(self) -> float:
+        """Return how long a silence may last: people come when they can."""
+        policy = self.plan.policy
+        meeting = self.phase == GREETING and not self._lost and not self._answers
+        return max(policy.deadline, policy.meeting) if meeting else policy.deadline
 
     def _place(self) -> tuple[str, int, int]:
         """Return how far this party is; the same place a deadline later is silence."""

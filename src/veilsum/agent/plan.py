@@ -24,6 +24,7 @@ class Policy:
 
     Attributes:
         resend: seconds between two askings for what is missing.
+        meeting: seconds to wait for everybody to appear, if longer than a deadline.
         deadline: seconds of silence before something is done about it.
         patience: how many deadlines in a row end the run.
         drop: whether a party may be lost before the commit.
@@ -34,6 +35,7 @@ class Policy:
     """
 
     resend: float = 1.0
+    meeting: float = 0.0
     deadline: float = 30.0
     patience: int = 4
     drop: bool = True

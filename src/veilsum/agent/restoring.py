@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 import numpy as np
 
+from veilsum.agent.codec import Codec
 from veilsum.agent.effects import Abort, Charge, Deliver, Finish
 from veilsum.agent.messages import Down, Join, Masked, Message, Record, Share
 from veilsum.agent.phases import (
@@ -20,10 +21,32 @@ from veilsum.agent.phases import (
     ITERATING,
     SUMMING,
 )
-from veilsum.agent.steps import Steps
+from veilsum.agent.plan import Plan
+from veilsum.agent.steps import KEPT_SLOTS, Steps
+from veilsum.core.arrays import Vector
 from veilsum.errors import InvalidInputError
 
 Stored = Mapping[str, bytes]
+
+
+def stored_end(stored: Stored) -> Finish | Abort | None:
+    """Return how a run ended by its stored records, if it has."""
+    if "finished" in stored:
+        result, parties, signatures = msgspec.msgpack.decode(stored["finished"])
+        return Finish(np.frombuffer(result), tuple(parties), signatures)
+    if "aborted" in stored:
+        reason, _, detail = stored["aborted"].decode().partition("\n")
+        return Abort(reason, detail)
+    return None
+
+
+def stored_sums(plan: Plan, stored: Stored) -> tuple[Vector, ...]:
+    """Return the sums that stored records hold, in order."""
+    codec, found = Codec(plan.size), list[Vector]()
+    while (frame := stored.get(f"answer/{len(found)}")) is not None:
+        total = cast(Down, codec.decode(frame))
+        found.append(plan.law.decode(total.numbers))
+    return tuple(found)
 
 
 class Restoring(Steps):
@@ -45,15 +68,10 @@ class Restoring(Steps):
 
     def _restore_end(self, stored: Stored) -> None:
         """Tell the driver again how it ended: the first time may have been cut off."""
-        if "finished" in stored:
-            result, parties, signatures = msgspec.msgpack.decode(stored["finished"])
-            numbers = np.frombuffer(result)
-            self._out.append(Finish(numbers, tuple(parties), signatures))
-            self.phase = FINISHED
-        else:
-            reason, _, detail = stored["aborted"].decode().partition("\n")
-            self._out.append(Abort(reason, detail))
-            self.phase = ABORTED
+        end = stored_end(stored)
+        assert end is not None
+        self._out.append(end)
+        self.phase = FINISHED if isinstance(end, Finish) else ABORTED
 
     def _message(self, frame: bytes) -> Message:
         return self._codec.decode(frame)
@@ -65,9 +83,7 @@ class Restoring(Steps):
     def _restore_epoch(self, stored: Stored) -> None:
         if "lost" in stored:
             self._lost = frozenset(msgspec.msgpack.decode(stored["lost"]))
-        while (key := f"answer/{len(self._answers)}") in stored:
-            total = cast(Down, self._message(stored[key]))
-            value = self.plan.law.decode(total.numbers)
+        for value in stored_sums(self.plan, stored):
             self._out.append(Deliver(len(self._answers), value))
             self._answers.append(value)
         self._edges = self._new_edges()
@@ -123,7 +139,7 @@ class Restoring(Steps):
         rounds = self._work.rounds
         assert rounds is not None
         self._state = rounds.unpack(stored["rounds"], self._graph, self.me)
-        for slot in ("said/0", "said/1"):
-            if slot in stored:
-                index, frame = msgspec.msgpack.decode(stored[slot])
-                self._said[index] = frame
+        for slot in range(KEPT_SLOTS):
+            kept = stored.get(f"said/{slot}")
+            if kept is not None:
+                self._said |= msgspec.msgpack.decode(kept, type=dict[int, bytes])

@@ -33,8 +33,13 @@ from veilsum.agent.phases import (
 )
 from veilsum.core.arrays import Vector, listed
 
-# Rounds kept for neighbours that missed one: they are at most one round behind.
-KEPT_ROUNDS = 2
+# Rounds between two writings of an iterative method's state: the disk is slower than a
+# round, and rounds can be repeated. A neighbour is at most one round away, and what it
+# comes back to at most this many more.
+CHECKPOINT = 32
+# What was said is kept for so many times as many rounds: two would do where nobody
+# comes back in the middle of a writing.
+KEPT_SLOTS = 3
 
 
 class Steps(Party):
@@ -249,16 +254,27 @@ class Steps(Party):
         """Tell the neighbours this round's numbers, after keeping the state."""
         rounds, state = self._work.rounds, self._state
         assert rounds is not None
-        self._persist("rounds", rounds.pack(state))
-        if rounds.finished(state):
+        finished = rounds.finished(state)
+        if finished or state.index % CHECKPOINT == 0:
+            self._keep_rounds(rounds.pack(state), state.index)
+        if finished:
             return
         message = Round(self.epoch, state.index, rounds.outgoing(state))
         frame = self._codec.encode(message)
         self._said[state.index] = frame
-        kept = msgspec.msgpack.encode([state.index, frame])
-        self._persist(f"said/{state.index % KEPT_ROUNDS}", kept)
-        self._said.pop(state.index - KEPT_ROUNDS, None)
+        self._said.pop(state.index - CHECKPOINT * KEPT_SLOTS, None)
         self._out += [Send(to, frame) for to in self._neighbours]
+
+    def _keep_rounds(self, packed: bytes, index: int) -> None:
+        """Keep the state, and what was said since it was kept last.
+
+        A party that comes back repeats the rounds since then, and comes to the same
+        numbers; its neighbours still have what they said, and so has it.
+        """
+        since = {k: one for k, one in self._said.items() if k >= index - CHECKPOINT}
+        slot = index // CHECKPOINT % KEPT_SLOTS
+        self._persist(f"said/{slot}", msgspec.msgpack.encode(since))
+        self._persist("rounds", packed)
 
     def _advance_rounds(self) -> bool:
         """Take one round if every neighbour was heard; say whether one was taken."""
