@@ -8,12 +8,15 @@ DEV    := $(VENV)/.dev
 BENCH  := $(VENV)/.bench
 JOBS   ?= 2
 
-.PHONY: demo test test-all check format lint types imports docs bench lock clean help
+.PHONY: demo paper test test-all check format lint types imports docs bench lock clean help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-demo: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
+demo: $(RUN)  ## five hospitals on a network fit one regression; one is killed on the way
+	$(BIN)/python examples/hospitals.py out/hospitals
+
+paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
 	$(BIN)/veilsum paper --out out/paper
 
 test: $(DEV)  ## the tests that every change must pass

@@ -13,15 +13,20 @@ from veilsum.errors import InvalidInputError, VeilsumError
 COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
     "bench": "Time the engines beside what this machine can do.",
+    "consortium": "Write down what the members of a run agree on, or show it.",
     "dispatch": "Find the price that balances private demands.",
     "doctor": "Say why a network fails and which links mend it.",
     "fit": "Fit a regression over several parties' tables.",
+    "identity": "Make a party's key and certificate, or show one.",
+    "join": "Take part in a run with the other members of a consortium.",
     "ledger": "Show what a party's data has spent and what is left.",
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
     "solve": "Run the scenario in a TOML file and report the result.",
     "stats": "Count and average several parties' rows.",
+    "up": "Run a scenario with every party as a process of its own.",
+    "verify": "Check what the parties of a run have signed.",
 }
 
 

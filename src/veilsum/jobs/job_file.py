@@ -33,19 +33,26 @@ from veilsum.scenario import (
     OTHER_SECTIONS,
     SECTIONS,
     masks_of,
-    topology_of,
 )
+from veilsum.scenario.consortium import Consortium
+from veilsum.scenario.graphs import topology_of
 from veilsum.scenario.reading import check_keys
 
 Kind = Literal["model", "statistics", "dispatch"]
 
 # What policy a job takes, and how it is called there.
 POLICY = ("tolerate", "minimum_honest", "drop")
+# How long parties wait for each other.
+WAITS = ("resend", "meeting", "deadline", "patience")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JobFile(Secret):
-    """A job, ready to run. It holds every party's table."""
+    """A job, ready to run. It holds the tables of those parties that are run here.
+
+    Attributes:
+        compare: whether all rows are here, so that the pooled answer can be found too.
+    """
 
     title: str
     kind: Kind
@@ -54,12 +61,14 @@ class JobFile(Secret):
     schema: Schema | None
     policy: Mapping[str, Any]
     options: Options
-    ignored: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    compare: bool = True
 
     @property
     def rules(self) -> dict[str, Any]:
         """What the policy says beside how to sum."""
-        return {key: v for key, v in self.policy.items() if key not in POLICY}
+        named = (*POLICY, *WAITS)
+        return {key: v for key, v in self.policy.items() if key not in named}
 
     def run(self, **options: Any) -> JobResult:
         """Run it, whatever it is."""
@@ -88,7 +97,7 @@ class JobFile(Secret):
         return fit(
             data=self.tables,
             schema=self.schema,
-            compare=True,
+            compare=self.compare,
             **{"formula": "", **self.section},
             **self.rules,
             **chosen,
@@ -100,7 +109,7 @@ class JobFile(Secret):
         return statistics(
             self.tables,
             schema=self.schema,
-            compare=True,
+            compare=self.compare,
             **self.section,
             **self.rules,
             **chosen,
@@ -118,7 +127,9 @@ class JobFile(Secret):
             )
         sites = {party: site_of(table) for party, table in self.tables.items()}
         interval = (float(prices[0]), float(prices[1]))
-        return dispatch(sites, prices=interval, compare=True, **section, **chosen)
+        return dispatch(
+            sites, prices=interval, compare=self.compare, **section, **chosen
+        )
 
 
 def read_job(path: Path, kind: Kind) -> JobFile:
@@ -147,6 +158,31 @@ def read_job(path: Path, kind: Kind) -> JobFile:
     )
 
 
+def job_of(
+    consortium: Consortium, kind: Kind, tables: Mapping[str, Frame], **options: Any
+) -> JobFile:
+    """Return the job that parties agreed on, for those whose tables are here."""
+    sections = consortium.sections
+    _check_policy(sections.get("policy", {}), kind)
+    schema = Schema.from_table(sections["schema"]) if "schema" in sections else None
+    chosen: dict[str, Any] = {
+        **_agreed_options(sections),
+        "topology": consortium.topology,
+        "run": consortium.run,
+        **options,
+    }
+    return JobFile(
+        title=str(sections.get("title", "")),
+        kind=kind,
+        section=sections[kind],
+        tables=tables,
+        schema=schema,
+        policy=sections.get("policy", {}),
+        options=Options(**chosen),  # type: ignore[typeddict-item]
+        compare=False,
+    )
+
+
 def _check_kind(table: Mapping[str, Any], kind: Kind) -> None:
     if kind in table:
         return
@@ -166,10 +202,11 @@ def _check_policy(policy: Mapping[str, Any], kind: Kind) -> None:
         "dispatch": (),
     }
     for key in policy:
-        if key not in (*POLICY, *rules[kind]):
+        known = (*POLICY, *WAITS, *rules[kind])
+        if key not in known:
             raise InvalidScenarioError(
                 f"[policy] {key} is no rule of veilsum {JOB_COMMANDS[kind]}, which has "
-                f"{', '.join((*POLICY, *rules[kind]))}"
+                f"{', '.join(known)}"
             )
 
 
@@ -223,17 +260,24 @@ def _split(frame: Frame, section: Mapping[str, Any]) -> dict[str, Frame]:
 def _options(
     table: Mapping[str, Any], parties: tuple[str, ...], folder: Path
 ) -> Options:
-    policy = table.get("policy", {})
-    chosen: dict[str, Any] = {key: policy[key] for key in POLICY if key in policy}
-    if "masks" in table:
-        law, sigma, grid, largest = masks_of(table["masks"])
-        chosen |= {"law": law, "grid": grid, "largest": largest}
-        chosen["sigma"] = None if sigma is None else float(sigma)
+    chosen: dict[str, Any] = {**_agreed_options(table)}
     if "graph" in table:
         chosen["topology"] = _graph(table["graph"], parties, folder)
     if "seed" in table.get("simulation", {}):
         chosen["seed"] = table["simulation"]["seed"]
     chosen["title"] = str(table.get("title", ""))
+    return Options(**chosen)  # type: ignore[typeddict-item]
+
+
+def _agreed_options(table: Mapping[str, Any]) -> Options:
+    """Return what masks and policy say about summing."""
+    policy = table.get("policy", {})
+    chosen: dict[str, Any] = {key: policy[key] for key in POLICY if key in policy}
+    chosen["waits"] = {key: policy[key] for key in WAITS if key in policy}
+    if "masks" in table:
+        law, sigma, grid, largest = masks_of(table["masks"])
+        chosen |= {"law": law, "grid": grid, "largest": largest}
+        chosen["sigma"] = None if sigma is None else float(sigma)
     return Options(**chosen)  # type: ignore[typeddict-item]
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from veilsum.agent.effects import Charge as Emission
+from veilsum.agent.plan import Plan
 from veilsum.core.arrays import Array, Vector
 from veilsum.core.masking import ShareStreams
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
+from veilsum.jobs.driving import Assignment
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.jobs.terms import Terms
@@ -99,23 +101,45 @@ def run_job(
         agreed: everything else that the parties compare before they start.
     """
     plan = terms.plan(size=recipe.size, answer_size=recipe.answer_size, terms=agreed)
-    works = {name: PartyWork(recipe, contributions[name]) for name in terms.parties}
+    works = {name: PartyWork(recipe, held) for name, held in contributions.items()}
     books = Bookkeeping(recipe, terms, contributions)
     recipe.request(())  # a job that must not start is refused before anybody does
     try:
-        released = masked_sums(
-            plan,
-            works,
-            ShareStreams.from_seed(terms.seed),
-            driver=terms.driver,
-            seed=terms.seed or 0,
-            progress=terms.progress,
-            before=books.charge if terms.ledgers else None,
-        )
+        if isinstance(terms.driver, str):
+            return _simulated(plan, works, terms, books)
+        return _for_one_party(plan, works, terms, books)
     except GivenUpError as error:
         _explain(recipe, error)
         raise
-    return released
+
+
+def _simulated(
+    plan: Plan, works: Mapping[str, PartyWork], terms: Terms, books: Bookkeeping
+) -> Released:
+    assert isinstance(terms.driver, str)
+    return masked_sums(
+        plan,
+        works,
+        ShareStreams.from_seed(terms.seed),
+        driver=terms.driver,
+        seed=terms.seed or 0,
+        progress=terms.progress,
+        before=books.charge if terms.ledgers else None,
+    )
+
+
+def _for_one_party(
+    plan: Plan, works: Mapping[str, PartyWork], terms: Terms, books: Bookkeeping
+) -> Released:
+    assert not isinstance(terms.driver, str)
+    party = terms.driver.party
+    assignment = Assignment(
+        plan=plan,
+        work=works[party],
+        promise=with_releases(terms.guarantee, [books.recipe.release(())]),
+        charge=partial(books.charge, party) if terms.ledgers else None,
+    )
+    return terms.driver.carry_out(assignment)
 
 
 def _explain(recipe: Recipe, error: GivenUpError) -> None:
@@ -144,29 +168,53 @@ class Bookkeeping(Secret):
         ledger = self.terms.ledgers.get(party)
         if ledger is None:
             return
-        release = self.recipe.release(sums)
         data = ledger.fingerprint(*self.contributions[party].data)  # type: ignore[arg-type]
+        release = self.recipe.release(sums)
+        entry = LedgerEntry(
+            run=self.terms.run,
+            data=data,
+            law=self.terms.law.name,
+            promise=self.terms.guarantee,
+            tolerate=self.terms.tolerate,
+        )
+        entry.write(ledger, emission, release)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """What a ledger is told of an emission, beside the emission itself.
+
+    Attributes:
+        data: the ledger's own fingerprint of what is masked.
+    """
+
+    run: str
+    data: str
+    law: str
+    promise: Guarantee
+    tolerate: int
+
+    def write(self, ledger: Ledger, emission: Emission, release: Release) -> None:
+        """Charge the ledger, durably; raise if it refuses."""
         known = KnownSum(
             statistic=release.job,
             point=release.point,
             parties=emission.parties,
-            data=data,
+            data=self.data,
         )
-        ledger.charge(self._charge(ledger, data, emission), releases=[known])
+        ledger.charge(self._charge(ledger, emission), releases=[known])
 
-    def _charge(self, ledger: Ledger, data: str, emission: Emission) -> Charge:
-        terms = self.terms
-        name = f"{terms.run} / {emission.epoch}"
+    def _charge(self, ledger: Ledger, emission: Emission) -> Charge:
+        name = f"{self.run} / {emission.epoch}"
         masked = ",".join(map(str, emission.masked.tolist())).encode()
+        # Masks never serve a second epoch: its name stands for them.
+        masks = None if self.law == "none" else ledger.fingerprint(name.encode())
         return Charge(
             epoch=name,
-            data=data,
+            data=self.data,
             effective=ledger.fingerprint(masked),
-            # Masks never serve a second epoch: its name stands for them.
-            masks=None
-            if terms.law.name == "none"
-            else ledger.fingerprint(name.encode()),
-            law=terms.law.name,
+            masks=masks,
+            law=self.law,
             parties=emission.parties,
-            exposures=(Exposure.of(terms.guarantee, tolerate=terms.tolerate),),
+            exposures=(Exposure.of(self.promise, tolerate=self.tolerate),),
         )

@@ -22,6 +22,7 @@ from veilsum.core.topology import Topology
 from veilsum.core.uniform import UniformMasks
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
+from veilsum.jobs.driving import Driver
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import MOST_WORK, worst_case
 
@@ -41,7 +42,10 @@ class Options(TypedDict, total=False):
         drop: whether the others may go on without a party that is lost before anything
             was shown; by default nobody does, since it would be another question.
         spread: how masked vectors reach everybody.
-        driver: `loopback`, each party a machine of its own, or `vectorised`.
+        driver: `loopback`, each party a machine of its own, or `vectorised`; or what
+            takes part for one real party, whose data alone are here then.
+        waits: `resend`, `meeting`, `deadline` and `patience`; see `Policy`.
+        run: the run's name where parties have agreed on one.
         seed: repeats a simulation.
         ledgers: by party; each is charged before the party shows anything.
         progress: told after each sum how many there are.
@@ -57,7 +61,9 @@ class Options(TypedDict, total=False):
     minimum_honest: int
     drop: bool
     spread: str
-    driver: str
+    driver: str | Driver
+    waits: Mapping[str, float]
+    run: str
     seed: int | None
     ledgers: Mapping[str, Ledger]
     progress: Callable[[int], None] | None
@@ -74,7 +80,8 @@ class Terms:
     minimum_honest: int
     drop: bool
     spread: str
-    driver: str
+    driver: str | Driver
+    waits: Mapping[str, float]
     seed: int | None
     ledgers: Mapping[str, Ledger]
     progress: Callable[[int], None] | None
@@ -92,9 +99,10 @@ class Terms:
         """Return the terms for these parties; refuse what they cannot hold to."""
         _check_names(options)
         _check_numbers(options)
-        topology = _topology(options.get("topology"), tuple(parties))
+        driver = options.get("driver", "loopback")
+        alone = not isinstance(driver, str)
+        topology = _topology(options.get("topology"), tuple(parties), alone=alone)
         seed = options.get("seed")
-        name = secrets.token_hex(16) if seed is None else f"seed {seed}"
         terms = cls(
             topology=topology,
             law=_law(topology, options, integers=integers, wide=wide),
@@ -102,11 +110,12 @@ class Terms:
             minimum_honest=options.get("minimum_honest", 3),
             drop=options.get("drop", False),
             spread=options.get("spread", "auto"),
-            driver=options.get("driver", "loopback"),
+            driver=driver,
+            waits=options.get("waits", {}),
             seed=seed,
             ledgers=options.get("ledgers", {}),
             progress=options.get("progress"),
-            run=f"{options.get('title', '')} {name}".strip(),
+            run=options.get("run") or _run_name(options.get("title", ""), seed),
         )
         strangers = sorted(set(terms.ledgers) - set(terms.parties))
         if strangers:
@@ -173,8 +182,15 @@ class Terms:
                 minimum_honest=self.minimum_honest,
                 drop=self.drop,
                 minimum_parties=min(3, self.minimum_honest + self.tolerate),
+                **self.waits,  # type: ignore[arg-type]
             ),
         )
+
+
+def _run_name(title: str, seed: int | None) -> str:
+    """Return a name that no other run has, unless a seed repeats one."""
+    number = secrets.token_hex(16) if seed is None else f"seed {seed}"
+    return f"{title} {number}".strip()
 
 
 def _check_names(options: Mapping[str, Any]) -> None:
@@ -208,7 +224,13 @@ def _check_numbers(options: Options) -> None:
             )
 
 
-def _topology(given: Topology | str | None, parties: tuple[str, ...]) -> Topology:
+def _topology(
+    given: Topology | str | None, parties: tuple[str, ...], *, alone: bool
+) -> Topology:
+    if alone:
+        assert isinstance(given, Topology)
+        given.indices(parties)  # refuses a stranger
+        return given
     if given is None:
         return _everybody(parties)
     if isinstance(given, str):

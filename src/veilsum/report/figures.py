@@ -202,3 +202,33 @@ def _apart(heights: Sequence[float], *, gap: float) -> list[float]:
     for below, above in pairwise(order):
         raised[above] = max(raised[above], raised[below] + gap)
     return raised
+
+
+def coefficients_figure(
+    rows: Sequence[Mapping[str, Any]], pooled: Sequence[float], title: str
+) -> Any:
+    """Return a fit's coefficients with their intervals, beside the pooled ones.
+
+    Args:
+        rows: of a fit, with name, coefficient, standard_error, low and high.
+        pooled: the coefficients that one owner of all rows would find.
+        title: what to notice.
+    """
+    figure, (axis,) = _figure(7.4, 0.32 * len(rows) + 1.1, 1, top=0.4)
+    figure.subplots_adjust(left=0.17, right=0.72)
+    places = np.arange(len(rows))[::-1]
+    ring: dict[str, Any] = {"color": ORANGE, "markersize": 9, "fillstyle": "none"}
+    # In standard errors: coefficients of different units share one axis.
+    for place, row, whole in zip(places, rows, pooled, strict=True):
+        unit = row["standard_error"]
+        axis.plot([row["low"] / unit, row["high"] / unit], [place] * 2, color=BLUE)
+        axis.plot(row["coefficient"] / unit, place, "o", color=BLUE, markersize=4)
+        axis.plot(whole / unit, place, "o", **ring)
+    axis.plot([], [], "o-", color=BLUE, markersize=4, label="under masks, 95 %")
+    axis.plot([], [], "o", **ring, label="pooled")
+    axis.axvline(0.0, color=GREY, linewidth=0.8)
+    axis.set_yticks(places, [str(row["name"]) for row in rows])
+    axis.set_xlabel("coefficient, in standard errors")
+    axis.set_title(title, fontsize=10)
+    axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,12 +82,20 @@ def world_of(
     )
 
 
-def plan_of(problem: Problem) -> Plan:
-    """Return what the parties agree on, written out."""
+def plan_of(problem: Problem, *, run: str = "", policy: Policy | None = None) -> Plan:
+    """Return what the parties agree on, written out.
+
+    Args:
+        problem: only what all parties know of it matters here.
+        run: the run's name, where runs must be told apart.
+        policy: waits and losses; the usual ones without it.
+    """
     method, topology = problem.method, problem.topology
     spread = method.spread if isinstance(method, OneShotPhase) else "flooding"
+    usual = policy or Policy(tolerate=len(problem.guarantee.corrupted))
+    terms = {**_terms(problem), **({"run": run} if run else {})}
     return Plan(
-        terms=json.dumps(_terms(problem), sort_keys=True).encode(),
+        terms=json.dumps(terms, sort_keys=True).encode(),
         topology=topology,
         law=problem.law,
         size=problem.basis.size,
@@ -96,10 +104,7 @@ def plan_of(problem: Problem) -> Plan:
         tolerance=_agreement(problem),
         spread=spread,
         # Nobody can stand in for a part of the cost that never left its owner.
-        policy=Policy(
-            stand_in=problem.remainder.kind != "local",
-            tolerate=len(problem.guarantee.corrupted),
-        ),
+        policy=replace(usual, stand_in=problem.remainder.kind != "local"),
     )
 
 

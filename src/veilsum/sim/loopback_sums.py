@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
 
-from veilsum.agent.codec import Codec
 from veilsum.agent.effects import Charge
-from veilsum.agent.messages import Down
 from veilsum.agent.plan import Plan
+from veilsum.agent.restoring import stored_sums
 from veilsum.agent.work import Work
-from veilsum.core.arrays import Array
 from veilsum.core.masking import Streams
 from veilsum.sim.faults import Faults
 from veilsum.sim.loopback import World
@@ -82,8 +79,5 @@ def released_sums(world: World) -> Sums:
 
 
 def _written_sums(world: World, name: str) -> Sums:
-    codec, found = Codec(world.plan.size), list[Array[Any]]()
-    while (frame := world.written.get((name, f"answer/{len(found)}"))) is not None:
-        total = cast(Down, codec.decode(frame))
-        found.append(world.plan.law.decode(total.numbers))
-    return tuple(found)
+    written = {key: frame for (who, key), frame in world.written.items() if who == name}
+    return stored_sums(world.plan, written)

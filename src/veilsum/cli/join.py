@@ -1,0 +1,254 @@
+"""`veilsum join`: take part in a run with the other members of a consortium."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from veilsum.cli.app import BadInput
+from veilsum.cli.output import console, json_option, print_json, say
+
+if TYPE_CHECKING:
+    from veilsum.agent.machine import Machine
+    from veilsum.files.ledger import Ledger
+    from veilsum.jobs.driving import Assignment
+    from veilsum.jobs.joining import OwnCost, OwnTable, Result
+    from veilsum.jobs.networked import Networked
+    from veilsum.net.identity import Identity
+    from veilsum.scenario.consortium import Consortium
+
+FILE = click.Path(path_type=Path)
+LOG = logging.getLogger("veilsum.net")
+
+# What a person is told when the machine enters a phase.
+STAGES = {
+    "greeting": "meeting the others",
+    "sharing": "exchanging shares with neighbours",
+    "confirming": "both ends of every link confirm their shares",
+    "committing": "waiting for everybody's signed commit",
+    "summing": "committed; exchanging masked numbers",
+    "iterating": "committed; iterating on masked costs",
+    "agreeing": "comparing and signing the answer",
+    "finished": "agreed by everybody",
+    "aborted": "given up",
+}
+
+
+@click.command("join")
+@click.argument("consortium", type=FILE)
+@click.option("--data", type=FILE, help="This party's own table: .csv or .parquet.")
+@click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
+@click.option(
+    "--identity",
+    "key",
+    type=FILE,
+    help="This party's key file; by default the only .key file beside the consortium "
+    "file.",
+)
+@click.option("--decimal", default=".", help="The decimal mark of a CSV file.")
+@click.option("--separator", default=",", help="What stands between cells of a CSV.")
+@click.option(
+    "--state",
+    type=FILE,
+    help="The run's own file, to go on from after an interruption; by default beside "
+    "the key.",
+)
+@click.option(
+    "--ledger",
+    "ledger_file",
+    type=FILE,
+    help="This party's ledger, made if it is not there; by default beside the key.",
+)
+@click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
+@click.option(
+    "--out",
+    type=FILE,
+    default=Path("out"),
+    show_default=True,
+    help="Folder for result.json and receipt.json.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before anything is sent.")
+@click.option(
+    "--log",
+    "style",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="How events are written to standard error.",
+)
+@json_option
+def command(
+    *,
+    consortium: Path,
+    data: Path | None,
+    cost: Path | None,
+    key: Path | None,
+    out: Path,
+    as_json: bool,
+    yes: bool,
+    style: str,
+    **how: Any,
+) -> None:
+    """Take part in a run with the other members of a consortium.
+
+    Shows what will be sent and what can be learned, by whom, and asks. If it is
+    interrupted, however rudely, the same command goes on where it was.
+
+    \b
+    Example:
+      veilsum join consortium.toml --data ward7.csv
+      veilsum join consortium.toml --cost mine.toml --yes --json
+    """
+    from veilsum.cli.logs import set_up
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.files.output import prepare_folder
+    from veilsum.jobs.joining import own_part
+    from veilsum.net.identity import read_identity
+
+    set_up(style=style, verbose=False)
+    folder = prepare_folder(out)
+    agreed = read_consortium(consortium)
+    identity = read_identity(key or _only_key(consortium.parent))
+    marks = {name: how.pop(name) for name in ("decimal", "separator")}
+    part = own_part(agreed, data=data, cost=cost, **marks)
+    driver = _driver(agreed, identity, how)
+    driver.watch = _progress(style)
+    if not (yes or as_json):
+        driver.confirm = lambda task: _confirm(agreed, identity, part, task)
+    with ExitStack() as stack:
+        ledger = stack.enter_context(_ledger(identity, how["ledger_file"]))
+        result = part.run(driver, ledger)
+    _report(folder, driver, result, as_json=as_json)
+
+
+def _only_key(folder: Path) -> Path:
+    """Return the one key file of a folder."""
+    found = sorted(folder.glob("*.key"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise BadInput(
+            f"name this party's key with --identity FILE: beside the consortium file "
+            f"there must be one .key file, found {names}; veilsum identity new makes "
+            "one"
+        )
+    return found[0]
+
+
+def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Networked:
+    from veilsum.jobs.networked import Networked
+    from veilsum.scenario.consortium import Address
+
+    beside = identity.key_file.parent
+    state = how["state"] or beside / f"{identity.name}-{agreed.run[-8:]}.run"
+    listen = None if how["listen"] is None else Address.of(how["listen"])
+    return Networked(
+        identity=identity, consortium=agreed, state=Path(state), listen=listen
+    )
+
+
+def _ledger(identity: Identity, file: Path | None) -> Ledger:
+    from veilsum.files.ledger import open_ledger
+    from veilsum.privacy.accountant import Budget
+
+    path = file or identity.key_file.with_suffix(".ledger")
+    if path.exists():
+        return open_ledger(path)
+    return open_ledger(path, create=Budget())
+
+
+def _confirm(
+    agreed: Consortium,
+    identity: Identity,
+    part: OwnTable | OwnCost,
+    task: Assignment,
+) -> None:
+    """Show what is about to happen, and go on only if a person agrees."""
+    from veilsum.cli.privacy import print_guarantee
+
+    screen = console()
+    for name, text in _lines(agreed, identity, part, task):
+        screen.print(f"[bold]{name:<11}[/bold] {escape(text)}")
+    screen.print()
+    print_guarantee(task.promise)
+    if not click.confirm("\nproceed?", default=False, err=True):
+        raise BadInput("nothing was sent; run the same command to take part")
+
+
+def _lines(
+    agreed: Consortium,
+    identity: Identity,
+    part: OwnTable | OwnCost,
+    task: Assignment,
+) -> list[tuple[str, str]]:
+    plan, me = task.plan, agreed.member(identity.name)
+    near = agreed.topology.neighbours(identity.name)
+    numbers = f"{plan.size} numbers"
+    dialled = [name for name in near if agreed.dials(identity.name, name)]
+    calls = ", ".join(f"{name} at {agreed.member(name).address}" for name in dialled)
+    here = "does not listen" if me.address is None else f"listens for {me.address}"
+    return [
+        ("consortium", f"{agreed.title or 'untitled'}, run {agreed.run}"),
+        ("digest", f"{_groups(agreed.digest)} (compare by telephone)"),
+        ("you are", f"{identity.name}; neighbours: {', '.join(near)}"),
+        ("your data", part.words),
+        (
+            "will send",
+            f"for each sum, {len(near)} shares of {numbers} under {plan.law.name} "
+            f"masks and one masked vector of {numbers}; rows never leave",
+        ),
+        ("network", f"{here}; dials {calls or 'nobody'}"),
+    ]
+
+
+def _groups(digest: bytes) -> str:
+    text = digest.hex().upper()
+    return " ".join(text[k : k + 4] for k in range(0, 32, 4))
+
+
+def _progress(style: str) -> Callable[[Machine], None]:
+    """Return what tells a person, or a log, about each new phase."""
+    seen: list[str] = []
+
+    def watch(machine: Machine) -> None:
+        if seen and seen[-1] == machine.phase:
+            return
+        seen.append(machine.phase)
+        if style == "json":
+            extra = {"phase": machine.phase, "epoch": machine.epoch}
+            LOG.info("phase", extra=extra)
+        else:
+            say(f"  {STAGES[machine.phase]}")
+
+    return watch
+
+
+def _report(folder: Path, driver: Networked, result: Result, *, as_json: bool) -> None:
+    from veilsum.files.output import as_json as text
+    from veilsum.files.output import write_files
+    from veilsum.jobs.joining import receipt_of
+
+    files = {
+        "result.json": text(result.to_dict()).encode(),
+        "receipt.json": receipt_of(driver, result).to_json().encode(),
+    }
+    paths = write_files(folder, files)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    summary = getattr(result, "summary", None)
+    click.echo(summary() if summary else f"minimiser: {result.answer.tolist()}")
+    click.echo(f"\n{result.guarantee.status}; agreed by {_signers(driver)}")
+    click.echo(f"result {paths[0]}; receipt {paths[1]} (signed, no private values)")
+
+
+def _signers(driver: Networked) -> str:
+    assert driver.ending is not None
+    finish = driver.ending.finish
+    assert finish is not None
+    return f"{len(finish.signatures)} of {len(finish.parties)} parties"

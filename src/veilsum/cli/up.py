@@ -1,0 +1,112 @@
+"""`veilsum up`: all parties of a scenario as processes of this computer."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.app import Failure
+from veilsum.cli.output import console, json_option, print_json, say
+
+if TYPE_CHECKING:
+    from veilsum.jobs.local import LocalRun
+
+
+@click.command("up")
+@click.argument("scenario", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="An empty folder for all parties' folders; by default one that is removed.",
+)
+@json_option
+def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
+    """Run a scenario with every party as a process of its own, over mutual TLS.
+
+    Each party gets a key, the consortium file and its own data in a folder of its own,
+    and runs veilsum join there. [simulation] is ignored, and that is said.
+
+    \b
+    Example:
+      veilsum up examples/average.toml
+      veilsum up examples/diabetes.toml --out out/hospitals
+    """
+    if out is not None:
+        _run(scenario, out, as_json=as_json)
+        return
+    with tempfile.TemporaryDirectory(prefix="veilsum-") as place:
+        _run(scenario, Path(place) / "up", as_json=as_json)
+
+
+def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
+    from veilsum.jobs.local import local_run
+
+    with local_run(scenario, folder) as run:
+        for line in run.left_out:
+            say(f"left out: {line}")
+        run.start_all()
+        codes = run.wait(_phases(run))
+        _check(run, codes)
+        _report(run, as_json=as_json)
+
+
+def _phases(run: LocalRun) -> Callable[[], None]:
+    """Return what tells a person how far the parties are."""
+    seen: dict[str, str] = {}
+
+    def look() -> None:
+        for name in run.seats:
+            phase = phase_of(run.last_words(name))
+            if phase and seen.get(name) != phase:
+                seen[name] = phase
+                say(f"  {name}: {phase}")
+
+    return look
+
+
+def phase_of(line: str) -> str | None:
+    """Return the phase that a line of a party's log announces, if it does.
+
+    >>> phase_of('{"event": "phase", "phase": "sharing"}')
+    'sharing'
+    """
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found.get("phase") if found.get("event") == "phase" else None
+
+
+def _check(run: LocalRun, codes: dict[str, int]) -> None:
+    failed = [name for name, code in codes.items() if code]
+    if failed:
+        lines = "; ".join(f"{name}: {run.last_words(name)}" for name in failed)
+        raise Failure(f"{len(failed)} of {len(codes)} parties did not finish; {lines}")
+
+
+def _report(run: LocalRun, *, as_json: bool) -> None:
+    from veilsum.net.receipt import read_receipt
+    from veilsum.net.verifying import verify_receipts
+
+    outs = [seat.out for seat in run.seats.values()]
+    results: list[dict[str, Any]] = [
+        json.loads((out / "result.json").read_text("utf-8")) for out in outs
+    ]
+    receipts = [read_receipt(out / "receipt.json") for out in outs]
+    verdict = verify_receipts(receipts, run.consortium)
+    if as_json:
+        print_json({**results[0], "parties": list(run.seats), "verified": verdict.good})
+        return
+    same = all(one["minimiser"] == results[0]["minimiser"] for one in results)
+    screen = console()
+    screen.print(f"\n{len(results)} parties, {'one answer' if same else 'NOT one'}:")
+    for number in results[0]["minimiser"]:
+        screen.print(f"  {number:.12g}")
+    guarantee = results[0]["guarantee"]
+    screen.print(f"{guarantee['status']}, epsilon {guarantee['epsilon']}")
+    screen.print("receipts " + ("verified" if verdict.good else "NOT in order"))

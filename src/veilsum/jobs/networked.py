@@ -1,0 +1,151 @@
+"""A real party's driver: it meets the others on the network, and keeps its state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from veilsum.agent.machine import Machine
+from veilsum.agent.party import codec_for
+from veilsum.agent.plan import Plan
+from veilsum.core.arrays import listed
+from veilsum.core.laws import check_deployable
+from veilsum.core.masking import Streams, SystemStreams
+from veilsum.core.secrets import Secret
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.driving import Assignment
+from veilsum.net.identity import Identity, PartyKeys
+from veilsum.net.limits import Limits
+from veilsum.net.runner import Ending, Recording, Runner, ending_of
+from veilsum.net.store import RunStore
+from veilsum.net.transport import Network
+from veilsum.scenario.consortium import Address, Consortium
+from veilsum.sim.masked_sums import GivenUpError, Released, rounds_of_a_sum
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Networked(Secret):
+    """Takes part in one run of a consortium for the owner of an identity.
+
+    Attributes:
+        state: the run's own file; a run that was interrupted goes on from it.
+        listen: where to listen, if not at the address that others dial.
+        confirm: shown what will be done before anything is sent; raises to stay away.
+        watch: told whenever the party's machine has moved.
+        streams: where shares come from; a test may inject its own.
+        record: for tests: told of everything that happens.
+        ending: how it ended, once it has.
+    """
+
+    identity: Identity
+    consortium: Consortium
+    state: Path
+    listen: Address | None = None
+    confirm: Callable[[Assignment], None] | None = None
+    watch: Callable[[Machine], None] | None = None
+    streams: Streams = field(default_factory=SystemStreams)
+    record: Recording | None = None
+    ending: Ending | None = None
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        agreed = self.consortium.certificates.get(self.identity.name)
+        if agreed is None:
+            raise InvalidInputError(
+                f"{self.identity.name!r} is no member of this consortium: its members "
+                f"are {listed(list(self.consortium.certificates))}; give the key of "
+                "one of these with --identity"
+            )
+        if agreed.strip() != self.identity.certificate.strip():
+            raise InvalidInputError(
+                f"the consortium has another certificate of {self.identity.name!r} "
+                f"than {self.identity.certificate_file}: give the key it was made "
+                "with, or send the organiser the new certificate"
+            )
+
+    @property
+    def party(self) -> str:
+        """Whose part it is."""
+        return self.identity.name
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Take part to the end; return what everybody knows then.
+
+        Raises:
+            GivenUpError: the parties did not come to an answer.
+        """
+        plan = assignment.plan
+        weights = plan.topology.weights
+        check_deployable(plan.law, least_weight=float(weights.min()))
+        self.plan = plan
+        store = RunStore.open(self.state, plan=plan.digest, party=self.party)
+        try:
+            self.ending = self._ending(assignment, store)
+        finally:
+            store.close()
+        return self._released(plan, self.ending)
+
+    def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
+        """Return how the run ended; take part first if it has not yet."""
+        stored = store.read()
+        if "closed" in stored:
+            return ending_of(assignment.plan, stored)
+        if not stored and self.confirm is not None:
+            self.confirm(assignment)
+        return asyncio.run(self._runner(assignment, store).run())
+
+    def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
+        plan, charge = assignment.plan, assignment.charge
+        keys = PartyKeys(self.identity, self.consortium.certificates)
+        limits = Limits(max_frame=codec_for(plan).max_frame)
+        return Runner(
+            machine=Machine(
+                plan,
+                self.party,
+                keys=keys,
+                streams=self.streams,
+                work=assignment.work,
+            ),
+            store=store,
+            network=partial(
+                Network,
+                self.identity,
+                self.consortium,
+                plan=plan.digest,
+                limits=limits,
+                listen=self.listen,
+            ),
+            charge=charge,
+            watch=self.watch,
+            record=self.record,
+        )
+
+    def _released(self, plan: Plan, ending: Ending) -> Released:
+        if ending.finish is None:
+            raise GivenUpError({self.party: _reason(ending)}, ending.sums)
+        sums = len(ending.sums)
+        rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
+        return Released(
+            sums=ending.sums,
+            answer=ending.finish.result,
+            members=ending.finish.parties,
+            rounds=rounds,
+            bytes=int(ending.notes["sent"]),
+            sum_of_masks=None,
+        )
+
+
+def _reason(ending: Ending) -> tuple[str, str]:
+    """Return why a run ended without an answer, with what is wrong with the links."""
+    assert ending.abort is not None
+    wrong = [
+        f"{name} is {condition}"
+        for name, condition in ending.conditions.items()
+        if condition != "connected"
+    ]
+    details: list[Any] = [ending.abort.detail, *wrong]
+    return ending.abort.reason, "; ".join(details)

@@ -1,0 +1,184 @@
+"""A cost of one's own, minimised with the others': one real party's side of a scenario.
+
+What is public of a problem follows from the agreed kind of cost, never from anybody's
+coefficients. So a party sets the problem up with its own cost standing for everybody's,
+and takes from it the plan, the method and the guarantee, which are the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from veilsum.agent.effects import Charge
+from veilsum.agent.plan import Plan, Policy
+from veilsum.core.arrays import Array, Vector
+from veilsum.core.costs import Cost
+from veilsum.core.laws import check_deployable
+from veilsum.core.secrets import Secret
+from veilsum.errors import InvalidInputError
+from veilsum.files.ledger import Ledger
+from veilsum.jobs.driving import Assignment, Driver
+from veilsum.jobs.job_file import WAITS
+from veilsum.jobs.releases import Release
+from veilsum.jobs.running import NOBODY_CURIOUS, LedgerEntry
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.worst_case import worst_case
+from veilsum.scenario import public_scenario
+from veilsum.scenario.consortium import Consortium
+from veilsum.scenario.costs import cost_of_party
+from veilsum.sim.loopback_solve import plan_of, work_of
+from veilsum.sim.masked_sums import Released
+from veilsum.sim.phase_two import IterativePhase
+from veilsum.sim.problem import Problem, grid_bits
+
+# Seconds and counts of a policy; a party may be restarted by a person.
+POLICY = ("tolerate", "minimum_honest", "drop", *WAITS)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CostResult:
+    """The minimiser of all parties' costs together, as one of them knows it.
+
+    Attributes:
+        released: what became known to everybody.
+        guarantee: what the masks hide.
+        method: what ran.
+    """
+
+    released: Released
+    guarantee: Guarantee
+    method: str
+
+    @property
+    def answer(self) -> Vector:
+        """What all parties agreed on."""
+        return self.released.answer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "minimiser": self.answer.tolist(),
+            "reference": None,
+            "max_error": None,
+            "sum_of_masks": None,
+            "iterations": len(self.released.sums),
+            "rounds": self.released.rounds,
+            "bytes": self.released.bytes,
+            "guarantee": self.guarantee.to_dict(),
+            "method": self.method,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class PartyCost(Secret):
+    """One party's cost under what all have agreed on."""
+
+    consortium: Consortium
+    cost: Cost
+    policy: Policy
+
+    @classmethod
+    def of(cls, consortium: Consortium, own: Mapping[str, Any]) -> PartyCost:
+        """Return it from the party's own entries of [cost]; refuse what misfits."""
+        cost = cost_of_party(consortium.sections["cost"], own)
+        agreed = consortium.sections.get("policy", {})
+        known = {"tolerate": 1, "drop": False, **agreed}
+        policy = Policy(**{key: known[key] for key in POLICY if key in known})
+        least = min(3, policy.minimum_honest + policy.tolerate)
+        made = cls(
+            consortium=consortium,
+            cost=cost,
+            policy=replace(policy, minimum_parties=least),
+        )
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse a law for simulations, and a graph on which nothing would hold."""
+        topology = self.consortium.topology
+        check_deployable(self.problem.law, least_weight=float(topology.weights.min()))
+        reason = self.plan.refusal(topology.parties)
+        if reason is not None:
+            raise InvalidInputError(
+                f"{reason}; [policy] has tolerate = {self.policy.tolerate} and "
+                f"minimum_honest = {self.policy.minimum_honest}: add parties or links, "
+                "or change the policy openly"
+            )
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem, with this party's cost in every place."""
+        topology = self.consortium.topology
+        agreed = public_scenario(self.consortium.sections, self.cost.dim)
+        return Problem.of(
+            [self.cost] * topology.n_agents,
+            topology,
+            domain=agreed.domain,
+            sigma=agreed.sigma,
+            law=agreed.law,
+            grid=agreed.grid,
+            largest=agreed.largest,
+            settings=agreed.settings,
+        )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What everybody agrees on."""
+        return plan_of(self.problem, run=self.consortium.run, policy=self.policy)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What holds against every coalition that is tolerated."""
+        problem, law = self.problem, self.problem.law
+        found = worst_case(
+            problem.topology,
+            tolerate=self.policy.tolerate,
+            law=law.name,
+            sigma=getattr(law, "sigma", None),
+            grid=grid_bits(law),
+        )
+        more = () if self.policy.tolerate else (NOBODY_CURIOUS,)
+        limits = dict.fromkeys((*found.limits, *problem.guarantee.limits, *more))
+        return replace(found, limits=tuple(limits))
+
+    @property
+    def method(self) -> str:
+        """The name of what runs."""
+        found = self.problem.method
+        return found.schedule.name if isinstance(found, IterativePhase) else "one-shot"
+
+    def run(self, driver: Driver, ledger: Ledger | None = None) -> CostResult:
+        """Take part, and return what everybody knows then."""
+        released = driver.carry_out(
+            Assignment(
+                plan=self.plan,
+                work=work_of(self.problem, driver.party, self.cost),
+                promise=self.guarantee,
+                charge=None if ledger is None else self._charging(ledger),
+            )
+        )
+        return CostResult(
+            released=released, guarantee=self.guarantee, method=self.method
+        )
+
+    def _charging(self, ledger: Ledger) -> Any:
+        release = Release(
+            "a minimiser of summed costs",
+            {"coefficients of the costs": self.cost.coefficients.size},
+        )
+        entry = LedgerEntry(
+            run=self.consortium.run,
+            data=ledger.fingerprint(self.cost.coefficients),  # type: ignore[arg-type]
+            law=self.problem.law.name,
+            promise=self.guarantee,
+            tolerate=self.policy.tolerate,
+        )
+
+        def charge(emission: Charge, sums: Sequence[Array[Any]]) -> None:
+            del sums
+            entry.write(ledger, emission, release)
+
+        return charge

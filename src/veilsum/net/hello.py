@@ -1,0 +1,199 @@
+"""The hello: who speaks to whom about which run. Everything here is pure.
+
+TLS has shown whose certificate the other end holds. The hello says the rest, in both
+directions, before anything else: a name, which must be the certificate's; for whom it
+is meant; and the digests of what was agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from time import gmtime, strftime
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from veilsum.core.arrays import listed
+from veilsum.net.limits import Limits
+
+PROTOCOL = 1
+# Where a WebSocket is asked for.
+PATH = "/veilsum"
+# The longest text taken, in characters: a hello needs far less.
+LONGEST_TEXT = 1 << 16
+BYE = '{"bye":true}'
+# What a WebSocket allows for the reason of a close, in bytes.
+_REASON_BYTES = 120
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
+Sections: TypeAlias = Annotated[dict[Name, Digest], msgspec.Meta(max_length=64)]
+
+
+class Close(IntEnum):
+    """Why a party ends a connection: the code of the WebSocket's close frame."""
+
+    DONE = 1000
+    GOING = 1001
+    MALFORMED = 4000  # text that is no hello or control message, or out of turn
+    PROTOCOL = 4001  # another version of the protocol
+    CERTIFICATE = 4002  # a name that is not the certificate's
+    STRANGER = 4003  # a member that is no neighbour, or a hello for somebody else
+    AGREEMENT = 4004  # another plan or consortium
+    CLOCK = 4005  # clocks too far apart
+    REPLACED = 4006  # a newer connection of the same neighbour took its place
+    SURPLUS = 4007  # there is a connection already
+    FRAME = 4008  # a binary frame that no honest party sends
+    LATE = 4009  # no hello in time
+
+
+# After these the other end has to change something first.
+REFUSALS = frozenset(range(Close.MALFORMED, Close.CLOCK + 1))
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What both ends say first.
+
+    Attributes:
+        protocol: the version of everything on the wire.
+        name: who speaks.
+        to: who is meant.
+        run: the run's name.
+        plan: digest of the plan.
+        consortium: digest of the consortium.
+        sections: the consortium's parts, to say where two differ.
+        time: the speaker's clock, in seconds since 1970.
+        version: of the program, for people.
+    """
+
+    protocol: int
+    name: Name
+    to: Name
+    run: Name
+    plan: Hex
+    consortium: Hex
+    sections: Sections
+    time: float
+    version: Name
+
+
+class _Protocol(msgspec.Struct):
+    protocol: int
+
+
+class _Opening(msgspec.Struct):
+    hello: msgspec.Raw
+
+
+class _Bye(msgspec.Struct, forbid_unknown_fields=True):
+    bye: bool
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a hello is not accepted.
+
+    Attributes:
+        code: for the close frame; the other end's, if that closed first.
+        reason: one clause, which the other end may read.
+        sections: where the two files differ, if they do.
+    """
+
+    code: int
+    reason: str
+    sections: tuple[str, ...] = ()
+
+
+def written(hello: Hello) -> str:
+    """Return a hello as text."""
+    return msgspec.json.encode({"hello": hello}).decode()
+
+
+def read_hello(text: str | bytes) -> Hello | Refusal:
+    """Return the hello that a first frame is, or why it is none."""
+    if isinstance(text, bytes) or len(text) > LONGEST_TEXT:
+        return Refusal(Close.MALFORMED, "the first frame was no hello")
+    try:
+        opening = msgspec.json.decode(text, type=_Opening)
+        found = msgspec.json.decode(opening.hello, type=_Protocol).protocol
+        if found != PROTOCOL:
+            reason = f"it speaks version {found} of the protocol, this party {PROTOCOL}"
+            return Refusal(Close.PROTOCOL, reason)
+        return msgspec.json.decode(opening.hello, type=Hello)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return Refusal(Close.MALFORMED, "the first frame was no hello")
+
+
+def is_bye(text: str) -> bool:
+    """Say whether a later text is a farewell; nothing else is allowed."""
+    try:
+        return msgspec.json.decode(text, type=_Bye).bye
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+
+
+def refusal(hello: Hello, own: Hello, owner: str, limits: Limits) -> Refusal | None:
+    """Say why a hello is refused, if it is.
+
+    Args:
+        hello: what was heard.
+        own: what this party said, or would have said, to that neighbour at that time.
+        owner: whose certificate the connection was made with.
+        limits: how far two clocks may be apart.
+    """
+    if hello.name != owner:
+        reason = f"it says it is {hello.name!r} with the certificate of {owner!r}"
+        return Refusal(Close.CERTIFICATE, reason)
+    if hello.to != own.name:
+        reason = f"it means {hello.to!r}, and this is {own.name!r}"
+        return Refusal(Close.STRANGER, reason)
+    return _disagreement(hello, own) or _clocks(hello, own, limits)
+
+
+def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
+    if hello.consortium != own.consortium:
+        sections = differing(hello.sections, own.sections)
+        reason = f"its consortium file differs in {listed(sections)}"
+        return Refusal(Close.AGREEMENT, reason, sections)
+    if hello.plan != own.plan:
+        versions = f"it runs version {hello.version}, this party {own.version}"
+        reason = f"same consortium file, but another plan; {versions}"
+        return Refusal(Close.AGREEMENT, reason, ("plan",))
+    return None
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the sections that are not the same in both, sorted."""
+    names = sorted(one.keys() | other.keys())
+    found = tuple(name for name in names if one.get(name) != other.get(name))
+    return found or ("consortium",)
+
+
+def _clocks(hello: Hello, own: Hello, limits: Limits) -> Refusal | None:
+    # Written so that no number at all is too far as well.
+    if abs(hello.time - own.time) <= limits.clock_limit:
+        return None
+    return Refusal(Close.CLOCK, skew(hello, own))
+
+
+def skew(hello: Hello, own: Hello) -> str:
+    """Say how far two clocks are apart, and what each shows."""
+    gap = hello.time - own.time
+    way = "ahead of" if gap > 0 else "behind"
+    apart = f"its clock is {abs(gap):,.0f} s {way} this party's"
+    return f"{apart} ({_shown(hello.time)} and {_shown(own.time)})"
+
+
+def _shown(time: float) -> str:
+    try:
+        return strftime("%Y-%m-%d %H:%M:%SZ", gmtime(time))
+    except (OverflowError, OSError, ValueError):
+        return "no date"
+
+
+def close_reason(reason: str) -> str:
+    """Return a reason as short as a close frame wants it."""
+    return reason.encode()[:_REASON_BYTES].decode(errors="ignore")

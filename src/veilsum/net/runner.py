@@ -1,0 +1,307 @@
+"""One party in one run: the machine's effects carried out on a disk and a network.
+
+Everything happens in one event loop, in the order in which the machine asks for it:
+what it wants written is on disk before what depends on it is sent. A process that is
+killed at any instant is started again with the same command and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from veilsum.agent.effects import (
+    Abort,
+    Charge,
+    Effect,
+    Finish,
+    Persist,
+    Send,
+    SetTimer,
+)
+from veilsum.agent.phases import CLOSED
+from veilsum.agent.restoring import stored_end, stored_sums
+from veilsum.core.arrays import Array
+from veilsum.core.secrets import Secret
+from veilsum.errors import PeerProtocolError, VeilsumError
+
+if TYPE_CHECKING:
+    from veilsum.agent.machine import Machine
+    from veilsum.agent.plan import Plan
+    from veilsum.net.store import RunStore
+    from veilsum.net.transport import Network
+
+LOG = logging.getLogger("veilsum.net")
+
+# What stays on disk when a run is over: what was released, and how it ended.
+KEPT = ("finished", "aborted", "answer/", "commit/", "closed", "lost")
+# Seconds for the last frames of a party that gives up.
+LAST_WORDS = 5.0
+# Complaints about one neighbour that are logged; more are counted.
+MOST_COMPLAINTS = 20
+
+Charging = Callable[[Charge, Sequence[Array[Any]]], None]
+Recording = Callable[[str, Any, str | None], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ending:
+    """How a run ended for this party: with an answer, or with a reason.
+
+    Attributes:
+        sums: what was released, one vector for each sum.
+        epochs: those that were committed.
+        lost: who was lost on the way.
+        notes: when it began and ended (UTC), the rounds of an iterative method, and
+            the bytes that this party sent; nothing before the end.
+        conditions: of the links with neighbours at the end, in words.
+    """
+
+    finish: Finish | None
+    abort: Abort | None
+    sums: tuple[Array[Any], ...]
+    epochs: tuple[int, ...]
+    lost: tuple[str, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Runner(Secret):
+    """Drives a machine.
+
+    Attributes:
+        machine: not started yet.
+        store: the run's file.
+        network: made here, from what the runner does with frames.
+        charge: charges the ledger durably; raises to forbid.
+        watch: told whenever the machine has moved.
+        record: for tests: told of everything that happens, in order.
+    """
+
+    machine: Machine
+    store: RunStore
+    network: Callable[..., Network]
+    charge: Charging | None = None
+    watch: Callable[[Machine], None] | None = None
+    record: Recording | None = None
+    _sent: int = 0
+    _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
+    _left: set[str] = field(default_factory=set)
+    _complaints: dict[str, int] = field(default_factory=dict)
+
+    async def run(self) -> Ending:
+        """Take part until the run is over for this party.
+
+        Raises:
+            StoreError: the disk failed; nothing was sent that is not on it.
+        """
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = loop.create_future()
+        self._parted = asyncio.Event()
+        self._net = self.network(hear=self._hear, met=self._met, left=self._on_left)
+        stored = self.store.read()
+        self._left.update(_byes(stored))
+        if "opened" not in stored:
+            self.store.write([Persist("opened", _now().encode())])
+        try:
+            await self._net.open()
+            self._note("boot", None)
+            self._do(lambda: self.machine.resume(stored))
+            await self._ended
+            conditions = self._conditions()
+            await self._part()
+        finally:
+            self._stop_timers()
+            await self._net.close()
+        self._close()
+        ending = ending_of(self.machine.plan, self.store.read())
+        return replace(ending, conditions=conditions)
+
+    def _close(self) -> None:
+        """Write down how it went, and erase everything that was secret."""
+        began = self.store.read()["opened"].decode()
+        notes = {
+            "began": began,
+            "ended": _now(),
+            "rounds": self.machine.round,
+            "sent": self._sent,
+        }
+        self.store.write([Persist("closed", json.dumps(notes).encode())])
+        kept = [key for key in self.store.read() if key.startswith(KEPT)]
+        self.store.wipe(kept)
+
+    def _conditions(self) -> dict[str, str]:
+        neighbours = self.machine.plan.topology.neighbours(self.machine.me)
+        return {name: self._net.condition(name) for name in neighbours}
+
+    # What happens
+
+    def _hear(self, sender: str, frame: bytes) -> None:
+        if self.record is not None:
+            self.record("receive", frame, sender)
+        self._do(lambda: self.machine.receive(sender, frame))
+
+    def _met(self, neighbour: str) -> None:
+        self._do(lambda: self.machine.meet(neighbour))
+
+    def _ring(self, timer: str) -> None:
+        self._timers.pop(timer, None)
+        self._do(lambda: self.machine.expire(timer))
+
+    def _on_left(self, neighbour: str) -> None:
+        """Remember that a neighbour has all it needs and need not be waited for."""
+        if neighbour not in self._left:
+            self._left.add(neighbour)
+            self._guarded(lambda: self.store.write([Persist(f"bye/{neighbour}", b"")]))
+        self._check_parted()
+
+    def _do(self, action: Callable[[], list[Effect]]) -> None:
+        """Let the machine act, and carry out what it asks for."""
+        if self._broken():
+            return
+        self._guarded(lambda: self._carry_out(self._acted(action)))
+        if self.watch is not None and not self._broken():
+            self.watch(self.machine)
+
+    def _acted(self, action: Callable[[], list[Effect]]) -> list[Effect]:
+        try:
+            return action()
+        except PeerProtocolError as error:
+            self._complain(error)
+            return []
+
+    def _broken(self) -> bool:
+        return self._ended.done() and self._ended.exception() is not None
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Do something; if this computer fails at it, the run stops here."""
+        try:
+            action()
+        except Exception as error:
+            if self._ended.done():
+                raise
+            self._ended.set_exception(error)
+
+    def _complain(self, error: PeerProtocolError) -> None:
+        count = self._complaints[error.party] = 1 + self._complaints.get(error.party, 0)
+        self._note("refuse", str(error), error.party)
+        if count <= MOST_COMPLAINTS:
+            LOG.debug(
+                "message refused", extra={"party": error.party, "reason": str(error)}
+            )
+
+    def _note(self, what: str, detail: Any, peer: str | None = None) -> None:
+        if self.record is not None:
+            self.record(what, detail, peer)
+
+    # Effects
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        """Carry out effects in order; neighbouring writes are one transaction."""
+        writes: list[Persist] = []
+        for effect in effects:
+            if isinstance(effect, Persist):
+                writes.append(effect)
+                continue
+            writes = self._write(writes)
+            if isinstance(effect, Charge) and (refusal := self._charged(effect)):
+                self._carry_out(self.machine.stop("ledger", refusal))
+                return
+            self._carry_out_one(effect)
+        self._write(writes)
+
+    def _write(self, writes: list[Persist]) -> list[Persist]:
+        if writes:
+            self.store.write(writes)
+            for write in writes:
+                self._note("persist", write)
+            self._note("written", None)
+        return []
+
+    def _charged(self, charge: Charge) -> str | None:
+        """Charge the ledger; return why it refuses, if it does."""
+        try:
+            if self.charge is not None:
+                self.charge(charge, stored_sums(self.machine.plan, self.store.read()))
+        except VeilsumError as error:
+            return str(error)
+        self._note("charge", charge)
+        return None
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self._note("send", effect.frame, effect.to)
+            self._sent += len(effect.frame)
+            self._net.send(effect.to, effect.frame)
+        elif isinstance(effect, SetTimer):
+            self._set_timer(effect)
+        else:
+            self._note(type(effect).__name__.lower(), effect)
+        if isinstance(effect, Finish | Abort) and not self._ended.done():
+            self._ended.set_result(None)
+
+    def _set_timer(self, timer: SetTimer) -> None:
+        if timer.name in self._timers:
+            self._timers[timer.name].cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[timer.name] = loop.call_later(
+            timer.seconds, self._ring, timer.name
+        )
+
+    def _stop_timers(self) -> None:
+        for handle in self._timers.values():
+            handle.cancel()
+
+    # The end
+
+    async def _part(self) -> None:
+        """Stay as long as a neighbour may still need something of this party."""
+        if self.machine.phase not in CLOSED or "aborted" in self.store.read():
+            await self._net.drain(LAST_WORDS)
+            return
+        self._net.say_bye()
+        self._check_parted()
+        policy = self.machine.plan.policy
+        try:
+            longest = policy.deadline * policy.patience
+            await asyncio.wait_for(self._parted.wait(), longest)
+        except TimeoutError:
+            LOG.info("left before all neighbours had finished")
+        await self._net.drain(LAST_WORDS)
+
+    def _check_parted(self) -> None:
+        neighbours = self.machine.plan.topology.neighbours(self.machine.me)
+        members = set(self.machine.members).intersection(neighbours)
+        if members <= self._left:
+            self._parted.set()
+
+
+def _byes(stored: dict[str, bytes]) -> set[str]:
+    return {key.removeprefix("bye/") for key in stored if key.startswith("bye/")}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
+    """Return how a run ended, from its file."""
+    end = stored_end(stored)
+    commits = (key for key in stored if key.startswith("commit/"))
+    lost = msgspec.msgpack.decode(stored["lost"]) if "lost" in stored else ()
+    return Ending(
+        finish=end if isinstance(end, Finish) else None,
+        abort=end if isinstance(end, Abort) else None,
+        sums=stored_sums(plan, stored),
+        epochs=tuple(sorted(int(key.removeprefix("commit/")) for key in commits)),
+        lost=tuple(lost),
+        notes=json.loads(stored.get("closed", b"{}")),
+    )

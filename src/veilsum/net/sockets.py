@@ -1,0 +1,295 @@
+"""WebSockets under TLS, as the package `websockets` makes them, with three additions.
+
+A handshake that fails on the answering side is reported, which asyncio does not do. A
+connection knows when it last heard anything. And the package's own log is silent: at
+its most talkative level it would show what is in the frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, cast
+
+from veilsum.errors import MissingExtraError
+from veilsum.net.hello import PATH
+from veilsum.net.limits import Limits
+
+try:
+    from websockets.asyncio.client import ClientConnection, connect
+    from websockets.asyncio.connection import Connection
+    from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
+    from websockets.exceptions import ConnectionClosed, WebSocketException
+    from websockets.protocol import State
+except ImportError:
+    raise MissingExtraError(
+        "parties on a network need the package websockets: pip install 'veilsum[net]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request, Response
+
+    from veilsum.scenario.consortium import Address
+
+__all__ = [
+    "UNANSWERED",
+    "Answered",
+    "ConnectionClosed",
+    "Dialled",
+    "Door",
+    "Wire",
+    "broadcast",
+    "caller",
+    "certificate",
+    "dial",
+]
+
+# Not among the loggers that a program can set the level of.
+_SILENT = logging.Logger("websockets", logging.CRITICAL + 1)
+
+# What a call may end with, besides an answer: bad proxies and odd host names, too.
+UNANSWERED = (OSError, EOFError, ImportError, ValueError, WebSocketException)
+
+Refused = Callable[[str, BaseException], None]
+
+
+class Wire(Connection):
+    """What both ends of a connection can tell about it."""
+
+    heard_at = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can still be sent."""
+        return self.state is State.OPEN
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait in this process for the network."""
+        return self.transport.get_write_buffer_size()
+
+    def known(self) -> None:
+        """Note that the other end has said who it is."""
+
+
+class Dialled(Wire, ClientConnection):
+    """The end that made the call."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the encrypted connection."""
+        self.heard_at = self.loop.time()
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Note the sign of life."""
+        self.heard_at = self.loop.time()
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Keep why it was lost: under TLS 1.3 a refusal comes after the handshake."""
+        super().connection_lost(exc)
+        if self.response is None:
+            self.protocol.handshake_exc = exc or ConnectionResetError()
+
+
+class Answered(Wire, ServerConnection):
+    """The end that was called: TLS first, under the door's eyes."""
+
+    _secured = False
+
+    def __init__(self, door: Door, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._door = door
+        self._early = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start TLS on a bare connection, and nothing else."""
+        plain = cast(asyncio.Transport, transport)
+        plain.pause_reading()
+        self._door.enter(self, plain)
+
+    def secured(self, transport: asyncio.Transport) -> None:
+        """Go on as a WebSocket, with what came right after the handshake."""
+        self._secured, self.heard_at = True, self.loop.time()
+        super().connection_made(transport)
+        if self._early:
+            super().data_received(bytes(self._early))
+            self._early.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Note the sign of life; keep what comes before the WebSocket is there."""
+        self.heard_at = self.loop.time()
+        if self._secured:
+            super().data_received(data)
+        else:
+            self._early += data
+
+    def known(self) -> None:
+        """Make room for another stranger at the door."""
+        self._door.known(self)
+
+    def eof_received(self) -> None:
+        """End with the other end."""
+        if self._secured:
+            super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End; there is nothing to end before TLS."""
+        if self._secured:
+            super().connection_lost(exc)
+
+
+class Door:
+    """Where others call: at most so many at a time that are not known yet."""
+
+    def __init__(
+        self, context: ssl.SSLContext, limits: Limits, refused: Refused
+    ) -> None:
+        self._context, self._limits, self._refused = context, limits, refused
+        self._strangers: dict[Answered, asyncio.Transport] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: Server | None = None
+
+    async def open(
+        self, address: Address, handler: Callable[[Answered], Awaitable[None]]
+    ) -> None:
+        """Listen, and give every WebSocket that comes about to the handler."""
+        handle = cast(Callable[[ServerConnection], Awaitable[None]], handler)
+        self._server = await serve(
+            handle,
+            address.host or None,
+            address.port,
+            create_connection=cast(type[ServerConnection], partial(Answered, self)),
+            process_request=_only_here,
+            server_header=None,
+            open_timeout=self._limits.open_timeout,
+            **_options(self._limits),
+        )
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports that are listened at."""
+        sockets = () if self._server is None else self._server.sockets
+        return tuple(one.getsockname()[1] for one in sockets)
+
+    def enter(self, connection: Answered, plain: asyncio.Transport) -> None:
+        """Let a caller begin with TLS, if there is room."""
+        if len(self._strangers) >= self._limits.strangers:
+            self._refused(caller(plain), ConnectionError("too many callers at a time"))
+            plain.abort()
+            return
+        self._strangers[connection] = plain
+        task = asyncio.get_running_loop().create_task(self._secure(connection, plain))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _secure(self, connection: Answered, plain: asyncio.Transport) -> None:
+        address, timeout = caller(plain), self._limits.open_timeout
+        try:
+            secure = await asyncio.get_running_loop().start_tls(
+                plain,
+                connection,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=timeout,
+                ssl_shutdown_timeout=self._limits.close_timeout,
+            )
+        except OSError as error:
+            self.known(connection)
+            self._refused(address, error)
+            return
+        if secure is None or secure.is_closing():
+            self.known(connection)
+            return
+        connection.secured(secure)
+        # Whoever asks for no WebSocket is no stranger for long either.
+        connection.connection_lost_waiter.add_done_callback(
+            lambda _: self.known(connection)
+        )
+
+    def known(self, connection: Answered) -> None:
+        """Count a caller no longer: it has said who it is, or is gone."""
+        self._strangers.pop(connection, None)
+
+    async def close(self) -> None:
+        """Stop listening, and hang up on everybody."""
+        if self._server is None:
+            return
+        self._server.close()
+        for plain in self._strangers.values():
+            plain.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+
+def caller(transport: asyncio.BaseTransport) -> str:
+    """Return the address at the other end, for the log."""
+    found = transport.get_extra_info("peername")
+    if not found:
+        return "unknown"
+    host, port = found[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Straight(connect):
+    """A call that is not passed on to somebody else."""
+
+    def process_redirect(self, exc: Exception) -> Exception:
+        """Take a redirection as the refusal that it is."""
+        return exc
+
+
+async def dial(address: Address, context: ssl.SSLContext, limits: Limits) -> Dialled:
+    """Call somebody; through the proxy of the environment, if it names one."""
+    connection = await _Straight(
+        f"wss://{address}{PATH}",
+        ssl=context,
+        proxy=None if _is_loopback(address.host) else True,
+        create_connection=Dialled,
+        user_agent_header=None,
+        open_timeout=limits.open_timeout,
+        **_options(limits),
+    )
+    return cast(Dialled, connection)
+
+
+def _options(limits: Limits) -> dict[str, Any]:
+    """Return what both ends have in common."""
+    return {
+        "compression": None,
+        "max_size": limits.max_frame,
+        "max_queue": limits.inbox_frames,
+        "write_limit": limits.write_bytes,
+        "ping_interval": limits.ping_interval,
+        # A pong may wait behind a long frame: `Link` looks for any sign of life.
+        "ping_timeout": None,
+        "close_timeout": limits.close_timeout,
+        "logger": _SILENT,
+    }
+
+
+def _only_here(connection: ServerConnection, request: Request) -> Response | None:
+    if request.path == PATH:
+        return None
+    return connection.respond(HTTPStatus.NOT_FOUND, "")
+
+
+def _is_loopback(host: str) -> bool:
+    """Say whether a host is this machine, which no proxy can reach."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def certificate(connection: Wire) -> bytes:
+    """Return the certificate that the other end proved to hold."""
+    tls = connection.transport.get_extra_info("ssl_object")
+    return cast(bytes, tls.getpeercert(binary_form=True) or b"")

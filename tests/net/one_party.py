@@ -1,0 +1,51 @@
+"""A party as a process of its own, with a history, that may kill itself.
+
+python one_party.py KILL_AFTER     in a folder made by veilsum.jobs.local
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from histories import Recorder
+from veilsum.files.consortiums import read_consortium
+from veilsum.files.ledger import open_ledger
+from veilsum.files.output import as_json, write_files
+from veilsum.jobs.joining import own_part, receipt_of
+from veilsum.jobs.networked import Networked
+from veilsum.net.identity import read_identity
+from veilsum.privacy.accountant import Budget
+
+
+def main(kill_after):
+    here = Path.cwd()
+    (key,) = here.glob("*.key")
+    identity = read_identity(key)
+    consortium = read_consortium(here / "consortium.toml")
+    files = {"data": here / "data.csv", "cost": here / "cost.toml"}
+    given = {name: path for name, path in files.items() if path.exists()}
+    driver = Networked(
+        identity=identity,
+        consortium=consortium,
+        state=here / "state.run",
+        record=Recorder(here / "history", identity.name, kill_after),
+    )
+    ledger = key.with_suffix(".ledger")
+    budget = None if ledger.exists() else Budget()
+    with open_ledger(ledger, create=budget) as books:
+        result = own_part(consortium, **given).run(driver, books)
+    (here / "out").mkdir(exist_ok=True)
+    write_files(
+        here / "out",
+        {
+            "result.json": as_json(result.to_dict()).encode(),
+            "receipt.json": receipt_of(driver, result).to_json().encode(),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
