@@ -29,6 +29,7 @@ _REASON_BYTES = 120
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+HexOrNone: TypeAlias = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
 Sections: TypeAlias = Annotated[dict[Name, Digest], msgspec.Meta(max_length=64)]
 
@@ -62,7 +63,7 @@ class Hello(msgspec.Struct, frozen=True):
         name: who speaks.
         to: who is meant.
         run: the run's name.
-        plan: digest of the plan.
+        plan: digest of the plan; empty if the speaker only looks at the connection.
         consortium: digest of the consortium.
         sections: the consortium's parts, to say where two differ.
         time: the speaker's clock, in seconds since 1970.
@@ -73,7 +74,7 @@ class Hello(msgspec.Struct, frozen=True):
     name: Name
     to: Name
     run: Name
-    plan: Hex
+    plan: HexOrNone
     consortium: Hex
     sections: Sections
     time: float
@@ -150,7 +151,7 @@ def refusal(hello: Hello, own: Hello, owner: str, limits: Limits) -> Refusal | N
     if hello.to != own.name:
         reason = f"it means {hello.to!r}, and this is {own.name!r}"
         return Refusal(Close.STRANGER, reason)
-    return _disagreement(hello, own) or _clocks(hello, own, limits)
+    return _disagreement(hello, own) or _clocks(hello, own, limits) or _look(hello, own)
 
 
 def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
@@ -158,11 +159,18 @@ def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
         sections = differing(hello.sections, own.sections)
         reason = f"its consortium file differs in {listed(sections)}"
         return Refusal(Close.AGREEMENT, reason, sections)
-    if hello.plan != own.plan:
+    if hello.plan and own.plan and hello.plan != own.plan:
         versions = f"it runs version {hello.version}, this party {own.version}"
         reason = f"same consortium file, but another plan; {versions}"
         return Refusal(Close.AGREEMENT, reason, ("plan",))
     return None
+
+
+def _look(hello: Hello, own: Hello) -> Refusal | None:
+    """End a connection that is in order, but was made to look at it only."""
+    if hello.plan and own.plan:
+        return None
+    return Refusal(Close.DONE, "it only looked whether it can connect (doctor)")
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ class Link(Secret):
         said_at: the time in the neighbour's hello.
         ended: why the connection is over, for a person; empty while it is not.
         code: of the close frame that the other end sent.
-        dropped: frames that found no room.
         writer: the task that passes on what waits, while something does.
     """
 
@@ -37,7 +36,7 @@ class Link(Secret):
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self.said_at, self.said_bye = 0.0, False
-        self.ended, self.code, self.dropped = "", 0, 0
+        self.ended, self.code = "", 0
         self._queue: deque[bytes | str] = deque()
         self._held = 0
         self.writer: asyncio.Task[None] | None = None
@@ -67,7 +66,6 @@ class Link(Secret):
     def _enqueue(self, item: bytes | str) -> bool:
         # Whatever its size, one frame may always wait.
         if self._held and self._held + len(item) > self._limits.queue_bytes:
-            self.dropped += 1
             return False
         self._queue.append(item)
         self._held += len(item)

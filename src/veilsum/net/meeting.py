@@ -92,21 +92,10 @@ class Meetings(Secret):
         if peer is None:
             return Refusal(Close.STRANGER, f"{name} is no neighbour")
         own = replace(self.own, to=peer.name, time=self.clock())
-        text = await self._exchanged(connection, written(own))
-        heard = text if isinstance(text, Refusal) else read_hello(text)
+        heard = await exchanged(connection, own, self.limits)
         if isinstance(heard, Refusal):
             return heard
         return self._checked(peer, heard, replace(own, time=self.clock()))
-
-    async def _exchanged(self, connection: Wire, text: str) -> str | bytes | Refusal:
-        try:
-            await connection.send(text)
-            return await asyncio.wait_for(connection.recv(), self.limits.hello_timeout)
-        except TimeoutError:
-            return Refusal(Close.LATE, "it said no hello in time")
-        except ConnectionClosed as error:
-            code = error.rcvd.code if error.rcvd is not None else Close.LATE
-            return Refusal(code, last_words(error))
 
     def _checked(self, peer: Peer, heard: Hello, own: Hello) -> Hello | Refusal:
         found = refusal(heard, own, peer.name, self.limits)
@@ -124,7 +113,9 @@ class Meetings(Secret):
         """End a connection with a reason, noted under the name that TLS has shown."""
         address = caller(connection.transport)
         about = {"party": name, "address": address, "reason": found.reason}
-        if connection.is_open or found.code in REFUSALS:
+        if found.code == Close.DONE:
+            LOG.info("looked at", extra=about)
+        elif connection.is_open or found.code in REFUSALS:
             self.refusals.note(name, "connection refused", **about)
         if peer is not None:
             worse = found.code in REFUSALS
@@ -193,3 +184,16 @@ class Meetings(Secret):
             me = self.own.name
             peer.fail(f"another process under the name {me!r} took over", refused=True)
             LOG.error("replaced", extra={"party": peer.name, "reason": peer.trouble})
+
+
+async def exchanged(connection: Wire, own: Hello, limits: Limits) -> Hello | Refusal:
+    """Say hello, and return what the other end says, or why that is no hello."""
+    try:
+        await connection.send(written(own))
+        text = await asyncio.wait_for(connection.recv(), limits.hello_timeout)
+    except TimeoutError:
+        return Refusal(Close.LATE, "it said no hello in time")
+    except ConnectionClosed as error:
+        code = error.rcvd.code if error.rcvd is not None else Close.LATE
+        return Refusal(code, last_words(error))
+    return read_hello(text)

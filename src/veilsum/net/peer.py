@@ -22,10 +22,11 @@ class Peer:
         designated: whether this party is the one to call.
         link: the connection, while there is one.
         trouble: why there is none, for a person.
+        refused: whether one of the two did not want the other.
         sections: where its file differs from this party's.
         finished: whether it has said so.
+        skewed: whether its clock has been complained about.
         yielded: whether another process under this party's own name took over.
-        dropped: frames that could not be sent, on all connections so far.
     """
 
     def __init__(self, name: str, address: Address | None, *, designated: bool) -> None:
@@ -35,7 +36,6 @@ class Peer:
         self.refused = False
         self.sections: tuple[str, ...] = ()
         self.finished, self.yielded, self.skewed = False, False, False
-        self.dropped = 0
         self._up, self._down = asyncio.Event(), asyncio.Event()
         self._down.set()
 
@@ -48,7 +48,6 @@ class Peer:
 
     def disconnect(self, link: Link) -> bool:
         """Note that a connection is over; say whether it was the one."""
-        self.dropped += link.dropped
         if self.link is not link:
             return False
         self.link, self.trouble = None, link.ended
@@ -59,7 +58,9 @@ class Peer:
     def fail(self, why: str, *, refused: bool, sections: tuple[str, ...] = ()) -> None:
         """Note why a call did not lead to a connection; one that stands is no news."""
         if self.link is None:
-            self.trouble, self.refused, self.sections = why, refused, sections
+            self.trouble, self.refused = why, refused
+            # What differed is known until a good hello says otherwise.
+            self.sections = sections or self.sections
 
     def condition(self) -> str:
         """Say in one clause how things are."""

@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
+from socket import socket
 from typing import TYPE_CHECKING, Any, cast
+from urllib.request import getproxies, proxy_bypass
 
 from veilsum.errors import MissingExtraError
 from veilsum.net.hello import PATH
@@ -47,6 +49,7 @@ __all__ = [
     "caller",
     "certificate",
     "dial",
+    "has_proxy",
 ]
 
 # Not among the loggers that a program can set the level of.
@@ -54,6 +57,9 @@ _SILENT = logging.Logger("websockets", logging.CRITICAL + 1)
 
 # What a call may end with, besides an answer: bad proxies and odd host names, too.
 UNANSWERED = (OSError, EOFError, ImportError, ValueError, WebSocketException)
+
+# The proxies of the environment that the package takes for a call under TLS.
+_PROXIES = frozenset({"wss", "socks", "https"})
 
 Refused = Callable[[str, BaseException], None]
 
@@ -154,6 +160,7 @@ class Door:
         self._strangers: dict[Answered, asyncio.Transport] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: Server | None = None
+        self._closed = False
 
     async def open(
         self, address: Address, handler: Callable[[Answered], Awaitable[None]]
@@ -179,6 +186,9 @@ class Door:
 
     def enter(self, connection: Answered, plain: asyncio.Transport) -> None:
         """Let a caller begin with TLS, if there is room."""
+        if self._closed:  # it was accepted just before that
+            plain.abort()
+            return
         if len(self._strangers) >= self._limits.strangers:
             self._refused(caller(plain), ConnectionError("too many callers at a time"))
             plain.abort()
@@ -220,6 +230,7 @@ class Door:
         """Stop listening, and hang up on everybody."""
         if self._server is None:
             return
+        self._closed = True
         self._server.close()
         for plain in self._strangers.values():
             plain.abort()
@@ -246,8 +257,22 @@ class _Straight(connect):
         return exc
 
 
-async def dial(address: Address, context: ssl.SSLContext, limits: Limits) -> Dialled:
-    """Call somebody; through the proxy of the environment, if it names one."""
+async def dial(
+    address: Address,
+    context: ssl.SSLContext,
+    limits: Limits,
+    *,
+    over: socket | None = None,
+) -> Dialled:
+    """Call somebody; through the proxy of the environment, if it names one.
+
+    Args:
+        address: whom.
+        context: how to speak TLS.
+        limits: sizes and waits.
+        over: a socket that is connected already; no proxy then.
+    """
+    given: dict[str, Any] = {} if over is None else {"sock": over}
     connection = await _Straight(
         f"wss://{address}{PATH}",
         ssl=context,
@@ -256,8 +281,16 @@ async def dial(address: Address, context: ssl.SSLContext, limits: Limits) -> Dia
         user_agent_header=None,
         open_timeout=limits.open_timeout,
         **_options(limits),
+        **given,
     )
     return cast(Dialled, connection)
+
+
+def has_proxy(address: Address) -> bool:
+    """Say whether a call to an address goes through a proxy."""
+    if _is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
+        return False
+    return not _PROXIES.isdisjoint(getproxies())
 
 
 def _options(limits: Limits) -> dict[str, Any]:

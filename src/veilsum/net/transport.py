@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
@@ -78,7 +78,7 @@ class Network(Secret):
         neighbours = consortium.topology.neighbours(identity.name)
         self._peers = {name: self._peer(name) for name in neighbours}
         self._meetings = Meetings(
-            own=self._own_hello(plan),
+            own=own_hello(identity.name, consortium, plan),
             peers=self._peers,
             certificates=consortium.certificates,
             limits=limits,
@@ -97,21 +97,6 @@ class Network(Secret):
         agreed, me = self._consortium, self._identity.name
         address = agreed.member(name).address
         return Peer(name, address, designated=agreed.dials(me, name))
-
-    def _own_hello(self, plan: bytes) -> Hello:
-        """Return what this party says, but for whom and when."""
-        agreed = self._consortium
-        return Hello(
-            protocol=PROTOCOL,
-            name=self._identity.name,
-            to=self._identity.name,
-            run=agreed.run,
-            plan=plan.hex(),
-            consortium=agreed.digest.hex(),
-            sections=agreed.section_digests,
-            time=0.0,
-            version=version("veilsum"),
-        )
 
     # Opening and closing
 
@@ -135,7 +120,7 @@ class Network(Secret):
         try:
             await door.open(address, self._answer)
         except OSError as error:
-            _cannot_listen(address, error)
+            raise cannot_listen(address, error) from None
         self._door = door
         LOG.info("listening", extra={"address": str(address)})
 
@@ -246,7 +231,23 @@ class Network(Secret):
         self._refusals.note(address.rpartition(":")[0], "caller refused", **about)
 
 
-def _cannot_listen(address: Address, error: OSError) -> NoReturn:
+def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
+    """Return what a party says, but for whom and when; no plan: it only looks."""
+    return Hello(
+        protocol=PROTOCOL,
+        name=name,
+        to=name,
+        run=agreed.run,
+        plan=plan.hex(),
+        consortium=agreed.digest.hex(),
+        sections=agreed.section_digests,
+        time=0.0,
+        version=version("veilsum"),
+    )
+
+
+def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
+    """Return why an address cannot be listened at, and what to do."""
     fixes = {
         errno.EADDRINUSE: "another program listens there: end it, or take another port",
         errno.EADDRNOTAVAIL: "this machine has no such address: say where to listen "
@@ -255,4 +256,4 @@ def _cannot_listen(address: Address, error: OSError) -> NoReturn:
     }
     why = "no such host" if error.errno is None or error.errno < 0 else error.strerror
     fix = fixes.get(error.errno or 0, f"{why}: say where to listen instead")
-    raise InvalidInputError(f"cannot listen at {address}: {fix}") from None
+    return InvalidInputError(f"cannot listen at {address}: {fix}")

@@ -1,0 +1,252 @@
+"""Measure real parties on one computer, beside bare WebSockets under the same TLS.
+
+    python benchmarks/network.py                # all of it, some minutes
+    python benchmarks/network.py rounds         # some of it
+    python benchmarks/network.py up many
+
+rounds   eight agents on a ring tell both neighbours 1,000 float64 in every round, each
+         agent a process. Bare: the same frames by `websockets` and nothing else, one
+         connection per edge, mutual TLS 1.3. Ours: gradient descent by `veilsum join`'s
+         own driver, with its machine, its disk and its checks. The ratio of rates is
+         the condition (at least 0.5); both take turns.
+up       `veilsum up` of a regression by five parties, from the command to the result
+many     fifty parties as processes of this computer, and the memory of one of them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+
+from run import clock, machine
+
+AGENTS, DIM, ROUNDS, REPEATS = 8, 1000, 400, 3
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def ring(agents: int, dim: int, rounds: int) -> dict[str, object]:
+    """Return a scenario in which parties iterate on a ring, so many rounds."""
+    stream = np.random.default_rng(0)
+    return {
+        "title": "ring",
+        "graph": {"family": f"ring:{agents}"},
+        "cost": {
+            "kind": "squared-distance",
+            "targets": stream.uniform(-1, 1, (agents, dim)).tolist(),
+        },
+        "domain": {"kind": "box", "lower": -10.0, "upper": 10.0},
+        "masks": {"law": "lattice", "sigma": 1.0, "grid": 20},
+        "method": {"name": "dgd", "recentre": False, "step": 0.5},
+        "stopping": {"iterations": rounds, "tolerance": 1.0},
+        "policy": {"tolerate": 1},
+    }
+
+
+def prepared(table: dict[str, object], place: Path) -> Path:
+    """Make every party's folder; return the folder of them all."""
+    from veilsum.jobs.local import local_run
+
+    scenario = place / "scenario.toml"
+    scenario.write_text(tomli_w.dumps(table))
+    with local_run(scenario, place / "parties"):
+        return place / "parties"
+
+
+def processes(kind: str, folder: Path) -> list[dict[str, float]]:
+    """Run one process per party of a folder; return what each measured."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--party", kind],
+            cwd=party,
+            stdout=subprocess.PIPE,
+            env=env,
+        )
+        for party in sorted(folder.iterdir())
+    ]
+    outputs = [one.communicate(timeout=600)[0] for one in started]
+    assert not any(one.returncode for one in started), "a party failed"
+    return [json.loads(output) for output in outputs]
+
+
+def rate(kind: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as place:
+        folder = prepared(ring(AGENTS, DIM, ROUNDS), Path(place))
+        found = processes(kind, folder)
+    return {
+        "rounds_per_s": min(one["rounds"] / one["seconds"] for one in found),
+        "peak_mb": max(one["peak_mb"] for one in found),
+    }
+
+
+def rounds() -> object:
+    """Rounds a second of eight agents on a ring (at least half of bare WebSockets)."""
+    pairs = [(rate("ours"), rate("bare")) for _ in range(REPEATS)]
+    ratios = [a["rounds_per_s"] / b["rounds_per_s"] for a, b in pairs]
+    return {
+        "ours_per_s": statistics.median(a["rounds_per_s"] for a, _ in pairs),
+        "bare_per_s": statistics.median(b["rounds_per_s"] for _, b in pairs),
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+        "at_least": 0.5,
+        "peak_mb": max(a["peak_mb"] for a, _ in pairs),
+        "at_most_mb": 150,
+    }
+
+
+def up() -> object:
+    """Seconds from `veilsum up` to the result, for five parties (about 5)."""
+    command = [sys.executable, "-m", "veilsum", "up", str(EXAMPLES / "diabetes.toml")]
+
+    def run() -> None:
+        subprocess.run(command, check=True, capture_output=True)
+
+    return {"seconds": statistics.median(clock(run) for _ in range(REPEATS))}
+
+
+def many() -> object:
+    """Fifty parties on one computer: seconds, and memory of the largest."""
+    table = {
+        **ring(50, 10, 1),
+        "graph": {"family": "regular:50:6:seed=0"},
+        "method": {"name": "one-shot"},
+    }
+    with tempfile.TemporaryDirectory() as place:
+        folder = prepared(table, Path(place))
+        start = time.perf_counter()
+        found = processes("ours", folder)
+        taken = time.perf_counter() - start
+    peak = max(one["peak_mb"] for one in found)
+    return {"parties": len(found), "seconds": taken, "peak_mb": peak, "at_most_mb": 150}
+
+
+# What one process does
+
+
+def peak_mb() -> float:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def ours() -> dict[str, float]:
+    """Take part; time from the first round to the last."""
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.jobs.joining import own_part
+    from veilsum.jobs.networked import Networked
+    from veilsum.net.identity import read_identity
+
+    times: list[float] = []
+
+    def watch(machine) -> None:
+        if machine.round > 0 and len(times) < 2:
+            now = time.perf_counter()
+            times[len(times) :] = [now] if not times or done(machine) else []
+
+    def done(machine) -> bool:
+        return machine.phase in {"agreeing", "finished"}
+
+    (key,) = Path.cwd().glob("*.key")
+    agreed = read_consortium(Path("consortium.toml"))
+    driver = Networked(
+        identity=read_identity(key),
+        consortium=agreed,
+        state=Path("state.run"),
+        watch=watch,
+    )
+    result = own_part(agreed, cost=Path("cost.toml")).run(driver, None)
+    first, last = (times + [0.0, 1.0])[:2]
+    return {"rounds": result.released.rounds, "seconds": last - first}
+
+
+async def bare() -> dict[str, float]:
+    """Exchange frames with both neighbours, round after round, and nothing else."""
+    from websockets.asyncio.client import connect
+    from websockets.asyncio.server import serve
+
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.net.identity import read_identity
+    from veilsum.net.trust import client_context, server_context
+
+    (key,) = Path.cwd().glob("*.key")
+    identity, agreed = read_identity(key), read_consortium(Path("consortium.toml"))
+    me, trusted = identity.name, agreed.certificates
+    near = agreed.topology.neighbours(me)
+    links: asyncio.Queue[object] = asyncio.Queue()
+    over = asyncio.Event()
+
+    async def answer(link) -> None:
+        links.put_nowait(link)
+        await over.wait()
+
+    async def dial(name: str):
+        address = agreed.member(name).address
+        context = client_context(identity, trusted)
+        while True:
+            try:
+                return await connect(
+                    f"wss://{address}",
+                    ssl=context,
+                    compression=None,
+                    max_size=None,
+                    proxy=None,
+                )
+            except OSError:
+                await asyncio.sleep(0.05)
+
+    own = agreed.member(me).address
+    server = await serve(
+        answer,
+        own.host,
+        own.port,
+        ssl=server_context(identity, trusted),
+        compression=None,
+        max_size=None,
+    )
+    called = [await dial(name) for name in near if agreed.dials(me, name)]
+    both = [*called, *[await links.get() for _ in range(len(near) - len(called))]]
+    frame = np.zeros(DIM + 1).tobytes() + bytes(20)
+    start = 0.0
+    for k in range(ROUNDS):
+        for link in both:
+            await link.send(frame)
+        for link in both:
+            await link.recv()
+        start = start if k else time.perf_counter()
+    taken = time.perf_counter() - start
+    over.set()
+    for link in called:
+        await link.close()
+    server.close()
+    return {"rounds": ROUNDS - 1, "seconds": taken}
+
+
+def party(kind: str) -> None:
+    found = ours() if kind == "ours" else asyncio.run(bare())
+    print(json.dumps({**found, "peak_mb": peak_mb()}))
+
+
+BENCHMARKS = {"rounds": rounds, "up": up, "many": many}
+
+
+def main(names: list[str]) -> None:
+    if names[:1] == ["--party"]:
+        party(names[1])
+        return
+    print(json.dumps({"machine": {**machine(), "load": os.getloadavg()[0]}}))
+    for name in names or BENCHMARKS:
+        print(json.dumps({name: BENCHMARKS[name]()}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,452 @@
+"""The hello, the log and the waits: everything of the transport that is pure."""
+
+import errno
+import json
+import logging
+import re
+import socket
+import ssl
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
+
+from veilsum.agent.codec import Codec
+from veilsum.agent.messages import MESSAGES, Quit, Ready, Record, Round
+from veilsum.agent.plan import Plan, Policy
+from veilsum.agent.steps import CHECKPOINT
+from veilsum.core.laws import make_law
+from veilsum.core.topology import Topology
+from veilsum.errors import InvalidInputError
+from veilsum.net.hello import (
+    BYE,
+    LONGEST_TEXT,
+    PATH,
+    PROTOCOL,
+    REFUSALS,
+    Close,
+    Hello,
+    Refusal,
+    close_reason,
+    differing,
+    is_bye,
+    read_hello,
+    refusal,
+    skew,
+    written,
+)
+from veilsum.net.limits import Limits
+from veilsum.net.peer import Backoff
+from veilsum.net.reasons import failure
+from veilsum.net.refusals import SOURCES, Refusals
+
+LIMITS = Limits()
+NOON = 1_700_000_000.0
+OWN = Hello(
+    protocol=PROTOCOL,
+    name="b",
+    to="a",
+    run="run-" + "0" * 32,
+    plan="11" * 32,
+    consortium="22" * 32,
+    sections={"graph": "ab", "policy": "cd"},
+    time=NOON,
+    version="1.0",
+)
+HEARD = replace(OWN, name="a", to="b")
+
+
+def refused(heard, owner="a", own=OWN):
+    return refusal(heard, own, owner, LIMITS)
+
+
+# Reading
+
+
+names = st.text(min_size=1, max_size=128)
+digests = st.text("0123456789abcdef", min_size=64, max_size=64)
+short = st.text("0123456789abcdef", min_size=1, max_size=16)
+hellos = st.builds(
+    Hello,
+    protocol=st.just(PROTOCOL),
+    name=names,
+    to=names,
+    run=names,
+    plan=digests,
+    consortium=digests,
+    sections=st.dictionaries(names, short, max_size=12),
+    time=st.floats(allow_nan=False, allow_infinity=False),
+    version=names,
+)
+
+
+@given(hellos)
+def test_a_hello_is_read_as_it_was_written(hello):
+    assert read_hello(written(hello)) == hello
+
+
+@given(st.one_of(st.text(), st.recursive(st.none(), st.lists).map(json.dumps)))
+def test_any_text_is_a_hello_or_refused(text):
+    found = read_hello(text)
+    assert isinstance(found, Refusal)
+    assert found.code == Close.MALFORMED
+    assert not is_bye(text)
+
+
+@given(hellos, st.data())
+def test_a_damaged_hello_is_another_hello_or_refused(hello, data):
+    text = written(hello)
+    place = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.characters(codec="utf-8"))
+    damaged = text[:place] + other + text[place + 1 :]
+    assert isinstance(read_hello(damaged), Hello | Refusal)
+
+
+@pytest.mark.parametrize("field", sorted(asdict(OWN)))
+def test_a_hello_without_a_field_is_refused(field):
+    content = {**asdict(HEARD)}
+    del content[field]
+    found = read_hello(json.dumps({"hello": content}))
+    assert isinstance(found, Refusal)
+    assert found.code == Close.MALFORMED
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"name": ""},
+        {"name": "x" * 129},
+        {"plan": "11" * 31},
+        {"plan": "GG" * 32},
+        {"time": "noon"},
+        {"time": None},
+        {"sections": {"graph": "no hex"}},
+        {"sections": {str(k): "ab" for k in range(65)}},
+    ],
+    ids=str,
+)
+def test_a_hello_with_an_odd_field_is_refused(field):
+    text = json.dumps({"hello": {**asdict(HEARD), **field}})
+    assert isinstance(read_hello(text), Refusal)
+
+
+def test_a_field_more_does_no_harm():
+    text = json.dumps({"hello": {**asdict(HEARD), "mood": "good"}})
+    assert read_hello(text) == HEARD
+
+
+def test_another_version_is_told_from_garbage():
+    found = read_hello('{"hello": {"protocol": 2, "all": "else differs"}}')
+    assert found.code == Close.PROTOCOL
+    assert "version 2" in found.reason
+
+
+def test_bytes_and_very_long_texts_are_no_hello():
+    assert read_hello(written(HEARD).encode()).code == Close.MALFORMED
+    padded = " " * LONGEST_TEXT + written(HEARD)
+    assert read_hello(padded).code == Close.MALFORMED
+    assert read_hello(" " * 100 + written(HEARD)) == HEARD
+
+
+@pytest.mark.parametrize(
+    ("text", "farewell"),
+    [
+        (BYE, True),
+        ('{"bye": true}', True),
+        ('{"bye": false}', False),
+        ('{"bye": 1}', False),
+        ('{"bye": true, "more": 1}', False),
+        ("bye", False),
+        ("", False),
+    ],
+)
+def test_only_a_bye_is_a_bye(text, farewell):
+    assert is_bye(text) == farewell
+
+
+# Checking
+
+
+def test_a_good_hello_is_accepted():
+    assert refused(HEARD) is None
+
+
+def test_a_name_must_be_that_of_the_certificate():
+    found = refused(HEARD, owner="c")
+    assert found.code == Close.CERTIFICATE
+    assert "'a'" in found.reason
+    assert "'c'" in found.reason
+
+
+def test_without_the_certificate_anybody_could_be_anybody():
+    """The twin: the same hello is believed if the name in it is all that counts."""
+    assert refused(HEARD, owner=HEARD.name) is None
+
+
+def test_a_hello_for_somebody_else_is_refused():
+    found = refused(replace(HEARD, to="c"))
+    assert found.code == Close.STRANGER
+    assert "'c'" in found.reason
+
+
+def test_another_file_is_refused_with_the_sections_that_differ():
+    sections = {"graph": "ab", "policy": "ee", "masks": "ff"}
+    found = refused(replace(HEARD, consortium="33" * 32, sections=sections))
+    assert found.code == Close.AGREEMENT
+    assert found.sections == ("masks", "policy")
+    assert "masks and policy" in found.reason or "masks, policy" in found.reason
+
+
+def test_sections_that_agree_do_not_hide_another_file():
+    found = refused(replace(HEARD, consortium="33" * 32))
+    assert found.sections == ("consortium",)
+
+
+def test_another_plan_from_one_file_points_at_the_versions():
+    found = refused(replace(HEARD, plan="33" * 32, version="0.9"))
+    assert found.code == Close.AGREEMENT
+    assert found.sections == ("plan",)
+    assert "0.9" in found.reason
+    assert "1.0" in found.reason
+
+
+@given(st.dictionaries(names, short), st.dictionaries(names, short))
+def test_differing_sections_do_not_depend_on_who_looks(one, other):
+    found = differing(one, other)
+    assert found == differing(other, one)
+    assert found
+    assert (found == ("consortium",)) or all(one.get(n) != other.get(n) for n in found)
+
+
+@pytest.mark.parametrize("gap", [-3600, -300, 0, 300, 3600])
+def test_clocks_an_hour_apart_are_accepted(gap):
+    assert refused(replace(HEARD, time=NOON + gap)) is None
+
+
+@pytest.mark.parametrize(
+    ("gap", "words"),
+    [(7200, "7,200 s ahead of"), (-7200, "7,200 s behind"), (1e300, "ahead of")],
+)
+def test_clocks_hours_apart_are_refused_with_both_times(gap, words):
+    found = refused(replace(HEARD, time=NOON + gap))
+    assert found.code == Close.CLOCK
+    assert words in found.reason
+    assert "2023-11-14" in found.reason
+
+
+def test_no_number_is_no_time():
+    assert refused(replace(HEARD, time=float("nan"))).code == Close.CLOCK
+    assert "no date" in skew(replace(HEARD, time=float("nan")), OWN)
+
+
+@given(st.text())
+def test_a_reason_fits_into_a_close_frame(text):
+    short_text = close_reason(text)
+    assert len(short_text.encode()) <= 123
+    assert text.startswith(short_text)
+
+
+def test_codes_are_private_ones_and_all_different():
+    own = [code for code in Close if code >= 4000]
+    assert all(4000 <= code < 5000 for code in own)
+    assert {Close.AGREEMENT, Close.CERTIFICATE} < REFUSALS
+    assert not REFUSALS & {Close.REPLACED, Close.SURPLUS, Close.LATE, Close.GOING}
+
+
+# Waiting
+
+
+@given(st.integers(0, 200))
+def test_waits_grow_and_stay_within_bounds(tries):
+    limits = Limits(first_retry=0.5, longest_retry=8.0)
+    backoff = Backoff(limits)
+    waits = [backoff.next() for _ in range(tries + 1)]
+    assert all(0 <= wait <= min(0.5 * 2**turn, 8.0) for turn, wait in enumerate(waits))
+    backoff.settled()
+    assert backoff.next() <= 0.5
+
+
+def test_two_that_wait_do_not_wait_alike():
+    one, other = Backoff(LIMITS), Backoff(LIMITS)
+    assert [one.next() for _ in range(5)] != [other.next() for _ in range(5)]
+
+
+@pytest.mark.parametrize("name", ["max_frame", "ping_interval", "strangers"])
+def test_a_limit_of_nothing_is_refused(name):
+    with pytest.raises(InvalidInputError, match=name):
+        Limits(**{name: 0})
+
+
+# The log
+
+
+class Hand:
+    """A clock that is moved by hand."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def noted(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_one_source_cannot_fill_the_log(caplog):
+    clock = Hand()
+    refusals = Refusals(Limits(refusals=3, refusals_seconds=60.0), clock=clock)
+    for _ in range(1000):
+        refusals.note("10.0.0.1", "caller refused", reason="noise")
+    assert noted(caplog) == ["caller refused"] * 3
+    assert refusals.count == 1000
+    refusals.note("10.0.0.2", "caller refused", reason="noise")
+    assert len(noted(caplog)) == 4
+    clock.now = 61.0
+    refusals.note("10.0.0.1", "caller refused", reason="noise")
+    assert noted(caplog)[4:] == ["more refusals were not logged", "caller refused"]
+    assert caplog.records[4].count == "997"
+
+
+def test_without_a_limit_it_could(caplog):
+    """The twin: a limit that is never reached lets everything through."""
+    refusals = Refusals(Limits(refusals=10**6))
+    for _ in range(1000):
+        refusals.note("10.0.0.1", "caller refused", reason="noise")
+    assert len(caplog.records) == 1000
+
+
+def test_many_sources_do_not_fill_the_memory(caplog):
+    caplog.set_level(logging.CRITICAL, "veilsum.net")
+    refusals = Refusals(LIMITS)
+    for number in range(3 * SOURCES):
+        refusals.note(str(number), "caller refused", reason="noise")
+    assert len(refusals._windows) == SOURCES
+
+
+# Reasons
+
+
+def verification(code):
+    error = ssl.SSLCertVerificationError(1, "whatever the library says")
+    error.verify_code, error.verify_message = code, "words"
+    return error
+
+
+def handshake(reason):
+    error = ssl.SSLError(1, "whatever")
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (verification(10), "has expired"),
+        (verification(18), "not a member's"),
+        (verification(99), "no good (code 99)"),
+        (handshake("PEER_DID_NOT_RETURN_A_CERTIFICATE"), "no certificate"),
+        (handshake("UNSUPPORTED_PROTOCOL"), "TLS 1.3"),
+        (handshake("TLSV1_ALERT_UNKNOWN_CA"), "does not know this party's"),
+        (handshake("SOMETHING_NEW"), "TLS failed (something new)"),
+        (handshake(None), "TLS failed (no reason given)"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "connection refused"),
+        (ConnectionResetError(errno.ECONNRESET, "x"), "hung up"),
+        (TimeoutError(), "no answer in time"),
+        (socket.gaierror(-2, "Name or service not known"), "no such host"),
+        (OSError(errno.ENETUNREACH, "x"), "no way to that network"),
+        (OSError(errno.EMFILE, "Too many open files"), "too many open files"),
+        (EOFError(), "hung up"),
+        (ImportError("needs python-socks"), "needs python-socks"),
+        (ValueError("peer's own words"), "no party of a run (ValueError)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_failure_is_one_clause(error, words):
+    assert words in failure(error)
+
+
+def test_a_failure_never_quotes_the_other_end():
+    assert "own words" not in failure(ValueError("peer's own words"))
+
+
+# The page that a second implementation is written from
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "wire.md").read_text()
+IN_RECORDS = ("party", "epoch", "signature")
+
+
+def hexadecimal(first):
+    """The block of the page that begins with these digits, as bytes."""
+    (found,) = re.findall(rf"```text\n({first}[0-9a-f \n]+)```", PAGE)
+    return bytes.fromhex(found)
+
+
+def test_the_pages_frames_are_real_ones():
+    codec = Codec(10)
+    numbers = np.array([1.0, -2.0])
+    told = hexadecimal("56 53 01 0e")
+    assert codec.encode(Round(3, 7, numbers)) == told
+    ready = Ready(party="a", epoch=0, lost=())
+    assert codec.signed_part(ready) == hexadecimal("56 53 01 0d")
+    assert Codec.digest(numbers).hex() in PAGE
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_the_page_has_every_message_with_its_fields_in_order(kind):
+    (row,) = re.findall(rf"^\| `{kind.__name__}` \| ([^|]*) \|", PAGE, re.MULTILINE)
+    fields = kind.__struct_fields__
+    if issubclass(kind, Record):
+        assert fields[:3] == IN_RECORDS
+        fields = fields[3:]
+    assert [name for name in re.findall(r"`(\w+)`", row) if name in fields] == [*fields]
+
+
+@pytest.mark.parametrize("reason", Quit.reasons)
+def test_the_page_has_every_reason_to_leave(reason):
+    assert f"`{reason}`" in PAGE
+
+
+@pytest.mark.parametrize("code", list(Close), ids=lambda code: code.name)
+def test_the_page_has_every_code(code):
+    assert re.search(rf"^\| [\d, ]*\b{int(code)}\b", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("field", sorted(asdict(OWN)))
+def test_the_page_has_every_field_of_the_hello(field):
+    assert f"\n| `{field}` |" in PAGE
+
+
+@pytest.mark.parametrize(
+    "field",
+    sorted(
+        Plan(
+            terms=b"",
+            topology=Topology.family("ring:3"),
+            law=make_law("uniform", Topology.family("ring:3"), sigma=None, bits=24),
+            size=1,
+            answer_size=1,
+        )._here()
+    ),
+)
+def test_the_page_has_every_part_of_the_plan(field):
+    assert f"`{field}`" in PAGE
+
+
+def test_the_page_has_the_limits():
+    said = " ".join(PAGE.split())
+    assert f"no connection for {LIMITS.fallback:g} seconds" in said
+    assert f"from {LIMITS.first_retry:g} to {LIMITS.longest_retry:g} seconds" in said
+    assert f"lasted {LIMITS.settled:g} seconds" in said
+    assert f"waits some {LIMITS.slow_retry:g} seconds" in said
+    assert f"ping every {LIMITS.ping_interval:g} seconds" in said
+    assert f"nothing at all for {LIMITS.silence:g} seconds" in said
+    assert f"{LONGEST_TEXT:,} characters" in said
+    assert f"GET {PATH}" in said
+    assert f"more than {CHECKPOINT} later" in said
+    policy = {field.name for field in fields(Policy)}
+    assert policy <= set(re.findall(r"`(\w+)`", PAGE))
