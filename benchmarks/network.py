@@ -10,7 +10,7 @@ rounds   eight agents on a ring tell both neighbours 1,000 float64 in every roun
          own driver, with its machine, its disk and its checks. The ratio of rates is
          the condition (at least 0.5); both take turns.
 up       `veilsum up` of a regression by five parties, from the command to the result
-many     fifty parties as processes of this computer, and the memory of one of them
+many     fifty parties as processes of this computer
 """
 
 from __future__ import annotations
@@ -116,19 +116,24 @@ def up() -> object:
 
 
 def many() -> object:
-    """Fifty parties on one computer: seconds, and memory of the largest."""
+    """Seconds for fifty parties on one computer, one sum of ten numbers."""
     table = {
         **ring(50, 10, 1),
         "graph": {"family": "regular:50:6:seed=0"},
         "method": {"name": "one-shot"},
     }
+    from veilsum.jobs.local import local_run
+
     with tempfile.TemporaryDirectory() as place:
-        folder = prepared(table, Path(place))
-        start = time.perf_counter()
-        found = processes("ours", folder)
-        taken = time.perf_counter() - start
-    peak = max(one["peak_mb"] for one in found)
-    return {"parties": len(found), "seconds": taken, "peak_mb": peak, "at_most_mb": 150}
+        scenario = Path(place) / "scenario.toml"
+        scenario.write_text(tomli_w.dumps(table))
+        with local_run(scenario, Path(place) / "parties") as run:
+            start = time.perf_counter()
+            run.start_all()
+            codes = run.wait()
+            taken = time.perf_counter() - start
+    assert not any(codes.values()), "a party failed"
+    return {"parties": len(codes), "seconds": taken}
 
 
 # What one process does
@@ -165,56 +170,50 @@ def ours() -> dict[str, float]:
         watch=watch,
     )
     result = own_part(agreed, cost=Path("cost.toml")).run(driver, None)
-    first, last = (times + [0.0, 1.0])[:2]
+    first, last = (*times, 0.0, 1.0)[:2]
     return {"rounds": result.released.rounds, "seconds": last - first}
+
+
+async def links_of(identity, agreed, over: asyncio.Event) -> list:
+    """Return plain WebSockets with all neighbours, one per edge, as ours are."""
+    from websockets.asyncio.client import connect
+    from websockets.asyncio.server import serve
+
+    from veilsum.net.trust import client_context, server_context
+
+    me, trusted = identity.name, agreed.certificates
+    near = agreed.topology.neighbours(me)
+    answered: asyncio.Queue = asyncio.Queue()
+    plain = {"compression": None, "max_size": None}
+
+    async def answer(link) -> None:
+        answered.put_nowait(link)
+        await over.wait()
+
+    async def dial(name: str):
+        where = f"wss://{agreed.member(name).address}"
+        context = client_context(identity, trusted)
+        while True:
+            try:
+                return await connect(where, ssl=context, proxy=None, **plain)
+            except OSError:
+                await asyncio.sleep(0.05)
+
+    own, context = agreed.member(me).address, server_context(identity, trusted)
+    await serve(answer, own.host, own.port, ssl=context, **plain)
+    called = [await dial(name) for name in near if agreed.dials(me, name)]
+    return [*called, *[await answered.get() for _ in range(len(near) - len(called))]]
 
 
 async def bare() -> dict[str, float]:
     """Exchange frames with both neighbours, round after round, and nothing else."""
-    from websockets.asyncio.client import connect
-    from websockets.asyncio.server import serve
-
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
-    from veilsum.net.trust import client_context, server_context
 
     (key,) = Path.cwd().glob("*.key")
-    identity, agreed = read_identity(key), read_consortium(Path("consortium.toml"))
-    me, trusted = identity.name, agreed.certificates
-    near = agreed.topology.neighbours(me)
-    links: asyncio.Queue[object] = asyncio.Queue()
     over = asyncio.Event()
-
-    async def answer(link) -> None:
-        links.put_nowait(link)
-        await over.wait()
-
-    async def dial(name: str):
-        address = agreed.member(name).address
-        context = client_context(identity, trusted)
-        while True:
-            try:
-                return await connect(
-                    f"wss://{address}",
-                    ssl=context,
-                    compression=None,
-                    max_size=None,
-                    proxy=None,
-                )
-            except OSError:
-                await asyncio.sleep(0.05)
-
-    own = agreed.member(me).address
-    server = await serve(
-        answer,
-        own.host,
-        own.port,
-        ssl=server_context(identity, trusted),
-        compression=None,
-        max_size=None,
-    )
-    called = [await dial(name) for name in near if agreed.dials(me, name)]
-    both = [*called, *[await links.get() for _ in range(len(near) - len(called))]]
+    agreed = read_consortium(Path("consortium.toml"))
+    both = await links_of(read_identity(key), agreed, over)
     frame = np.zeros(DIM + 1).tobytes() + bytes(20)
     start = 0.0
     for k in range(ROUNDS):
@@ -225,9 +224,8 @@ async def bare() -> dict[str, float]:
         start = start if k else time.perf_counter()
     taken = time.perf_counter() - start
     over.set()
-    for link in called:
+    for link in both:
         await link.close()
-    server.close()
     return {"rounds": ROUNDS - 1, "seconds": taken}
 
 

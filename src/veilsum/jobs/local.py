@@ -7,13 +7,18 @@ scenario out, and for showing it.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import runpy
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -30,9 +35,11 @@ from veilsum.scenario.agreement import task_of
 from veilsum.scenario.consortium import Address, Consortium
 from veilsum.scenario.costs import PRIVATE
 
-# Seconds for a process that was asked to end.
-GRACE = 5.0
+# Seconds for a process that was asked to end, and between two looks at all of them.
+GRACE, LOOK_SECONDS = 5.0, 0.02
 HOST = "127.0.0.1"
+# What every party loads.
+LOADED = ("veilsum.cli.join", "veilsum.jobs.joining", "pandas", "formulaic")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,16 +53,18 @@ class Seat(Secret):
     @property
     def command(self) -> list[str]:
         """The very command that the party would type."""
-        return [
-            *(sys.executable, "-m", "veilsum", "join", "consortium.toml"),
-            *self.option,
-            *("--yes", "--json", "--log", "json"),
-        ]
+        options = ("--yes", "--json", "--log", "json")
+        return ["veilsum", "join", "consortium.toml", *self.option, *options]
 
     @property
     def out(self) -> Path:
         """Where its result and its receipt go."""
         return self.folder / "out"
+
+    @property
+    def log(self) -> Path:
+        """What it says while it runs, a JSON object a line."""
+        return self.folder / "log.jsonl"
 
 
 @dataclass(eq=False, repr=False)
@@ -71,8 +80,7 @@ class LocalRun(Secret):
     consortium: Consortium
     seats: Mapping[str, Seat]
     left_out: tuple[str, ...]
-    _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    _files: ExitStack = field(default_factory=ExitStack)
+    _processes: dict[str, BaseProcess] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         return self
@@ -85,17 +93,16 @@ class LocalRun(Secret):
     ) -> None:
         for process in self._processes.values():
             _end(process)
-        self._files.close()
 
-    def start(self, name: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str) -> BaseProcess:
         """Start a party, or start it again after it was killed."""
         seat = self.seats[name]
-        log, out = self._open(seat, "log.jsonl"), self._open(seat, "printed.json")
-        self._processes[name] = subprocess.Popen(
-            seat.command, cwd=seat.folder, stdin=subprocess.DEVNULL, stdout=out,
-            stderr=log, env=_environment(),
-        )  # fmt: skip
-        return self._processes[name]
+        process = _processes().Process(
+            target=_party, args=(seat.command, str(seat.folder)), name=name
+        )
+        process.start()
+        self._processes[name] = process
+        return process
 
     def start_all(self) -> None:
         """Start everybody."""
@@ -106,36 +113,53 @@ class LocalRun(Secret):
         """Kill a party's process as rudely as there is (SIGKILL)."""
         process = self._processes[name]
         process.kill()
-        process.wait()
+        process.join()
 
     def wait(self, look: Callable[[], None] = lambda: None) -> dict[str, int]:
         """Wait for everybody; return the exit codes. `look` is called now and then."""
-        for process in self._processes.values():
-            while True:
-                look()
-                try:
-                    process.wait(timeout=0.02)
-                    break
-                except subprocess.TimeoutExpired:
-                    continue
-        return {name: one.returncode for name, one in self._processes.items()}
+        while any(process.is_alive() for process in self._processes.values()):
+            look()
+            ends = [p.sentinel for p in self._processes.values() if p.is_alive()]
+            wait_for(ends, timeout=LOOK_SECONDS)
+        look()
+        return {name: one.exitcode or 0 for name, one in self._processes.items()}
 
     def last_words(self, name: str) -> str:
         """Return the last line that a party wrote to its log."""
-        lines = self.log(name).splitlines()
+        log = self.seats[name].log
+        lines = log.read_text("utf-8").splitlines() if log.exists() else []
         return lines[-1] if lines else "nothing in its log"
 
-    def log(self, name: str) -> str:
-        """Return a party's whole log."""
-        path = self.seats[name].folder / "log.jsonl"
-        return path.read_text("utf-8") if path.exists() else ""
 
-    def _open(self, seat: Seat, name: str) -> IO[bytes]:
-        return self._files.enter_context((seat.folder / name).open("ab"))
+@cache
+def _processes() -> Any:
+    """Return what starts processes: from one that has loaded everything, if it can.
+
+    Loading takes a party longer than the whole protocol.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    multiprocessing.set_forkserver_preload([*LOADED])
+    forkserver.ensure_running()  # it loads while others prepare what to run
+    return multiprocessing.get_context("forkserver")
+
+
+def _party(command: list[str], folder: str) -> None:
+    """Be a party's process: its folder, its output, its command, nothing inherited."""
+    os.chdir(folder)
+    for number, name, mode in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, "printed.json", os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+        (2, "log.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+    ):
+        os.dup2(os.open(name, mode, 0o600), number)
+    sys.argv = command
+    runpy.run_module("veilsum", run_name="__main__")
 
 
 def local_run(scenario: Path, folder: Path) -> LocalRun:
     """Prepare a folder for every party of a scenario; nothing runs yet."""
+    _processes()
     table = read_toml(scenario)
     parts = _own_parts(table, scenario.parent)
     if folder.exists() and any(folder.iterdir()):
@@ -222,17 +246,10 @@ def _free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in found]
 
 
-def _environment() -> dict[str, str]:
-    """Return this process's environment; each party computes on one thread."""
-    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {**os.environ, **dict.fromkeys(threads, "1")}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
+def _end(process: BaseProcess) -> None:
+    if process.is_alive():
         process.terminate()
-        try:
-            process.wait(timeout=GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    process.wait()
+        process.join(GRACE)
+    if process.is_alive():
+        process.kill()
+    process.join()
