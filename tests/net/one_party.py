@@ -1,14 +1,10 @@
-"""A party as a process of its own, with a history, that may kill itself.
-
-python one_party.py KILL_AFTER     in a folder made by veilsum.jobs.local
-"""
+"""A party as a process of its own, with a history, that may kill itself."""
 
 from __future__ import annotations
 
-import sys
+import os
+import traceback
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from histories import Recorder
 from veilsum.files.consortiums import read_consortium
@@ -20,8 +16,17 @@ from veilsum.net.identity import read_identity
 from veilsum.privacy.accountant import Budget
 
 
-def main(kill_after):
-    here = Path.cwd()
+def take_part(folder, kill_after):
+    """Take part in a folder made by veilsum.jobs.local; die after so many steps."""
+    os.chdir(folder)
+    try:
+        _take_part(Path(folder), kill_after)
+    except BaseException:
+        Path("error").write_text(traceback.format_exc())
+        raise
+
+
+def _take_part(here, kill_after):
     (key,) = here.glob("*.key")
     identity = read_identity(key)
     consortium = read_consortium(here / "consortium.toml")
@@ -45,7 +50,3 @@ def main(kill_after):
             "receipt.json": receipt_of(driver, result).to_json().encode(),
         },
     )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -8,18 +8,16 @@ process kills itself after a chosen number of steps, so that points repeat.
 from __future__ import annotations
 
 import json
-import os
+import multiprocessing
 import signal
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tomli_w
 
 from histories import broken, read_history
+from net.one_party import take_part
 from veilsum.files.ledger import read_ledger
 from veilsum.jobs.local import local_run
 from veilsum.jobs.party_cost import PartyCost
@@ -27,7 +25,9 @@ from veilsum.net.receipt import read_receipt
 from veilsum.net.verifying import verify_receipts
 from veilsum.sim.loopback_solve import work_of
 
-SCRIPT = Path(__file__).with_name("one_party.py")
+# From a process that has loaded everything, so that a party starts at once.
+PROCESSES = multiprocessing.get_context("forkserver")
+multiprocessing.set_forkserver_preload(["net.one_party"])
 TARGETS = [[1.0, 2.0], [3.0, -4.0], [5.0, 6.0], [-7.0, 8.0]]
 ONE_SHOT = {
     "title": "four",
@@ -64,25 +64,29 @@ class Parties:
         self.folders = {n: seat.folder for n, seat in self.run.seats.items()}
 
     def start(self, name, kill_after=0):
-        return subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(kill_after)],
-            cwd=self.folders[name],
-            stderr=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        process = PROCESSES.Process(
+            target=take_part, args=(str(self.folders[name]), kill_after)
         )
+        process.start()
+        return process
+
+    def ended(self, name, process):
+        """Wait for a process; return its exit code, 0 or that of SIGKILL."""
+        process.join(LONGEST)
+        code = process.exitcode
+        error = self.folders[name] / "error"
+        said = error.read_text() if error.exists() else "nothing"
+        assert code in {0, -signal.SIGKILL}, f"{name} ended with {code}: {said}"
+        return code
 
     def finish(self, victim, kill_after):
-        """Run everybody; start the victim again after its death. Return its deaths."""
+        """Run everybody; start the victim again after its death. Say if it died."""
         processes = {n: self.start(n) for n in self.folders if n != victim}
-        doomed = self.start(victim, kill_after)
-        _, said = doomed.communicate(timeout=LONGEST)
-        died = doomed.returncode == -signal.SIGKILL
-        assert died or doomed.returncode == 0, said.decode()
+        died = self.ended(victim, self.start(victim, kill_after)) != 0
         if died:
             processes[victim] = self.start(victim)
         for name, process in processes.items():
-            _, said = process.communicate(timeout=LONGEST)
-            assert process.returncode == 0, f"{name}: {said.decode()}"
+            assert self.ended(name, process) == 0
         return died
 
     def result(self, name):

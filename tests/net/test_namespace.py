@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
-LOOPBACK = "ip link set lo up"
+LOOPBACK, NETEM = "ip link set lo up", "tc qdisc add dev lo root netem"
 
 
 def in_namespace(setup, *command):
@@ -40,8 +40,8 @@ def need(setup):
     "setup",
     [
         LOOPBACK,
-        f"{LOOPBACK}; tc qdisc add dev lo root netem delay 250ms 50ms loss 2%",
-        f"{LOOPBACK}; tc qdisc add dev lo root netem delay 50ms reorder 25% duplicate 5%",
+        f"{LOOPBACK}; {NETEM} delay 250ms 50ms loss 2%",
+        f"{LOOPBACK}; {NETEM} delay 50ms reorder 25% duplicate 5%",
     ],
     ids=["plain", "delay-and-loss", "reordering"],
 )
