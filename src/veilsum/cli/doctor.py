@@ -2,45 +2,153 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 from rich.padding import Padding
 
-from veilsum.cli.output import console, graph_option, json_option, print_json, table
+from veilsum.cli.output import (
+    console,
+    json_option,
+    optional_graph_option,
+    print_json,
+    say,
+    table,
+)
 
 if TYPE_CHECKING:
+    from veilsum.net.checkup import Checkup
     from veilsum.privacy.allocation import Allocation
     from veilsum.privacy.doctor import Cut, Diagnosis
 
 # What a person reads of a long list; --json prints all of it.
 MOST_LINES = 12
+# How a person reads the state of a check.
+MARKS = {"good": "ok", "bad": "NOT ok", "open": "not seen"}
+FILE = click.Path(path_type=Path)
+# Seconds to listen for others.
+WAIT = 10.0
 
 
 @click.command("doctor")
-@graph_option
-@click.option(
-    "--tolerate",
-    type=int,
-    required=True,
-    metavar="T",
-    help="How many parties may collude.",
-)
+@optional_graph_option
+@click.option("--tolerate", type=int, metavar="T", help="How many parties may collude.")
 @click.option(
     "--allocate", is_flag=True, help="Also say how much noise each link should carry."
 )
+@click.option(
+    "--network",
+    "agreed",
+    type=FILE,
+    metavar="CONSORTIUM",
+    help="Look at this party's real connections instead of a graph.",
+)
+@click.option(
+    "--identity",
+    "key",
+    type=FILE,
+    help="With --network: this party's key file; by default the only .key file beside "
+    "the consortium file.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="With --network: where to listen, if others dial another address.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help=f"With --network: how long to listen for others.  [default: {WAIT:g}]",
+)
 @json_option
-def command(*, spec: str, tolerate: int, allocate: bool, as_json: bool) -> None:
-    """Say whether T colluders can cut a network, and which links to add.
+def command(
+    *,
+    spec: str | None,
+    tolerate: int | None,
+    allocate: bool,
+    agreed: Path | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Say why a network fails and what mends it: a graph, or real connections.
 
-    Further advice, and the allocation, are for the network with these links added.
+    With --graph: whether T colluders can cut it, and which links to add. Further
+    advice, and the allocation, are for the network with these links added.
+
+    With --network: whether this party and its neighbours in a consortium reach each
+    other: certificates, ports, directions, agreement, clocks. Others can call
+    meanwhile, with the same command or with veilsum join; a run is not disturbed. The
+    exit code is 0 if nothing is wrong, 1 if something is.
 
     \b
     Example:
       veilsum doctor --graph karate --tolerate 1
+      veilsum doctor --network consortium.toml
     """
+    on_graph = spec is not None or tolerate is not None or allocate
+    on_network = any(value is not None for value in how.values())
+    if agreed is not None and not on_graph:
+        _look_around(agreed, as_json=as_json, **how)
+    elif spec is not None and tolerate is not None and not (agreed or on_network):
+        _examine(spec, tolerate, allocate=allocate, as_json=as_json)
+    else:
+        raise click.UsageError(
+            "give either --graph SPEC and --tolerate T, or --network CONSORTIUM, with "
+            "the options that belong to it",
+            click.get_current_context(),
+        )
+
+
+def _look_around(
+    file: Path,
+    *,
+    key: Path | None,
+    listen: str | None,
+    wait: float | None,
+    as_json: bool,
+) -> None:
+    """Print what a party's doctor finds on the network."""
+    from veilsum.cli.join import only_key
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.net.doctor import check_up
+    from veilsum.net.trust import check_certificates
+    from veilsum.scenario.consortium import Address
+
+    consortium = read_consortium(file)
+    check_certificates(consortium.certificates)
+    key_file = key or only_key(file.parent)
+    place = None if listen is None else Address.of(listen)
+    seconds = WAIT if wait is None else wait
+    if not as_json:
+        say(f"calling the neighbours, and listening for {seconds:g} s")
+    found = asyncio.run(check_up(key_file, consortium, wait=seconds, listen=place))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print_checks(found)
+    click.get_current_context().exit(0 if found.good else 1)
+
+
+def _print_checks(found: Checkup) -> None:
+    click.echo(f"run     {found.run}\ndigest  {found.consortium}")
+    about = ""
+    for check in found.checks:
+        if check.about != about:
+            about = check.about
+            click.echo(f"\n{about}{' (this party)' if about == found.party else ''}")
+        click.echo(f"  {MARKS[check.state]:<8}  {check.check}: {check.detail}")
+        if check.advice:
+            click.echo(f"            -> {check.advice}")
+    click.echo(f"\n{found.summary}")
+
+
+def _examine(spec: str, tolerate: int, *, allocate: bool, as_json: bool) -> None:
+    """Print why a graph fails, and what mends it."""
     from veilsum.files.graphs import topology_from
     from veilsum.privacy.allocation import allocate_noise
     from veilsum.privacy.doctor import examine

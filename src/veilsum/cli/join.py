@@ -114,7 +114,7 @@ def command(
     set_up(style=style, verbose=False)
     folder = prepare_folder(out)
     agreed = read_consortium(consortium)
-    identity = read_identity(key or _only_key(consortium.parent))
+    identity = read_identity(key or only_key(consortium.parent))
     marks = {name: how.pop(name) for name in ("decimal", "separator")}
     part = own_part(agreed, data=data, cost=cost, **marks)
     driver = _driver(agreed, identity, how)
@@ -127,7 +127,7 @@ def command(
     _report(folder, driver, result, as_json=as_json)
 
 
-def _only_key(folder: Path) -> Path:
+def only_key(folder: Path) -> Path:
     """Return the one key file of a folder."""
     found = sorted(folder.glob("*.key"))
     if len(found) != 1:

@@ -13,13 +13,12 @@ from rich.table import Table
 
 from veilsum.files.output import as_json
 
-graph_option = click.option(
-    "--graph",
-    "spec",
-    required=True,
-    metavar="SPEC|FILE",
-    help="A family such as complete:5, or an edge list, GraphML or JSON file.",
-)
+_GRAPH: dict[str, Any] = {
+    "metavar": "SPEC|FILE",
+    "help": "A family such as complete:5, or an edge list, GraphML or JSON file.",
+}
+graph_option = click.option("--graph", "spec", required=True, **_GRAPH)
+optional_graph_option = click.option("--graph", "spec", **_GRAPH)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 
 Advance = Callable[[int], None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any, TypeAlias
 
 from veilsum import __version__
@@ -24,6 +26,26 @@ from veilsum.scenario import JOB_COMMANDS
 from veilsum.scenario.consortium import Consortium
 
 Result: TypeAlias = JobResult | CostResult
+
+
+@contextmanager
+def discreet() -> Iterator[None]:
+    """Let an error out without the variables on its way: they hold private data.
+
+    Whoever reports a crash may write down the variables of every call.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _forget_variables(error)
+        raise
+
+
+def _forget_variables(error: BaseException | None) -> None:
+    """Empty the calls that an error, and those before it, passed through."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -60,6 +82,7 @@ class OwnTable(Secret):
         """Return the job, with this party's table only."""
         return job_of(self.consortium, self.kind, {party: self.table}, **options)
 
+    @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> JobResult:
         """Check the table against what was agreed, then take part."""
         ledgers = {} if ledger is None else {driver.party: ledger}
@@ -80,11 +103,13 @@ class OwnCost(Secret):
         cost = self.consortium.sections["cost"]
         return f"{self.name}: a cost of kind {cost['kind']}"
 
+    @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> CostResult:
         """Check the cost against what was agreed, then take part."""
         return PartyCost.of(self.consortium, self.entries).run(driver, ledger)
 
 
+@discreet()
 def own_part(
     consortium: Consortium,
     *,

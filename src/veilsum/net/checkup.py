@@ -157,11 +157,19 @@ class Look:
         return self.error is not None and self.stage <= Stage.TCP
 
     @property
+    def place(self) -> str:
+        """Where the call went."""
+        by = ", through the proxy of the environment" if self.proxied else ""
+        return f"{self.address}{by}"
+
+    @property
     def trouble(self) -> str:
         """Why it led to nothing, in one clause."""
-        if self.error is not None:
-            return f"{failure(self.error)} at {self.address}"
-        return "" if self.refusal is None else self.refusal.reason
+        if self.error is None:
+            return "" if self.refusal is None else self.refusal.reason
+        if self.stage is Stage.NAME:
+            return f"no such host: {self.address}"
+        return f"{failure(self.error)} at {self.place}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,8 +261,7 @@ def _reached(way: Way, look: Look) -> list[Check]:
     """Return what went well before the hello."""
     found = []
     if look.stage > Stage.TCP:
-        through = "a proxy takes calls to it" if look.proxied else "it answers"
-        words = f"{through} at {look.address}"
+        words = f"it answers at {look.place}"
         if not look.dialled:
             words = f"it called this party from {look.address}"
         found.append(way.checked("TCP", State.GOOD, words))
@@ -343,13 +350,21 @@ def _open_up(way: Way, there: Address, look: Look) -> str:
 def _mend_tls(way: Way, look: Look) -> str:
     error, untouched = look.error, f"ask IT to let TLS to {way.there} through untouched"
     if isinstance(error, ssl.SSLCertVerificationError):
-        if error.verify_code in _DATES:
-            return f"set the clocks right, or ask {way.name} for a new certificate"
-        print_ = fingerprint(way.certificate)
-        return f"ask {way.name} whether its certificate is {print_}; if so, {untouched}"
+        return _mend_certificate(way, error.verify_code, untouched)
+    mistaken = f"{way.name} may have another certificate of this party"
     if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
-        return f"{_COMPARE}: {way.name} has another certificate of this party"
+        return f"{_COMPARE}: {mistaken}"
+    if isinstance(error, ConnectionError | EOFError):
+        # What the other end says last is often lost with the connection.
+        return f"ask {way.name} what its log says: {mistaken}; if nothing, {untouched}"
     return f"ask {way.name} what listens there, and {untouched}"
+
+
+def _mend_certificate(way: Way, code: int, untouched: str) -> str:
+    if code in _DATES:
+        return f"set the clocks right, or ask {way.name} for a new certificate"
+    right = fingerprint(way.certificate)
+    return f"ask {way.name} whether its certificate is {right}; if so, {untouched}"
 
 
 def _ask_again(way: Way) -> str:

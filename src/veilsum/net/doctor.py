@@ -22,8 +22,6 @@ from pathlib import Path
 from socket import SOCK_STREAM, socket
 from typing import Any
 
-import msgspec.structs
-
 from veilsum.core.arrays import listed
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
@@ -36,7 +34,7 @@ from veilsum.net.checkup import (
     Way,
     neighbour_checks,
 )
-from veilsum.net.hello import Close, Hello, Refusal, close_reason, refusal
+from veilsum.net.hello import Close, Hello, Refusal, close_reason, refusal, said
 from veilsum.net.identity import Identity, out_of_date, read_identity, validity
 from veilsum.net.limits import Limits
 from veilsum.net.meeting import exchanged
@@ -135,7 +133,7 @@ class Doctor(Secret):
         if self.me not in self.agreed.certificates:
             return found
         door, port = await self._opened()
-        found += port
+        found.append(port)
         try:
             if certified.state is State.BAD:
                 return found
@@ -167,21 +165,21 @@ class Doctor(Secret):
         )
         return self._checked("certificate", State.GOOD, words)
 
-    async def _opened(self) -> tuple[Door, list[Check]]:
+    async def _opened(self) -> tuple[Door, Check]:
         """Listen where a run would; return what came of it."""
         context = server_context(self.identity, self.agreed.certificates)
         door = Door(context, self.limits, self._turned_away)
         place = self.listen or self.agreed.member(self.me).address
         if place is None:
             words = "none is needed: this party only dials"
-            return door, [self._checked("port", State.GOOD, words)]
+            return door, self._checked("port", State.GOOD, words)
         try:
             await door.open(place, self._answer)
         except OSError as error:
-            return door, [await self._not_opened(place, error)]
+            return door, await self._not_opened(place, error)
         self.listening = f"it has not within {self.wait:g} s"
         words = f"TCP {place.port} can be listened at ({place})"
-        return door, [self._checked("port", State.GOOD, words)]
+        return door, self._checked("port", State.GOOD, words)
 
     async def _not_opened(self, place: Address, error: OSError) -> Check:
         if error.errno == errno.EADDRINUSE and await self._is_own(place):
@@ -289,9 +287,9 @@ class Doctor(Secret):
         return found
 
     async def _exchanged(self, connection: Wire, look: Look) -> Look:
-        own = msgspec.structs.replace(self.own, to=look.name, time=self.clock())
+        own = said(self.own, to=look.name, time=self.clock())
         heard = await exchanged(connection, own, self.limits)
-        own = msgspec.structs.replace(own, time=self.clock())
+        own = said(own, to=look.name, time=self.clock())
         found = dataclasses.replace(look, stage=Stage.HELLO, own=own)
         if isinstance(heard, Refusal):
             return dataclasses.replace(found, refusal=heard)

@@ -13,10 +13,17 @@ from enum import IntEnum
 from time import gmtime, strftime
 from typing import Annotated, TypeAlias
 
-import msgspec
-
 from veilsum.core.arrays import listed
+from veilsum.errors import MissingExtraError
 from veilsum.net.limits import Limits
+
+try:
+    import msgspec
+    from msgspec.structs import replace
+except ImportError:
+    raise MissingExtraError(
+        "parties on a network need the package msgspec: pip install 'veilsum[net]'"
+    ) from None
 
 PROTOCOL = 1
 # Where a WebSocket is asked for.
@@ -106,6 +113,11 @@ class Refusal:
     code: int
     reason: str
     sections: tuple[str, ...] = ()
+
+
+def said(own: Hello, *, to: str, time: float) -> Hello:
+    """Return this party's hello, for somebody and with a time."""
+    return replace(own, to=to, time=time)
 
 
 def written(hello: Hello) -> str:

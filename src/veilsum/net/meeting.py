@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from veilsum.core.secrets import Secret
 from veilsum.errors import PeerProtocolError
 from veilsum.net.hello import (
@@ -24,6 +22,7 @@ from veilsum.net.hello import (
     is_bye,
     read_hello,
     refusal,
+    said,
     skew,
     written,
 )
@@ -91,11 +90,11 @@ class Meetings(Secret):
             return Refusal(Close.CERTIFICATE, f"it has the certificate of {name}")
         if peer is None:
             return Refusal(Close.STRANGER, f"{name} is no neighbour")
-        own = replace(self.own, to=peer.name, time=self.clock())
+        own = said(self.own, to=peer.name, time=self.clock())
         heard = await exchanged(connection, own, self.limits)
         if isinstance(heard, Refusal):
             return heard
-        return self._checked(peer, heard, replace(own, time=self.clock()))
+        return self._checked(peer, heard, said(own, to=peer.name, time=self.clock()))
 
     def _checked(self, peer: Peer, heard: Hello, own: Hello) -> Hello | Refusal:
         found = refusal(heard, own, peer.name, self.limits)

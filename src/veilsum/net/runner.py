@@ -30,7 +30,7 @@ from veilsum.agent.phases import CLOSED
 from veilsum.agent.restoring import stored_end, stored_sums
 from veilsum.core.arrays import Array
 from veilsum.core.secrets import Secret
-from veilsum.errors import PeerProtocolError, VeilsumError
+from veilsum.errors import InvalidInputError, PeerProtocolError, VeilsumError
 
 if TYPE_CHECKING:
     from veilsum.agent.machine import Machine
@@ -101,20 +101,19 @@ class Runner(Secret):
         """Take part until the run is over for this party.
 
         Raises:
+            InvalidInputError: this party's data cannot be used in this run; nothing was
+                sent or written, so that the right ones can.
             StoreError: the disk failed; nothing was sent that is not on it.
         """
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._parted = asyncio.Event()
         self._net = self.network(hear=self._hear, met=self._met, left=self._on_left)
-        stored = self.store.read()
-        self._left.update(_byes(stored))
-        if "opened" not in stored:
-            self.store.write([Persist("opened", _now().encode())])
+        first = self._begin(self.store.read())
         try:
             await self._net.open()
             self._note("boot", None)
-            self._do(lambda: self.machine.resume(stored))
+            self._do(lambda: first)
             await self._ended
             conditions = self._conditions()
             await self._part()
@@ -124,6 +123,17 @@ class Runner(Secret):
         self._close()
         ending = ending_of(self.machine.plan, self.store.read())
         return replace(ending, conditions=conditions)
+
+    def _begin(self, stored: dict[str, bytes]) -> list[Effect]:
+        """Return what the machine wants done first; refuse data that do not serve."""
+        first = self.machine.resume(stored)
+        for effect in first:
+            if isinstance(effect, Abort) and effect.reason == "input":
+                raise InvalidInputError(effect.detail)
+        self._left.update(_byes(stored))
+        if "opened" not in stored:
+            self.store.write([Persist("opened", _now().encode())])
+        return first
 
     def _close(self) -> None:
         """Write down how it went, and erase everything that was secret."""

@@ -272,7 +272,7 @@ def _address(text: object) -> Address | None:
     if not text.strip():
         return None
     address = Address.of(text)
-    if _is_anywhere(address.host):
+    if is_anywhere(address.host):
         raise InvalidScenarioError(
             f"{address} says where to listen, and nobody can dial it: write the "
             "address that the others reach"
@@ -280,7 +280,8 @@ def _address(text: object) -> Address | None:
     return address
 
 
-def _is_anywhere(host: str) -> bool:
+def is_anywhere(host: str) -> bool:
+    """Say whether a host stands for all addresses of a machine: nobody dials it."""
     try:
         return ip_address(host).is_unspecified
     except ValueError:

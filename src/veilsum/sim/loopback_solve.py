@@ -14,7 +14,7 @@ from veilsum.agent.messages import Masked, Share
 from veilsum.agent.plan import Plan, Policy
 from veilsum.agent.rounds import MethodRounds, Schedules, rounds_done
 from veilsum.agent.work import Rounds, SumWork
-from veilsum.core.arrays import Vector
+from veilsum.core.arrays import FloatArray, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.masking import Shares
 from veilsum.core.methods.one_shot import OneShot
@@ -169,7 +169,7 @@ def _solver(problem: Problem) -> Callable[[Vector, tuple[str, ...]], Vector]:
     )
     basis, domain = problem.basis, problem.domain
 
-    def solve(total: Vector, members: tuple[str, ...]) -> Vector:
+    def solve(total: FloatArray, members: tuple[str, ...]) -> Vector:
         remainder = stack([remainders[name] for name in members])
         return OneShot(basis, remainder, len(members), domain).solve(total)
 
