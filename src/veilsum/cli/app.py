@@ -15,7 +15,7 @@ COMMANDS = {
     "bench": "Time the engines beside what this machine can do.",
     "consortium": "Write down what the members of a run agree on, or show it.",
     "dispatch": "Find the price that balances private demands.",
-    "doctor": "Say what is wrong with a graph, or with a connection, and what mends it.",
+    "doctor": "Say what is wrong with a graph or a connection, and what mends it.",
     "fit": "Fit a regression over several parties' tables.",
     "identity": "Make a party's key and certificate, or show one.",
     "join": "Take part in a run with the other members of a consortium.",
