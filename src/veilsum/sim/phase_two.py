@@ -227,7 +227,8 @@ class IterativePhase:
 
     def _engine(self, task: Task) -> Engine:
         if self.faults is None:
-            return engine_for(task, self.settings.engine)
+            most = self.schedule.iterations
+            return engine_for(task, self.settings.engine, most)
         return FaultyEngine(task, self.faults)
 
     def _effective(self, masked: MaskedRows) -> EffectiveCost:

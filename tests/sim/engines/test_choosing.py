@@ -7,7 +7,12 @@ import pytest
 from engine_tasks import arrived, make_task
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.sim.engines import choosing
-from veilsum.sim.engines.choosing import available_engines, engine_for
+from veilsum.sim.engines.choosing import (
+    LOADING,
+    available_engines,
+    engine_for,
+    plain_seconds,
+)
 
 
 @pytest.fixture
@@ -27,9 +32,41 @@ def test_the_engine_asked_for_is_taken(name):
     assert engine_for(make_task("dgd"), name).name == name
 
 
-def test_auto_is_numba_where_it_is():
+def test_auto_is_numba_where_it_pays():
+    """Loading it takes as long as thousands of small iterations."""
     pytest.importorskip("numba")
-    assert engine_for(make_task("dgd")).name == "numba"
+    task = make_task("dgd")
+    assert engine_for(task).name == "numba"
+    assert engine_for(task, iterations=100).name == "numpy"
+    enough = next(k for k in range(1, 10**6, 1000) if plain_seconds(task, k) > LOADING)
+    assert engine_for(task, iterations=enough).name == "numba"
+    assert engine_for(task, iterations=enough - 1001).name == "numpy"
+
+
+def test_larger_tasks_pay_sooner():
+    small, large = make_task("dgd"), make_task("dgd", "regular:2000:6:seed=0")
+    assert plain_seconds(large, 100) > plain_seconds(small, 100)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "followed", "name"),
+    [(True, True, "jax"), (True, False, "numba"), (False, True, "numba")],
+)
+def test_a_gpu_is_taken_for_large_states_that_jax_can_follow(
+    gpu, followed, name, monkeypatch
+):
+    """There is no GPU here: whether there is one is what is pretended."""
+    pytest.importorskip("jax")
+    pytest.importorskip("numba")
+    monkeypatch.setattr(choosing, "_has_gpu", lambda: gpu)
+    monkeypatch.setattr(choosing, "GPU_NUMBERS", 10)
+
+    def refused(task):
+        raise InvalidInputError("the jax engine does not know this")
+
+    if not followed:
+        monkeypatch.setitem(choosing.ENGINES, "jax", refused)
+    assert engine_for(make_task("dgd")).name == name
 
 
 def test_auto_is_numpy_elsewhere(nothing_installed):

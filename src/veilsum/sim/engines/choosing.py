@@ -1,10 +1,17 @@
-"""Which engine carries a task out."""
+"""Which engine carries a task out: the one asked for, or one by the task's size.
+
+Loading numba and its compiled loops takes most of a second, in which numpy has done
+small tasks; numba is quicker at every iteration. A GPU is worth its while for states
+that fill it. The choice follows from the task and what is installed, so that a seed
+repeats a run.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
 from importlib.util import find_spec
+from math import inf
 
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.sim.engines.engine import Engine, Task
@@ -20,16 +27,31 @@ ENGINES: dict[str, Callable[[Task], Engine]] = {
 }
 # The package that an engine needs and the extra that brings it.
 NEEDS = {"numba": "fast", "jax": "jax"}
+# As measured (docs: Engines): seconds until numba runs; numpy's for a round, and for
+# each number that crosses a link in it.
+LOADING, ROUND, NUMBER = 0.8, 3e-5, 2e-9
+# Numbers of a state from which a GPU is asked for.
+GPU_NUMBERS = 1 << 22
 
 
-def engine_for(task: Task, wanted: str = AUTO) -> Engine:
-    """Return the engine that was asked for; `auto` is numba where it is installed.
+def engine_for(task: Task, wanted: str = AUTO, iterations: float = inf) -> Engine:
+    """Return the engine that was asked for; `auto` is what suits the task's size.
+
+    Args:
+        task: what is to be carried out.
+        wanted: an engine's name, or `auto`.
+        iterations: how many there may be.
 
     Raises:
         InvalidInputError: no engine is called so, or it cannot carry the task out.
         MissingExtraError: the engine's package is not installed.
     """
-    name = _usual() if wanted == AUTO else wanted
+    if wanted == AUTO:
+        return _suitable(task, iterations)
+    return _named(task, wanted)
+
+
+def _named(task: Task, name: str) -> Engine:
     _check_name(name)
     if not _is_there(name):
         raise MissingExtraError(
@@ -44,9 +66,30 @@ def available_engines() -> list[str]:
     return [name for name in ENGINES if _is_there(name)]
 
 
-def _usual() -> str:
-    # JAX is for those who ask: it needs other costs, and its loops suit GPUs.
-    return "numba" if _is_there("numba") else "numpy"
+def _suitable(task: Task, iterations: float) -> Engine:
+    if task.start.size >= GPU_NUMBERS and _has_gpu():
+        try:
+            return _named(task, "jax")
+        except InvalidInputError:
+            pass  # not every method and cost can be followed there
+    pays = plain_seconds(task, iterations) > LOADING
+    return _named(task, "numba" if pays and _is_there("numba") else "numpy")
+
+
+def plain_seconds(task: Task, iterations: float) -> float:
+    """Return about how long numpy would take."""
+    links = max(weights.nnz for weights in task.weights.values())
+    numbers = links * task.start.shape[1]
+    rounds = iterations * task.method.rounds_per_iteration
+    return rounds * (ROUND + NUMBER * numbers)
+
+
+def _has_gpu() -> bool:
+    if not _is_there("jax"):
+        return False
+    from veilsum.core.differentiated import load_jax
+
+    return bool(load_jax().default_backend() == "gpu")
 
 
 def _is_there(name: str) -> bool:
