@@ -23,7 +23,7 @@ class Recorder:
 
     def __init__(self, path, party, kill_after=0):
         self._file = path.open("ab", buffering=0)
-        self._party, self._left = party, kill_after
+        self._party, self._left = party, kill_after  # or the event that is the last
 
     def __call__(self, what, detail, peer):
         if what == "settimer":
@@ -31,10 +31,16 @@ class Recorder:
         event = [time.monotonic(), self._party, what, _packed(what, detail), peer]
         frame = msgspec.msgpack.encode(event)
         self._file.write(len(frame).to_bytes(4, "big") + frame)
-        if what in POINTS and self._left:
-            self._left -= 1
-            if not self._left:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if self._is_over(what):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _is_over(self, what):
+        if isinstance(self._left, str):
+            return what == self._left
+        if what not in POINTS or not self._left:
+            return False
+        self._left -= 1
+        return self._left == 0
 
 
 def _packed(what, detail):

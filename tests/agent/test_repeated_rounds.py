@@ -1,10 +1,15 @@
 """A party that comes back repeats the rounds since its state was written last."""
 
+import heapq
+
 import pytest
 
+from veilsum.agent.effects import Send
 from veilsum.agent.messages import Round
 from veilsum.agent.party import codec_for
+from veilsum.agent.plan import Policy
 from veilsum.agent.steps import CHECKPOINT
+from veilsum.errors import LedgerError
 from veilsum.sim.faults import Crash, Faults
 from worlds import Setting, replayed
 
@@ -68,3 +73,44 @@ def test_everybody_dies_and_comes_back():
     world = replayed(SETTING, Faults(crashes=crashes))
     assert len(world.finished) == 8
     assert max(index for _, index in said(world)) > CHECKPOINT
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lost_round_is_asked_for_again_though_later_ones_came(seed):
+    """A neighbour may be a round ahead; nobody can stand in, so it must be resent."""
+    policy = Policy(stand_in=False)
+    setting = Setting("ring:5", work="nids", policy=policy, seed=seed)
+    world = replayed(setting, Faults(loss=0.05, delay=(0.001, 0.02)))
+    assert len(world.finished) == 5
+
+
+def test_a_meeting_is_waited_for_once():
+    policy = Policy(deadline=5.0, meeting=50.0, patience=4, drop=False)
+    setting = Setting("complete:4", policy=policy)
+    world = setting.world(Faults(crashes=(Crash("3", after=1, back=None),))).run()
+    assert {abort.reason for abort in world.aborted.values()} == {"timeout"}
+    assert "'3'" in world.aborted["0"].detail or "3" in world.aborted["0"].detail
+    assert 50.0 <= world.time < 60.0
+
+
+def test_a_party_whose_ledger_refuses_is_named_and_not_waited_for():
+    def refuse(name, charge):
+        if name == "2":
+            raise LedgerError("there is no budget left")
+
+    setting = Setting("complete:4", policy=Policy(drop=False))
+    world = setting.world()
+    world.charge = refuse
+    with pytest.raises(LedgerError):
+        world.run()
+    machine = world.nodes["2"].machine
+    assert machine is not None
+    for effect in machine.stop("ledger", "there is no budget left"):
+        if isinstance(effect, Send):
+            world._transmit("2", effect)
+    began = world.time
+    while world._queue and len(world.aborted) < 3:
+        world.time, _, action = heapq.heappop(world._queue)
+        action()
+    assert world.time - began < 5.0
+    assert all("'2' left: ledger" in one.detail for one in world.aborted.values())

@@ -150,6 +150,23 @@ def test_thirty_points_of_a_run(kill_after, tmp_path):
     assert killed("iterated", str(kill_after % 4), kill_after, tmp_path)
 
 
+def test_secrets_are_erased_by_the_next_start_if_death_came_before(tmp_path):
+    parties = Parties(ONE_SHOT, tmp_path)
+    with parties.run:
+        processes = {n: parties.start(n) for n in ("0", "1", "2")}
+        assert parties.ended("3", parties.start("3", "closed")) == -signal.SIGKILL
+        for name, process in processes.items():
+            assert parties.ended(name, process) == 0
+        files = list(parties.folders["3"].glob("state.run*"))
+        secrets = [b"masked/0", b"input/0", b"self"]
+        held = b"".join(path.read_bytes() for path in files)
+        assert all(secret in held for secret in secrets)  # the failing twin
+        assert parties.ended("3", parties.start("3")) == 0
+        held = b"".join(path.read_bytes() for path in files if path.exists())
+        assert not any(secret in held for secret in secrets)
+        parties.check()
+
+
 def test_the_checker_sees_a_share_that_was_drawn_twice(tmp_path):
     """The failing twin: a party that forgets its state draws its shares anew."""
     parties = Parties(ONE_SHOT, tmp_path)

@@ -58,7 +58,7 @@ class Losing(Restoring):
             return
         if self.phase in {SUMMING, ITERATING} and self.plan.policy.stand_in:
             self._stand_in()
-        if self._strikes >= self.plan.policy.patience:
+        if self._strikes >= self.plan.policy.patience or self._is_meeting():
             self._out_of_patience()
         else:
             self._arm()
@@ -114,6 +114,17 @@ class Losing(Restoring):
             return
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
+        elif self._is_hopeless(quit_):
+            self._abort("peer", f"{quit_.party!r} left: {quit_.reason}")
+
+    def _is_hopeless(self, quit_: Quit) -> bool:
+        """Say whether nobody can go on without a party that left.
+
+        Whose ledger refused has shown nothing to anybody, and nothing can stand in.
+        """
+        shown = quit_.party in self._book.of(Masked, self.epoch)
+        refused = quit_.reason == "ledger" and not shown
+        return refused or (self.phase in BEFORE_READY and not self.plan.policy.drop)
 
     def _may_give_up_on(self, *names: str) -> bool:
         """Before its neighbours' echo a party cannot know that it is not an old one."""

@@ -188,15 +188,16 @@ class Party(Secret):
         )
 
     def _latest_heard(self, name: str) -> int:
-        """Return the latest round heard from a neighbour; a tree has only round 0."""
-        rounds = [k for k, heard in self._heard.items() if name in heard]
-        if self._state is not None:
-            rounds.append(self._state.index - 1)
-        if name in self._from_below:
-            rounds.append(0)
-        if self._from_above is not None and name == self._parent():
-            rounds.append(0)
-        return max(rounds, default=-1)
+        """Return the last round up to which a neighbour was heard, none missing.
+
+        A neighbour may be ahead: what it said last says nothing of what came before.
+        Along a tree there is only round 0.
+        """
+        last = -1 if self._state is None else self._state.index - 1
+        while name in self._heard.get(last + 1, ()):
+            last += 1
+        down = self._from_above is not None and name == self._parent()
+        return max(last, 0) if down or name in self._from_below else last
 
     def _parent(self) -> str | None:
         if self.plan.spread != "tree":
@@ -217,8 +218,12 @@ class Party(Secret):
     def _patience(self) -> float:
         """Return how long a silence may last: people come when they can."""
         policy = self.plan.policy
-        meeting = self.phase == GREETING and not self._lost and not self._answers
-        return max(policy.deadline, policy.meeting) if meeting else policy.deadline
+        return policy.meeting if self._is_meeting() else policy.deadline
+
+    def _is_meeting(self) -> bool:
+        """Say whether this party still waits for people to come, longer than usual."""
+        first = self.phase == GREETING and not self._lost and not self._answers
+        return first and self.plan.policy.meeting > self.plan.policy.deadline
 
     def _place(self) -> tuple[str, int, int]:
         """Return how far this party is; the same place a deadline later is silence."""

@@ -24,7 +24,8 @@ class Policy:
 
     Attributes:
         resend: seconds between two askings for what is missing.
-        meeting: seconds to wait for everybody to appear, if longer than a deadline.
+        meeting: seconds to wait, once, for everybody to appear; counts if it is longer
+            than a deadline.
         deadline: seconds of silence before something is done about it.
         patience: how many deadlines in a row end the run.
         drop: whether a party may be lost before the commit.

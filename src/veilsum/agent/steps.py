@@ -15,6 +15,7 @@ from veilsum.agent.messages import (
     Down,
     Masked,
     Numbers,
+    Quit,
     Ready,
     Result,
     Round,
@@ -384,5 +385,12 @@ class Steps(Party):
             silent = [n for n in self.members if n in mute or n in silent]
         return silent
 
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """Whom this party is waiting for."""
+        return tuple(self._missing())
+
     def _whom(self) -> str:
-        return f"waited for {listed(self._missing()) or 'nobody'} while {self.phase}"
+        left = [f"{one.party!r} left: {one.reason}" for one in self._book.all(Quit)]
+        missing = listed(self._missing()) or "nobody"
+        return "; ".join((f"waited for {missing} while {self.phase}", *left))

@@ -70,6 +70,7 @@ def new(
           --certificate hospital-1.crt --address hospital-1=ward7.example.org:8443
     """
     from veilsum.files.consortiums import draft_consortium, write_consortium
+    from veilsum.jobs.agreed import check_agreed
     from veilsum.net.trust import check_certificates, check_dates
 
     drafted, left_out = draft_consortium(
@@ -77,7 +78,7 @@ def new(
     )
     check_certificates(drafted.certificates)
     check_dates(drafted.certificates)
-    _check_schema(drafted)
+    check_agreed(drafted)
     write_consortium(out, drafted)
     if as_json:
         print_json({**_document(drafted), "left_out": list(left_out)})
@@ -136,15 +137,6 @@ def _addresses(places: Iterable[str]) -> dict[str, Address | None]:
     return found
 
 
-def _check_schema(drafted: Consortium) -> None:
-    """Refuse a schema that would stop every member later."""
-    if "schema" not in drafted.sections:
-        return
-    from veilsum.jobs.schema import Schema
-
-    Schema.from_table(drafted.sections["schema"])
-
-
 def _document(found: Consortium) -> dict[str, Any]:
     from veilsum.net.identity import fingerprint, out_of_date
 
@@ -167,9 +159,12 @@ def _document(found: Consortium) -> dict[str, Any]:
 
 
 def _print(file: Path, found: Consortium) -> None:
+    from veilsum.net.identity import grouped
+
     document = _document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
-    click.echo(f"digest  {document['digest']}")
+    first, second = in_two_lines(grouped(found.digest))
+    click.echo(f"digest  {first}\n        {second}")
     _print_lines("Members:", _member_lines(document["members"]))
     click.echo(
         "\nCompare each fingerprint with its party on the telephone: who can change "

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.exceptions import Exit
 from rich.markup import escape
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import console, json_option, print_json, say
+from veilsum.errors import InvalidInputError, VeilsumError
 
 if TYPE_CHECKING:
     from veilsum.agent.machine import Machine
@@ -26,6 +30,12 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 LOG = logging.getLogger("veilsum.net")
 
+INTERRUPTED = (
+    "stopped; nothing is lost: the same command goes on, if the others' deadlines have "
+    "not passed by then"
+)
+# Seconds of silence after which a person is told whom all wait for.
+REMIND_SECONDS = 10.0
 # What a person is told when the machine enters a phase.
 STAGES = {
     "greeting": "meeting the others",
@@ -35,7 +45,7 @@ STAGES = {
     "summing": "committed; exchanging masked numbers",
     "iterating": "committed; iterating on masked costs",
     "agreeing": "comparing and signing the answer",
-    "finished": "agreed by everybody",
+    "finished": "agreed by everybody; waiting until the neighbours have it too",
     "aborted": "given up",
 }
 
@@ -106,25 +116,63 @@ def command(
       veilsum join consortium.toml --cost mine.toml --yes --json
     """
     from veilsum.cli.logs import set_up
-    from veilsum.files.consortiums import read_consortium
     from veilsum.files.output import prepare_folder
+
+    if as_json and not yes:
+        raise BadInput("--json asks no questions: add --yes to take part without any")
+    set_up(style=style)
+    folder = prepare_folder(out)
+    with _told(style):
+        files = {"data": data, "cost": cost}
+        driver, result = _take_part(consortium, key, files, how, style=style, yes=yes)
+    _report(folder, driver, result, as_json=as_json)
+
+
+@contextmanager
+def _told(style: str) -> Iterator[None]:
+    """Say in the log's own form how it ended otherwise."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _end(style, INTERRUPTED, 1)
+    except VeilsumError as error:
+        if style == "json":
+            _end(style, str(error), 2 if isinstance(error, InvalidInputError) else 1)
+        raise
+
+
+def _end(style: str, words: str, code: int) -> NoReturn:
+    if style == "json":
+        LOG.error("ended", extra={"reason": words})
+    else:
+        say(f"  {words}")
+    raise Exit(code)
+
+
+def _take_part(
+    consortium: Path,
+    key: Path | None,
+    files: dict[str, Path | None],
+    how: dict[str, Any],
+    *,
+    style: str,
+    yes: bool,
+) -> tuple[Networked, Result]:
+    from veilsum.files.consortiums import read_consortium
     from veilsum.jobs.joining import own_part
     from veilsum.net.identity import read_identity
 
-    set_up(style=style, verbose=False)
-    folder = prepare_folder(out)
     agreed = read_consortium(consortium)
     identity = read_identity(key or only_key(consortium.parent))
     marks = {name: how.pop(name) for name in ("decimal", "separator")}
-    part = own_part(agreed, data=data, cost=cost, **marks)
+    part = own_part(agreed, data=files["data"], cost=files["cost"], **marks)
     driver = _driver(agreed, identity, how)
     driver.watch = _progress(style)
-    if not (yes or as_json):
+    if not yes:
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
         ledger = stack.enter_context(_ledger(identity, how["ledger_file"]))
-        result = part.run(driver, ledger)
-    _report(folder, driver, result, as_json=as_json)
+        return driver, part.run(driver, ledger)
 
 
 def only_key(folder: Path) -> Path:
@@ -171,11 +219,13 @@ def _confirm(
     """Show what is about to happen, and go on only if a person agrees."""
     from veilsum.cli.privacy import print_guarantee
 
-    screen = console()
-    for name, text in _lines(agreed, identity, part, task):
-        screen.print(f"[bold]{name:<11}[/bold] {escape(text)}")
-    screen.print()
-    print_guarantee(task.promise)
+    # Where the question is, so that nobody is asked about what went into a file.
+    with redirect_stdout(sys.stderr):
+        screen = console()
+        for name, text in _lines(agreed, identity, part, task):
+            screen.print(f"[bold]{name:<11}[/bold] {escape(text)}")
+        screen.print()
+        print_guarantee(task.promise)
     if not click.confirm("\nproceed?", default=False, err=True):
         raise BadInput("nothing was sent; run the same command to take part")
 
@@ -202,6 +252,11 @@ def _lines(
             f"for each sum, {len(near)} shares of {numbers} under {plan.law.name} "
             f"masks and one masked vector of {numbers}; rows never leave",
         ),
+        (
+            "will learn",
+            "what is released below, as everybody does; of one party alone nothing, "
+            f"unless more than {plan.policy.tolerate} others pool what they saw",
+        ),
         ("network", f"{here}; dials {calls or 'nobody'}"),
     ]
 
@@ -214,16 +269,25 @@ def _groups(digest: bytes) -> str:
 def _progress(style: str) -> Callable[[Machine], None]:
     """Return what tells a person, or a log, about each new phase."""
     seen: list[str] = []
+    told = [monotonic()]
 
     def watch(machine: Machine) -> None:
         if seen and seen[-1] == machine.phase:
+            remind(machine)
             return
         seen.append(machine.phase)
+        told[0] = monotonic()
         if style == "json":
             extra = {"phase": machine.phase, "epoch": machine.epoch}
             LOG.info("phase", extra=extra)
         else:
             say(f"  {STAGES[machine.phase]}")
+
+    def remind(machine: Machine) -> None:
+        missing = ", ".join(machine.waiting_for)
+        if missing and style == "text" and monotonic() - told[0] > REMIND_SECONDS:
+            told[0] = monotonic()
+            say(f"  still waiting for {missing}")
 
     return watch
 

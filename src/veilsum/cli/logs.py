@@ -40,11 +40,11 @@ class ForMachines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def set_up(*, style: str, verbose: bool) -> None:
+def set_up(*, style: str) -> None:
     """Send the network's events to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(ForMachines() if style == "json" else ForPeople())
     log = logging.getLogger("veilsum.net")
     log.handlers[:] = [handler]
     log.propagate = False
-    log.setLevel(logging.INFO if verbose or style == "json" else logging.WARNING)
+    log.setLevel(logging.INFO if style == "json" else logging.WARNING)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from rich.markup import escape
 
 from veilsum.cli.app import Failure
 from veilsum.cli.output import console, json_option, print_json, say
@@ -46,6 +49,8 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
     from veilsum.jobs.local import local_run
 
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _leave)
     with local_run(scenario, folder) as run:
         for line in run.left_out:
             say(f"left out: {line}")
@@ -53,6 +58,12 @@ def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
         codes = run.wait(_phases(run))
         _check(run, codes)
         _report(run, as_json=as_json)
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    """Be ended in good order: parties first, then their folders."""
+    del frame
+    sys.exit(128 + number)
 
 
 def _phases(run: LocalRun) -> Callable[[], None]:
@@ -86,7 +97,10 @@ def _check(run: LocalRun, codes: dict[str, int]) -> None:
     failed = [name for name, code in codes.items() if code]
     if failed:
         lines = "; ".join(f"{name}: {run.last_words(name)}" for name in failed)
-        raise Failure(f"{len(failed)} of {len(codes)} parties did not finish; {lines}")
+        raise Failure(
+            f"{len(failed)} of {len(codes)} parties did not finish; {lines} (all logs "
+            "are kept with --out FOLDER)"
+        )
 
 
 def _report(run: LocalRun, *, as_json: bool) -> None:
@@ -105,8 +119,10 @@ def _report(run: LocalRun, *, as_json: bool) -> None:
     same = all(one["minimiser"] == results[0]["minimiser"] for one in results)
     screen = console()
     screen.print(f"\n{len(results)} parties, {'one answer' if same else 'NOT one'}:")
-    for number in results[0]["minimiser"]:
-        screen.print(f"  {number:.12g}")
+    names = [row["name"] for row in results[0].get("table", ())]
+    for k, number in enumerate(results[0]["minimiser"]):
+        name = names[k] if names else f"x[{k}]"
+        screen.print(f"  {escape(name):<16}{number:.12g}")
     guarantee = results[0]["guarantee"]
     screen.print(f"{guarantee['status']}, epsilon {guarantee['epsilon']}")
     screen.print("receipts " + ("verified" if verdict.good else "NOT in order"))

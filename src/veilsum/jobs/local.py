@@ -10,8 +10,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -153,8 +155,17 @@ def _party(command: list[str], folder: str) -> None:
         (2, "log.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND),
     ):
         os.dup2(os.open(name, mode, 0o600), number)
+    threading.Thread(target=_watch_over, daemon=True).start()
     sys.argv = command
     runpy.run_module("veilsum", run_name="__main__")
+
+
+def _watch_over() -> None:
+    """End with whoever started this: no party stays behind alone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def local_run(scenario: Path, folder: Path) -> LocalRun:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from veilsum.agent.machine import Machine
 from veilsum.agent.party import codec_for
@@ -20,7 +19,13 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.driving import Assignment
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.limits import Limits
-from veilsum.net.runner import Ending, Recording, Runner, ending_of
+from veilsum.net.runner import (
+    Ending,
+    Recording,
+    Runner,
+    ending_of,
+    erase_secrets,
+)
 from veilsum.net.store import RunStore
 from veilsum.net.transport import Network
 from veilsum.scenario.consortium import Address, Consortium
@@ -93,8 +98,11 @@ class Networked(Secret):
         """Return how the run ended; take part first if it has not yet."""
         stored = store.read()
         if "closed" in stored:
+            erase_secrets(store)  # it may have been killed before that was done
             return ending_of(assignment.plan, stored)
-        if not stored and self.confirm is not None:
+        # Until shares are drawn nothing ties the run to the data that were shown.
+        bound = any(key.startswith("input/") for key in stored)
+        if self.confirm is not None and not bound:
             self.confirm(assignment)
         return asyncio.run(self._runner(assignment, store).run())
 
@@ -139,13 +147,22 @@ class Networked(Secret):
         )
 
 
+NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
+SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
+OVER = (
+    "this run is over; to try again the organiser makes a new consortium file "
+    "(veilsum consortium new)"
+)
+
+
 def _reason(ending: Ending) -> tuple[str, str]:
-    """Return why a run ended without an answer, with what is wrong with the links."""
-    assert ending.abort is not None
+    """Return why a run ended without an answer, what that means, and what to do."""
+    abort = ending.abort
+    assert abort is not None
     wrong = [
         f"{name} is {condition}"
         for name, condition in ending.conditions.items()
-        if condition != "connected"
+        if condition != "connected" and name in abort.detail
     ]
-    details: list[Any] = [ending.abort.detail, *wrong]
-    return ending.abort.reason, "; ".join(details)
+    shown = SHOWN if ending.epochs else NOTHING_SHOWN
+    return abort.reason, "; ".join([abort.detail, *wrong, shown, OVER])

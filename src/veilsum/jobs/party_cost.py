@@ -46,11 +46,13 @@ class CostResult:
         released: what became known to everybody.
         guarantee: what the masks hide.
         method: what ran.
+        iterations: of it.
     """
 
     released: Released
     guarantee: Guarantee
     method: str
+    iterations: int
 
     @property
     def answer(self) -> Vector:
@@ -64,7 +66,7 @@ class CostResult:
             "reference": None,
             "max_error": None,
             "sum_of_masks": None,
-            "iterations": len(self.released.sums),
+            "iterations": self.iterations,
             "rounds": self.released.rounds,
             "bytes": self.released.bytes,
             "guarantee": self.guarantee.to_dict(),
@@ -161,8 +163,18 @@ class PartyCost(Secret):
             )
         )
         return CostResult(
-            released=released, guarantee=self.guarantee, method=self.method
+            released=released,
+            guarantee=self.guarantee,
+            method=self.method,
+            iterations=self._iterations(released.rounds),
         )
+
+    def _iterations(self, rounds: int) -> int:
+        found = self.problem.method
+        if not isinstance(found, IterativePhase):
+            return 0
+        told = max(0, rounds - found.schedule.recentring)
+        return told // found.schedule.method.rounds_per_iteration
 
     def _charging(self, ledger: Ledger) -> Any:
         release = Release(

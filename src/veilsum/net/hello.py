@@ -33,6 +33,8 @@ LONGEST_TEXT = 1 << 16
 BYE = '{"bye":true}'
 # What a WebSocket allows for the reason of a close, in bytes.
 _REASON_BYTES = 120
+# What is kept of a text from the other end, in characters; a party's name has room.
+LONGEST_SHOWN = 64
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -133,11 +135,37 @@ def read_hello(text: str | bytes) -> Hello | Refusal:
         opening = msgspec.json.decode(text, type=_Opening)
         found = msgspec.json.decode(opening.hello, type=_Protocol).protocol
         if found != PROTOCOL:
-            reason = f"it speaks version {found} of the protocol, this party {PROTOCOL}"
+            spoken = shown(str(found))
+            reason = (
+                f"it speaks version {spoken} of the protocol, this party {PROTOCOL}"
+            )
             return Refusal(Close.PROTOCOL, reason)
-        return msgspec.json.decode(opening.hello, type=Hello)
+        return _tidy(msgspec.json.decode(opening.hello, type=Hello))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return Refusal(Close.MALFORMED, "the first frame was no hello")
+
+
+def shown(text: str) -> str:
+    r"""Return a text from the other end as logs and messages may have it.
+
+    On one line, short, and without anything that moves a terminal's cursor.
+
+    >>> shown("1.0\n\x1b[2J")
+    '1.0??[2J'
+    """
+    kept = text[:LONGEST_SHOWN]
+    return "".join(letter if letter.isprintable() else "?" for letter in kept)
+
+
+def _tidy(hello: Hello) -> Hello:
+    """Return a hello with texts that can be shown; honest ones stay as they are."""
+    return replace(
+        hello,
+        name=shown(hello.name),
+        to=shown(hello.to),
+        version=shown(hello.version),
+        sections={shown(name): digest for name, digest in hello.sections.items()},
+    )
 
 
 def is_bye(text: str) -> bool:

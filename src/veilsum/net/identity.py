@@ -305,8 +305,16 @@ def fingerprint(certificate: str | bytes) -> str:
     'e3b0 c442 98fc 1c14 9afb'
     """
     der = der_of(certificate) if isinstance(certificate, str) else certificate
-    digits = hashlib.sha256(der).hexdigest()
-    return " ".join(digits[k : k + 4] for k in range(0, len(digits), 4))
+    return grouped(hashlib.sha256(der).digest())
+
+
+def grouped(digest: bytes) -> str:
+    """Return a digest as people read it aloud: all digits, in groups of four.
+
+    >>> grouped(bytes.fromhex("e3b0c44298fc"))
+    'e3b0 c442 98fc'
+    """
+    return digest.hex(" ", 2)
 
 
 def _parsed(certificate: str) -> x509.Certificate:

@@ -23,6 +23,7 @@ class Peer:
         link: the connection, while there is one.
         trouble: why there is none, for a person.
         refused: whether one of the two did not want the other.
+        refusal: why it was last refused, or refused this party; kept until they meet.
         sections: where its file differs from this party's.
         finished: whether it has said so.
         skewed: whether its clock has been complained about.
@@ -33,7 +34,7 @@ class Peer:
         self.name, self.address, self.designated = name, address, designated
         self.link: Link | None = None
         self.trouble = "never called"
-        self.refused = False
+        self.refused, self.refusal = False, ""
         self.sections: tuple[str, ...] = ()
         self.finished, self.yielded, self.skewed = False, False, False
         self._up, self._down = asyncio.Event(), asyncio.Event()
@@ -42,7 +43,7 @@ class Peer:
     def connect(self, link: Link) -> None:
         """Take a connection as the one."""
         self.link, self.refused, self.sections = link, False, ()
-        self.finished = False
+        self.refusal, self.finished = "", False
         self._down.clear()
         self._up.set()
 
@@ -59,7 +60,8 @@ class Peer:
         """Note why a call did not lead to a connection; one that stands is no news."""
         if self.link is None:
             self.trouble, self.refused = why, refused
-            # What differed is known until a good hello says otherwise.
+            # Why, and what differed, is known until a good hello says otherwise.
+            self.refusal = why if refused else self.refusal
             self.sections = sections or self.sections
 
     def condition(self) -> str:
@@ -68,7 +70,10 @@ class Peer:
             return "connected"
         if self.finished:
             return "not connected: it has finished"
-        return f"{'refused' if self.refused else 'not connected'}: {self.trouble}"
+        if self.refused:
+            return f"refused: {self.trouble}"
+        before = f"; before that it was refused: {self.refusal}" if self.refusal else ""
+        return f"not connected: {self.trouble}{before}"
 
     async def lonely(self, seconds: float) -> None:
         """Wait until there has been no connection for so long."""

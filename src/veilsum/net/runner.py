@@ -111,9 +111,9 @@ class Runner(Secret):
         self._net = self.network(hear=self._hear, met=self._met, left=self._on_left)
         first = self._begin(self.store.read())
         try:
-            await self._net.open()
             self._note("boot", None)
             self._do(lambda: first)
+            await self._net.open()
             await self._ended
             conditions = self._conditions()
             await self._part()
@@ -145,8 +145,8 @@ class Runner(Secret):
             "sent": self._sent,
         }
         self.store.write([Persist("closed", json.dumps(notes).encode())])
-        kept = [key for key in self.store.read() if key.startswith(KEPT)]
-        self.store.wipe(kept)
+        self._note("closed", None)
+        erase_secrets(self.store)
 
     def _conditions(self) -> dict[str, str]:
         neighbours = self.machine.plan.topology.neighbours(self.machine.me)
@@ -204,7 +204,7 @@ class Runner(Secret):
         count = self._complaints[error.party] = 1 + self._complaints.get(error.party, 0)
         self._note("refuse", str(error), error.party)
         if count <= MOST_COMPLAINTS:
-            LOG.debug(
+            LOG.info(
                 "message refused", extra={"party": error.party, "reason": str(error)}
             )
 
@@ -281,8 +281,7 @@ class Runner(Secret):
         self._check_parted()
         policy = self.machine.plan.policy
         try:
-            longest = policy.deadline * policy.patience
-            await asyncio.wait_for(self._parted.wait(), longest)
+            await asyncio.wait_for(self._parted.wait(), policy.deadline)
         except TimeoutError:
             LOG.info("left before all neighbours had finished")
         await self._net.drain(LAST_WORDS)
@@ -292,6 +291,11 @@ class Runner(Secret):
         members = set(self.machine.members).intersection(neighbours)
         if members <= self._left:
             self._parted.set()
+
+
+def erase_secrets(store: RunStore) -> None:
+    """Erase from a closed run's file all but what was released, and how it ended."""
+    store.wipe([key for key in store.read() if key.startswith(KEPT)])
 
 
 def _byes(stored: dict[str, bytes]) -> set[str]:
