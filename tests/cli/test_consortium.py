@@ -208,6 +208,34 @@ def test_a_schema_that_would_stop_everybody_is_refused_now(words, tmp_path):
     assert not (tmp_path / "study.veil").exists()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("~ age", "~ agee", "'agee'"),
+        ("tolerate = 1", "tolerate = 3", "too few of 5 are honest"),
+        ('formula = "', 'weights = "sex"\nformula = "', "'sex' is a category"),
+    ],
+    ids=("column", "policy", "weights"),
+)
+def test_what_every_member_would_refuse_is_refused_now(
+    words, tmp_path, old, new, expected
+):
+    plan = tmp_path / "plan.toml"
+    text = (EXAMPLES / "diabetes.toml").read_text()
+    assert old in text
+    plan.write_text(text.replace(old, new))
+    words[1] = plan
+    assert expected in refusal(*words)
+    assert not (tmp_path / "study.veil").exists()
+
+
+def test_the_digest_is_shown_whole_and_in_groups(words, tmp_path):
+    digest = document(*words)["digest"]
+    shown = call("show", tmp_path / "study.veil").stdout
+    groups = [digest[k : k + 4] for k in range(0, 64, 4)]
+    assert " ".join(groups) in " ".join(shown.split())
+
+
 def test_a_job_without_a_schema_is_told_how_to_write_one(words, tmp_path):
     plan = tmp_path / "plan.toml"
     text = (EXAMPLES / "diabetes.toml").read_text()

@@ -152,6 +152,23 @@ def test_a_party_that_only_dials_needs_no_port_and_does_not_wait(tmp_path):
 # A run is not disturbed
 
 
+def test_a_look_beside_a_run_is_no_strangers_certificate(village, log):
+    """The run's log tells the truth about who asked whether it is there."""
+
+    async def main():
+        async with village.stations() as (a, b):
+            await all_connected([a, b])
+            await looks(village, "b", wait=HOUR)
+            await until(lambda: reasons(log))
+
+    def reasons(log):
+        events = [one for one in log.records if one.getMessage() == "caller refused"]
+        return {one.reason for one in events}
+
+    asyncio.run(main())
+    assert reasons(log) == {"it showed no certificate"}
+
+
 def test_a_look_beside_a_run_changes_nothing(village):
     async def main():
         async with village.stations() as (a, b):

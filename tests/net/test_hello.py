@@ -24,6 +24,7 @@ from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 from veilsum.net.hello import (
     BYE,
+    LONGEST_SHOWN,
     LONGEST_TEXT,
     PATH,
     PROTOCOL,
@@ -36,6 +37,7 @@ from veilsum.net.hello import (
     is_bye,
     read_hello,
     refusal,
+    shown,
     skew,
     written,
 )
@@ -43,6 +45,7 @@ from veilsum.net.limits import Limits
 from veilsum.net.peer import Backoff
 from veilsum.net.reasons import failure
 from veilsum.net.refusals import SOURCES, Refusals
+from veilsum.scenario.consortium import NAME_BYTES, check_name
 
 LIMITS = Limits()
 NOON = 1_700_000_000.0
@@ -68,25 +71,82 @@ def refused(heard, owner="a", own=OWN):
 
 
 names = st.text(min_size=1, max_size=128)
+plain_names = st.text(
+    st.characters().filter(str.isprintable), min_size=1, max_size=LONGEST_SHOWN
+)
 digests = st.text("0123456789abcdef", min_size=64, max_size=64)
 short = st.text("0123456789abcdef", min_size=1, max_size=16)
-hellos = st.builds(
-    Hello,
-    protocol=st.just(PROTOCOL),
-    name=names,
-    to=names,
-    run=names,
-    plan=digests,
-    consortium=digests,
-    sections=st.dictionaries(names, short, max_size=12),
-    time=st.floats(allow_nan=False, allow_infinity=False),
-    version=names,
-)
+
+
+def hellos_with(texts):
+    return st.builds(
+        Hello,
+        protocol=st.just(PROTOCOL),
+        name=texts,
+        to=texts,
+        run=texts,
+        plan=digests,
+        consortium=digests,
+        sections=st.dictionaries(texts, short, max_size=12),
+        time=st.floats(allow_nan=False, allow_infinity=False),
+        version=texts,
+    )
+
+
+hellos = hellos_with(names)
+
+
+@given(hellos_with(plain_names))
+def test_a_hello_is_read_as_it_was_written(hello):
+    assert read_hello(written(hello)) == hello
+
+
+def presentable(text):
+    return text.isprintable() and len(text) <= LONGEST_SHOWN
 
 
 @given(hellos)
-def test_a_hello_is_read_as_it_was_written(hello):
-    assert read_hello(written(hello)) == hello
+def test_texts_of_the_other_end_can_be_shown(hello):
+    found = read_hello(written(hello))
+    texts = [found.name, found.to, found.run, found.version, *found.sections]
+    assert all(map(presentable, texts))
+
+
+HOSTILE = "1.0\n2026-01-01 ERROR all is lost\x1b[2J\x07\u202e\u2028" + "x" * 80
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": HOSTILE},
+        {"to": HOSTILE},
+        {"plan": "33" * 32, "version": HOSTILE},
+        {
+            "consortium": "33" * 32,
+            "sections": {f"{k}{HOSTILE}"[:128]: "ab" for k in range(64)},
+        },
+        {"protocol": 10**400},
+    ],
+    ids=lambda changes: "-".join(changes),
+)
+def test_a_hostile_hello_cannot_write_into_the_log(changes):
+    found = read_hello(json.dumps({"hello": {**asdict(HEARD), **changes}}))
+    found = found if isinstance(found, Refusal) else refused(found)
+    assert found.reason.isprintable()
+    assert len(found.reason) < 1000
+    assert all(map(presentable, found.sections))
+
+
+def test_without_the_cleaning_it_could():
+    """The twin: a hello that was not read from text says what it likes."""
+    found = refused(replace(HEARD, plan="33" * 32, version=HOSTILE))
+    assert "\n" in found.reason
+    assert "\x1b" in found.reason
+
+
+def test_names_that_parties_may_have_stay_as_they_are():
+    for name in ("hospital-1", "Zürich 2. Süd_a", "病院", "x" * NAME_BYTES):
+        assert shown(check_name(name)) == name
 
 
 @given(st.one_of(st.text(), st.recursive(st.none(), st.lists).map(json.dumps)))

@@ -5,6 +5,7 @@ import pytest
 
 from veilsum.jobs.paper import reproduce
 from veilsum.report.figures import (
+    coefficients_figure,
     convergence_figure,
     density_figure,
     error_figure,
@@ -66,3 +67,31 @@ def test_names_of_curves_that_end_together_do_not_overlap(last):
     heights = sorted(text.get_position()[1] for text in axis.texts)
     assert min(np.diff(heights)) >= 0.07 - 1e-12
     assert axis.texts[-1].get_position()[1] == 0.0, "the lattice stays at its line"
+
+
+ROWS = [
+    {"name": "x", "coefficient": 2.0, "standard_error": 0.5, "low": 1.0, "high": 3.0},
+    {
+        "name": "y",
+        "coefficient": -1.0,
+        "standard_error": 0.1,
+        "low": -1.2,
+        "high": -0.8,
+    },
+]
+
+
+def test_coefficients_stand_beside_the_pooled_ones_in_standard_errors():
+    (axis,) = coefficients_figure(ROWS, [2.5, -1.0], "as good as pooled").axes
+    drawn = [line for line in axis.lines if len(line.get_xdata())]
+    found = np.concatenate([np.atleast_1d(line.get_xdata()) for line in drawn[:6]])
+    np.testing.assert_allclose(found, [2, 6, 4, 5, -12, -8, -10, -10])
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["x", "y"]
+    assert axis.get_title() == "as good as pooled"
+    names = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert names == ["under masks, 95 %", "pooled"]
+
+
+def test_coefficients_without_their_pooled_ones_are_refused():
+    with pytest.raises(ValueError, match="shorter"):
+        coefficients_figure(ROWS, [2.5], "one is missing")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from veilsum.core.arrays import Vector
 from veilsum.core.bases import Affine, Quadratic, smat
@@ -182,7 +182,7 @@ def _box_around(domain: HalfSpaces) -> tuple[Vector, Vector]:
 def _extremes(domain: HalfSpaces, directions: Gram) -> Vector:
     """Return how far the set reaches in each direction."""
     found = [
-        optimize.linprog(
+        scipy.optimize.linprog(
             -way, A_ub=domain.normals, b_ub=domain.offsets, bounds=(None, None)
         )
         for way in directions

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import optimize
 
 from veilsum.core.arrays import (
     FloatArray,
@@ -198,7 +198,7 @@ class HalfSpaces:
 
     def _extreme(self, direction: Vector) -> float | None:
         """Return max direction . x: inf if unbounded, None if the set is empty."""
-        found = optimize.linprog(
+        found = scipy.optimize.linprog(
             -direction, A_ub=self.normals, b_ub=self.offsets, bounds=(None, None)
         )
         if found.status in {0, 2, 3}:
@@ -225,7 +225,7 @@ class HalfSpaces:
         system = np.vstack([-self.normals.T, violation / scale])
         target = np.zeros(self.dim + 1)
         target[-1] = 1.0
-        multipliers, _ = optimize.nnls(system, target)
+        multipliers, _ = scipy.optimize.nnls(system, target)
         residual = target - system @ multipliers
         # Where the set has no room, residual[-1] is mostly rounding; which half-spaces
         # press against the point is still right, and it is their nearest common point.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
+import scipy
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from veilsum.core.arrays import Vector
@@ -75,7 +75,7 @@ def _minimise(gradient: Gradient, domain: Domain, start: Vector) -> Vector:
     bounds, constraints = _for_scipy(domain)
     method = "SLSQP" if constraints else "L-BFGS-B"
     scale = max(1.0, float(np.linalg.norm(gradient(start))))
-    found = optimize.minimize(
+    found = scipy.optimize.minimize(
         lambda x: _line_integral(gradient, start, x) / scale,
         start,
         jac=lambda x: gradient(x) / scale,
@@ -96,12 +96,12 @@ def _line_integral(gradient: Gradient, start: Vector, end: Vector) -> float:
     return float(0.5 * (_WEIGHTS * slopes).sum())
 
 
-def _for_scipy(domain: Domain) -> tuple[optimize.Bounds | None, list[object]]:
+def _for_scipy(domain: Domain) -> tuple[scipy.optimize.Bounds | None, list[object]]:
     match domain:
         case Box():
-            return optimize.Bounds(domain.lower, domain.upper), []
+            return scipy.optimize.Bounds(domain.lower, domain.upper), []
         case Ball():
-            inside = optimize.NonlinearConstraint(
+            inside = scipy.optimize.NonlinearConstraint(
                 lambda x: ((x - domain.centre) ** 2).sum(),
                 -np.inf,
                 domain.radius**2,
@@ -109,12 +109,14 @@ def _for_scipy(domain: Domain) -> tuple[optimize.Bounds | None, list[object]]:
             )
             return None, [inside]
         case Simplex():
-            total = optimize.LinearConstraint(
+            total = scipy.optimize.LinearConstraint(
                 np.ones((1, domain.dim)), domain.total, domain.total
             )
-            return optimize.Bounds(0.0, np.inf), [total]
+            return scipy.optimize.Bounds(0.0, np.inf), [total]
         case HalfSpaces():
-            below = optimize.LinearConstraint(domain.normals, -np.inf, domain.offsets)
+            below = scipy.optimize.LinearConstraint(
+                domain.normals, -np.inf, domain.offsets
+            )
             return None, [below]
         case _:
             return None, []
@@ -145,7 +147,9 @@ def _polish(gradient: Gradient, domain: Domain, near: Vector) -> Vector:
 def _root(residual: Gradient, near: Vector) -> Vector:
     """Return the root by Newton's method; of long vectors by plain steps."""
     if near.size <= DENSE:
-        return optimize.root(residual, near, method="hybr", options={"xtol": 1e-15}).x
+        return scipy.optimize.root(
+            residual, near, method="hybr", options={"xtol": 1e-15}
+        ).x
     x = near
     for _ in range(PLAIN_STEPS):
         left = residual(x)

@@ -18,6 +18,7 @@ from veilsum.jobs.model import family_of
 from veilsum.jobs.party_cost import PartyCost
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
+from veilsum.jobs.schema import CheckedTable
 from veilsum.jobs.statistics_result import StatisticsRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.jobs.wishes import wishes_of
@@ -74,7 +75,8 @@ def _check_model(job: JobFile, terms: Terms) -> None:
     made = FormulaJob.of(section.pop("formula"), job.schema, family, **section)
     for column in (made.weights, made.offset):
         if column is not None:
-            job.schema.column(column)  # refuses one that is not there
+            row = as_frame({column: [1.0]})
+            CheckedTable("", job.schema, row, 0).numbers(column)
     rules = RowRules.of(job.schema, job.rules.get("release_fraction", FRACTION))
     limit = rules.limit(made.model.numbers_in_a_row, terms)
     made.model.recipe(limit).request([])

@@ -14,7 +14,7 @@ from math import fsum
 from typing import Any, Unpack
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from veilsum.core.arrays import Vector
 from veilsum.core.models.dispatch import (
@@ -173,7 +173,7 @@ def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> floa
     def surplus(price: float) -> float:
         return fsum(response_of(site, Price(price))[0] for site in sites.values())
 
-    return float(brentq(surplus, *prices, xtol=1e-12))
+    return float(scipy.optimize.brentq(surplus, *prices, xtol=1e-12))
 
 
 def _contribution(site: Site) -> Contribution:

@@ -163,6 +163,7 @@ def _tidy(hello: Hello) -> Hello:
         hello,
         name=shown(hello.name),
         to=shown(hello.to),
+        run=shown(hello.run),
         version=shown(hello.version),
         sections={shown(name): digest for name, digest in hello.sections.items()},
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import exp, expm1, inf, isinf, pi, sqrt
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import erf, erfcx, ndtr, ndtri
 
 from veilsum.core.arrays import FloatArray
@@ -229,7 +229,9 @@ def dp_epsilon(divergence: float, *, delta: float) -> float:
         return inf
     # delta(e) <= Phi(mu/2 - e/mu), which is delta at this e/mu: the root is below.
     most = mu / 2.0 - float(ndtri(delta))
-    root = brentq(lambda x: _delta_at(x, mu) / delta - 1.0, 0.0, most, xtol=1e-15)
+    root = scipy.optimize.brentq(
+        lambda x: _delta_at(x, mu) / delta - 1.0, 0.0, most, xtol=1e-15
+    )
     return mu * float(root)
 
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 from math import fsum, inf
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Shaped
-from scipy import optimize, sparse
+from scipy import sparse
 from scipy.sparse import linalg
 
 from veilsum.core.arrays import FloatArray
@@ -80,7 +81,7 @@ def _unit_step(
     prices = np.concatenate([step.astype(np.float64) * relative for step in steps])
     missing = (shift - _divergence(topology, flow)).astype(np.float64)
     both = sparse.hstack([theta, -theta])
-    found = optimize.linprog(
+    found = scipy.optimize.linprog(
         prices, A_eq=both, b_eq=missing, bounds=(0, 1), method="highs-ds"
     )
     if found.x is None:
