@@ -212,7 +212,7 @@ def test_a_schema_that_would_stop_everybody_is_refused_now(words, tmp_path):
     ("old", "new", "expected"),
     [
         ("~ age", "~ agee", "'agee'"),
-        ("tolerate = 1", "tolerate = 3", "too few of 5 are honest"),
+        ("tolerate = 2", "tolerate = 3", "too few of 5 are honest"),
         ('formula = "', 'weights = "sex"\nformula = "', "'sex' is a category"),
     ],
     ids=("column", "policy", "weights"),

@@ -115,16 +115,18 @@ class Losing(Restoring):
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
         elif self._is_hopeless(quit_):
-            self._abort("peer", f"{quit_.party!r} left: {quit_.reason}")
+            self._abort("peer", self._whom())
 
     def _is_hopeless(self, quit_: Quit) -> bool:
         """Say whether nobody can go on without a party that left.
 
-        Whose ledger refused has shown nothing to anybody, and nothing can stand in.
+        Whose ledger refused has shown nothing to anybody, and nothing can stand in. Who
+        lost its patience waits for somebody else: so does this party, in its own time.
         """
-        shown = quit_.party in self._book.of(Masked, self.epoch)
-        refused = quit_.reason == "ledger" and not shown
-        return refused or (self.phase in BEFORE_READY and not self.plan.policy.drop)
+        if quit_.reason == "ledger":
+            return quit_.party not in self._book.of(Masked, self.epoch)
+        blocked = self.phase in BEFORE_READY and not self.plan.policy.drop
+        return blocked and quit_.reason != "timeout"
 
     def _may_give_up_on(self, *names: str) -> bool:
         """Before its neighbours' echo a party cannot know that it is not an old one."""

@@ -33,8 +33,8 @@ LONGEST_TEXT = 1 << 16
 BYE = '{"bye":true}'
 # What a WebSocket allows for the reason of a close, in bytes.
 _REASON_BYTES = 120
-# What is kept of a text from the other end, in characters; a party's name has room.
-LONGEST_SHOWN = 64
+# What is kept of a text from the other end, in characters; names have room.
+LONGEST_SHOWN = 100
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -231,6 +232,7 @@ class Door:
         if self._server is None:
             return
         self._closed = True
+        await self._stop_accepting()
         self._server.close()
         for plain in self._strangers.values():
             plain.abort()
@@ -238,6 +240,18 @@ class Door:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
+
+    async def _stop_accepting(self) -> None:
+        """Take nobody any more, and let those in who have just been taken.
+
+        asyncio forgets to close a connection that it accepts while a server closes.
+        """
+        assert self._server is not None
+        with suppress(NotImplementedError):  # not every event loop has readers
+            for one in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(one.fileno())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
 
 def caller(transport: asyncio.BaseTransport) -> str:

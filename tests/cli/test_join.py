@@ -1,0 +1,206 @@
+"""`veilsum join`: what a person sees before, how it ends, and coming back after."""
+
+import json
+import logging
+import socket
+from contextlib import ExitStack, closing
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
+from veilsum.cli.app import app
+
+MEAN = np.mean(TARGETS, axis=0)
+pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
+
+
+@pytest.fixture
+def _quiet():
+    """The command sets a logger up for its process: here it serves other tests too."""
+    log = logging.getLogger("veilsum.net")
+    before = (log.handlers[:], log.propagate, log.level)
+    yield
+    log.handlers[:], log.propagate = before[:2]
+    log.setLevel(before[2])
+
+
+@pytest.fixture
+def company(tmp_path):
+    return Company(tmp_path, changed(ONE_SHOT, policy={"meeting": 30.0}))
+
+
+def join(company, name, *words, answer=None):
+    """What a party types in its own folder."""
+    folder = company.folder(name)
+    option, file = company.seats[name].option
+    given = [folder / "consortium.toml", option, folder / file, "--out", folder / "out"]
+    return CliRunner().invoke(
+        app, ["join", *map(str, given), *words], input=answer, catch_exceptions=False
+    )
+
+
+def others(company, name):
+    return [one for one in company.names if one != name]
+
+
+def with_others(company, name, *words, answer=None):
+    """The same, while everybody else runs as a process."""
+    with company.local as run:
+        for one in others(company, name):
+            run.start(one)
+        found = join(company, name, *words, answer=answer)
+        codes = run.wait()
+    assert set(codes.values()) <= {0}, run.last_words(others(company, name)[0])
+    return found
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+# Before anything is sent
+
+
+def test_no_sends_nothing_and_opens_no_socket(company):
+    agreed = company.consortium
+    with ExitStack() as stack:
+        doors = {
+            one.name: stack.enter_context(
+                closing(socket.create_server((one.address.host, one.address.port)))
+            )
+            for one in agreed.members
+        }
+        # Its own address is taken: to listen there would be an error.
+        found = join(company, "a", answer="n\n")
+        for door in doors.values():
+            door.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                door.accept()
+    assert found.exit_code == 2
+    assert "nothing was sent" in found.stderr
+    assert not (company.folder("a") / "out" / "result.json").exists()
+
+
+def test_yes_would_have_opened_one(company):
+    """The twin: the same command, and the address is in use."""
+    address = company.consortium.member("a").address
+    with closing(socket.create_server((address.host, address.port))):
+        found = join(company, "a", answer="y\n")
+    assert found.exit_code == 2
+    assert f"{address}" in found.stderr
+    assert "another program listens there" in found.stderr
+
+
+def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
+    agreed = company.consortium
+    found = join(company, "a", answer="n\n")
+    text = flat(found.stderr)
+    digest = agreed.digest.hex().upper()
+    assert f"four, run {agreed.run}" in text
+    assert " ".join(digest[k : k + 4] for k in range(0, 32, 4)) in text
+    assert "a; neighbours: b, c, d" in text
+    assert "cost.toml: a cost of kind squared-distance" in text
+    assert "3 shares of 2 numbers under lattice masks" in text
+    assert f"listens for {agreed.member('a').address}" in text
+    assert f"b at {agreed.member('b').address}" in text
+    assert "of one party alone nothing, unless more than 1 others pool" in text
+    assert "epsilon" in text
+    assert "the sum of the coefficients of b, c, d" in text
+    assert "proceed? [y/N]" in found.stderr
+    for number in TARGETS[0]:
+        assert f"{number}" not in text
+
+
+def test_a_table_is_described_without_its_rows(tmp_path):
+    stream = np.random.default_rng(8)
+    frames = {
+        name: pd.DataFrame(
+            {"x": stream.uniform(0, 9, 30), "y": stream.uniform(0, 9, 30)}
+        )
+        for name in "abcd"
+    }
+    number = {"kind": "number", "minimum": 0, "maximum": 10}
+    table = {
+        "schema": {"minimum_rows": 20, "columns": {"x": number, "y": number}},
+        "model": {"formula": "y ~ x"},
+    }
+    company = Company(tmp_path, data_files(table, frames, tmp_path))
+    found = join(company, "a", answer="n\n")
+    text = flat(found.stderr)
+    assert "data.csv: 30 rows, 2 columns; 2 of 2 agreed columns are there" in text
+    assert "0 rows with missing values" in text
+    assert "rows never leave" in text
+
+
+REFUSED = {
+    "no key": (["--identity", "nobody.key"], "nobody.key"),
+    "json without yes": (["--json"], "--yes"),
+    "no such address": (["--listen", "here", "--yes"], "host:port"),
+}
+
+
+@pytest.mark.parametrize(("words", "why"), REFUSED.values(), ids=REFUSED)
+def test_mistakes_are_one_sentence(words, why, company):
+    found = join(company, "a", *words)
+    assert found.exit_code == 2
+    assert why in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_cost_is_wanted_where_costs_were_agreed_on(company):
+    folder = company.folder("a")
+    found = CliRunner().invoke(
+        app, ["join", str(folder / "consortium.toml"), "--yes", "--out", str(folder)]
+    )
+    assert found.exit_code == 2
+    assert "--cost FILE" in found.stderr
+
+
+# To the end, and after it
+
+
+def test_a_person_takes_part_and_comes_back_for_the_result(company):
+    found = with_others(company, "a", answer="y\n")
+    assert found.exit_code == 0, found.output
+    assert "agreed by 4 of 4 parties" in found.stdout
+    assert "agreed by everybody" in found.stderr
+    out = company.folder("a") / "out"
+    first = (out / "result.json").read_bytes(), (out / "receipt.json").read_bytes()
+    np.testing.assert_allclose(json.loads(first[0])["minimiser"], MEAN, atol=1e-6)
+    for path in out.iterdir():
+        path.unlink()
+    # Nobody else is there, and nobody is asked again.
+    again = join(company, "a")
+    assert again.exit_code == 0, again.output
+    assert (
+        (out / "result.json").read_bytes(),
+        (out / "receipt.json").read_bytes(),
+    ) == (first)
+    assert "proceed?" not in again.stderr
+
+
+def test_json_is_the_result_and_nothing_else(company):
+    found = with_others(company, "b", "--yes", "--json", "--log", "json")
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    np.testing.assert_allclose(result["minimiser"], MEAN, atol=1e-6)
+    assert result["guarantee"]["status"] == "private"
+    events = [json.loads(line) for line in found.stderr.splitlines()]
+    phases = [one["phase"] for one in events if one["event"] == "phase"]
+    assert phases[0] == "greeting"
+    assert phases[-1] == "finished"
+    assert {"listening", "connected"} <= {one["event"] for one in events}
+
+
+def test_giving_up_is_exit_code_one_and_says_who(tmp_path):
+    hasty = {"deadline": 0.5, "patience": 1}
+    company = Company(tmp_path, changed(ONE_SHOT, policy=hasty))
+    found = join(company, "c", "--yes")
+    assert found.exit_code == 1
+    assert "waited for a, b, d while greeting" in found.stderr
+    assert "connection refused at" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert found.stdout == ""

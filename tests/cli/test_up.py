@@ -1,0 +1,159 @@
+"""`veilsum up`: every party a process, one answer, and nobody left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import tomli_w
+from click.testing import CliRunner
+
+from net.runs import ITERATED, ONE_SHOT, changed, data_files
+from veilsum.cli.app import app
+from veilsum.files.ledger import read_ledger
+from veilsum.files.scenarios import read_scenario
+from veilsum.jobs.job_file import read_job
+from veilsum.jobs.scenario_run import run_scenario
+
+AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
+LONGEST = 60.0
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+def up(*words):
+    return CliRunner().invoke(app, ["up", *map(str, words)], catch_exceptions=False)
+
+
+def written(table, folder):
+    path = folder / "scenario.toml"
+    path.write_text(tomli_w.dumps(table))
+    return path
+
+
+def test_the_average_is_the_one_that_solve_finds(tmp_path):
+    found = up(AVERAGE, "--out", tmp_path / "run", "--json")
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    here = run_scenario(read_scenario(AVERAGE)).minimiser
+    np.testing.assert_allclose(result["minimiser"], here, rtol=0, atol=1e-9)
+    assert result["verified"] is True
+    assert result["parties"] == ["alder", "birch", "cedar", "elm", "fir"]
+    assert "left out: [cost] targets" in found.stderr
+    for name in result["parties"]:
+        folder = tmp_path / "run" / name
+        assert len(read_ledger(folder / f"{name}.ledger").charges) == 1
+    assert (tmp_path / "run").stat().st_mode & 0o077 == 0, "keys are in there"
+
+
+def regression(folder, **policy):
+    stream = np.random.default_rng(8)
+    frames = {}
+    for name in "abcd":
+        x = stream.uniform(0, 9, size=30)
+        y = 2.0 * x + stream.normal(size=30)
+        frames[name] = pd.DataFrame({"x": x, "y": y})
+    number = {"kind": "number", "minimum": -50, "maximum": 50}
+    table = {
+        "title": "four wards",
+        "schema": {"minimum_rows": 20, "columns": {"x": number, "y": number}},
+        "model": {"formula": "y ~ x"},
+        "policy": {"tolerate": 1, **policy},
+    }
+    return written(data_files(table, frames, folder), folder)
+
+
+def test_a_regression_of_tables_is_printed_for_people(tmp_path):
+    scenario = regression(tmp_path)
+    found = up(scenario)
+    assert found.exit_code == 0, found.output
+    assert "4 parties, one answer:" in found.stdout
+    assert "receipts verified" in found.stdout
+    pooled = read_job(scenario, "model").run(driver="vectorised")
+    printed = [
+        float(line.split()[-1])
+        for line in found.stdout.splitlines()
+        if line.startswith("  ")
+    ]
+    np.testing.assert_allclose(printed, pooled.answer, rtol=1e-9)
+
+
+def test_a_run_that_fails_says_whose_and_why(tmp_path):
+    scenario = regression(tmp_path, deadline=2.0, patience=1)
+    table = pd.read_csv(tmp_path / "b.csv")
+    table.assign(x=1000.0).to_csv(tmp_path / "b.csv", index=False)
+    found = up(scenario)
+    assert found.exit_code == 1
+    assert "4 of 4 parties did not finish" in found.stderr
+    assert "b: " in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(tmp_path):
+    (tmp_path / "kept").write_text("keys")
+    found = up(AVERAGE, "--out", tmp_path)
+    assert found.exit_code == 2
+    assert "not empty" in found.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def group_is_empty(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+@pytest.mark.parametrize(
+    "to_all",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["the command", "everybody"],
+)
+def test_an_interrupt_leaves_no_process(to_all, tmp_path):
+    """Long runs, as a person ends them; also where only the command is told."""
+    endless = changed(ITERATED, stopping={"iterations": 10_000_000})
+    endless["stopping"].pop("tolerance")
+    scenario = written(endless, tmp_path)
+    words = [sys.executable, "-m", "veilsum", "up", str(scenario)]
+    process = subprocess.Popen(
+        [*words, "--out", str(tmp_path / "run")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: iterating(tmp_path / "run"), "the run has begun")
+        assert not group_is_empty(process.pid)
+        (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
+        assert process.wait(LONGEST) != 0
+        wait_for(lambda: group_is_empty(process.pid), "nobody is left")
+    finally:
+        if not group_is_empty(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def iterating(folder):
+    logs = [path.read_text() for path in folder.glob("*/log.jsonl")]
+    return len(logs) == 4 and all('"iterating"' in text for text in logs)
+
+
+def wait_for(true, what):
+    end = time.monotonic() + LONGEST
+    while not true():
+        assert time.monotonic() < end, f"not so: {what}"
+        time.sleep(0.05)
+
+
+def test_masks_for_simulations_are_refused(tmp_path):
+    table = {**ONE_SHOT, "masks": {"law": "gaussian", "sigma": 1.0}}
+    found = up(written(table, tmp_path))
+    assert found.exit_code == 2
+    assert "gaussian" in found.stderr
