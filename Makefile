@@ -49,6 +49,7 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/agent.py
 	$(BIN)/python benchmarks/jobs.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/network.py
 
 lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
 	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \
