@@ -201,7 +201,6 @@ def narrow(network):
         if peer.link is not None:
             found = peer.link.connection.transport.get_extra_info("socket")
             if found is not None:  # one that closes has none any more
-                if found is not None:  # it has not just broken
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 12)
 
 

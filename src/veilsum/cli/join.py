@@ -302,6 +302,8 @@ def _report(folder: Path, driver: Networked, result: Result, *, as_json: bool) -
         "receipt.json": receipt_of(driver, result).to_json().encode(),
     }
     paths = write_files(folder, files)
+    if driver.was_over:
+        say("  this run was over before; this is what it found then")
     if as_json:
         print_json(result.to_dict())
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,6 +45,7 @@ class Networked(Secret):
         streams: where shares come from; a test may inject its own.
         record: for tests: told of everything that happens.
         ending: how it ended, once it has.
+        was_over: whether it had ended before this start.
     """
 
     identity: Identity
@@ -55,6 +57,7 @@ class Networked(Secret):
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
     ending: Ending | None = None
+    was_over: bool = False
     plan: Plan | None = None
 
     def __post_init__(self) -> None:
@@ -97,7 +100,8 @@ class Networked(Secret):
     def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
         """Return how the run ended; take part first if it has not yet."""
         stored = store.read()
-        if "closed" in stored:
+        self.was_over = "closed" in stored
+        if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
             return ending_of(assignment.plan, stored)
         # Until shares are drawn nothing ties the run to the data that were shown.
@@ -155,6 +159,11 @@ OVER = (
 )
 
 
+def _is_named(name: str, text: str) -> bool:
+    """Say whether a text speaks of a party; "d" is not in "waited"."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
 def _reason(ending: Ending) -> tuple[str, str]:
     """Return why a run ended without an answer, what that means, and what to do."""
     abort = ending.abort
@@ -162,7 +171,7 @@ def _reason(ending: Ending) -> tuple[str, str]:
     wrong = [
         f"{name} is {condition}"
         for name, condition in ending.conditions.items()
-        if condition != "connected" and name in abort.detail
+        if condition != "connected" and _is_named(name, abort.detail)
     ]
     shown = SHOWN if ending.epochs else NOTHING_SHOWN
     return abort.reason, "; ".join([abort.detail, *wrong, shown, OVER])

@@ -249,11 +249,13 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
 def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
     """Return why an address cannot be listened at, and what to do."""
     fixes = {
-        errno.EADDRINUSE: "another program listens there: end it, or take another port",
+        errno.EADDRINUSE: "another program listens there: end it, or listen elsewhere "
+        "with --listen and have the port forwarded",
         errno.EADDRNOTAVAIL: "this machine has no such address: say where to listen "
-        "instead, such as 0.0.0.0:8443",
-        errno.EACCES: "this user may not listen at that port: take one above 1023",
+        "instead, such as --listen 0.0.0.0:8443",
+        errno.EACCES: "this user may not listen at that port: listen at one above 1023 "
+        "with --listen and have the port forwarded",
     }
     why = "no such host" if error.errno is None or error.errno < 0 else error.strerror
-    fix = fixes.get(error.errno or 0, f"{why}: say where to listen instead")
+    fix = fixes.get(error.errno or 0, f"{why}: say where to listen with --listen")
     return InvalidInputError(f"cannot listen at {address}: {fix}")
