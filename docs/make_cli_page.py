@@ -24,7 +24,8 @@ sentence on standard error.
 | Exit code | Meaning |
 |---|---|
 | 0 | the work was done; "no guarantee" is an answer too |
-| 1 | an optional package is missing, you interrupted the work, or there is a bug; of `join` and `up`, the parties gave up; of `verify` and `doctor --network`, something is wrong |
+| 1 | an optional package is missing, you interrupted the work, or there is a bug; \
+the parties of `join` and `up` gave up; `verify` or `doctor --network` found fault |
 | 2 | the input cannot be used: the sentence says what was found and what to do |
 """
 

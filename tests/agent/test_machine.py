@@ -29,7 +29,6 @@ from veilsum.agent.messages import (
 from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Plan
 from veilsum.agent.rounds import rounds_done
-from veilsum.agent.steps import CHECKPOINT
 from veilsum.agent.work import SumWork
 from veilsum.core.laws import make_law
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
@@ -124,7 +123,7 @@ def test_a_round_of_the_wrong_dimension_is_refused():
 
 def test_a_round_far_ahead_is_refused():
     world = at("iterating", DGD)
-    far = CHECKPOINT + 9
+    far = DGD.plan().checkpoint + 9
     assert f"is at round {far}" in str(refusal(world, Round(0, far, np.zeros(4))))
 
 
@@ -451,7 +450,7 @@ def test_what_a_send_depends_on_is_on_disk_before_it(setting):
                 message = codec.decode(event.detail)
                 check_written(message, event, written, charged)
                 if isinstance(message, Round):
-                    assert 0 <= message.index - rounds < CHECKPOINT
+                    assert 0 <= message.index - rounds < world.plan.checkpoint
 
 
 def check_written(message, event, written, charged):

@@ -1,19 +1,35 @@
 """A party that comes back repeats the rounds since its state was written last."""
 
 import heapq
+from dataclasses import replace
 
 import pytest
 
+from veilsum.agent import plan
 from veilsum.agent.effects import Send
 from veilsum.agent.messages import Round
 from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Policy
-from veilsum.agent.steps import CHECKPOINT
 from veilsum.errors import LedgerError
 from veilsum.sim.faults import Crash, Faults
 from worlds import Setting, replayed
 
 SETTING = Setting("ring:8", work="nids")
+CHECKPOINT = 32
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """States are written more often, so that short runs have several writings."""
+    monkeypatch.setattr(plan, "CHECKPOINT_ROUNDS", CHECKPOINT)
+
+
+def test_long_messages_are_written_more_often():
+    sizes = {1: 32, 1000: 32, 4096: 32, 8192: 16, 131072: 1, 10**7: 1}
+    made = Setting("complete:4").plan()
+    for size, rounds in sizes.items():
+        found = replace(made, round_size=size).checkpoint
+        assert found == rounds
 
 
 def said(world):

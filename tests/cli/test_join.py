@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from veilsum.cli.app import app
+from veilsum.net.identity import grouped
 
 MEAN = np.mean(TARGETS, axis=0)
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -98,9 +99,8 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     agreed = company.consortium
     found = join(company, "a", answer="n\n")
     text = flat(found.stderr)
-    digest = agreed.digest.hex().upper()
     assert f"four, run {agreed.run}" in text
-    assert " ".join(digest[k : k + 4] for k in range(0, 32, 4)) in text
+    assert grouped(agreed.digest) in text
     assert "a; neighbours: b, c, d" in text
     assert "cost.toml: a cost of kind squared-distance" in text
     assert "3 shares of 2 numbers under lattice masks" in text

@@ -17,8 +17,7 @@ from msgspec.structs import asdict, replace
 
 from veilsum.agent.codec import Codec
 from veilsum.agent.messages import MESSAGES, Quit, Ready, Record, Round
-from veilsum.agent.plan import Plan, Policy
-from veilsum.agent.steps import CHECKPOINT
+from veilsum.agent.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
 from veilsum.core.laws import make_law
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
@@ -507,6 +506,7 @@ def test_the_page_has_the_limits():
     assert f"nothing at all for {LIMITS.silence:g} seconds" in said
     assert f"{LONGEST_TEXT:,} characters" in said
     assert f"GET {PATH}" in said
-    assert f"more than {CHECKPOINT} later" in said
+    assert f"`c` is {CHECKPOINT_BYTES:,} divided" in said
+    assert f"at most {CHECKPOINT_ROUNDS}:" in said
     policy = {field.name for field in fields(Policy)}
     assert policy <= set(re.findall(r"`(\w+)`", PAGE))

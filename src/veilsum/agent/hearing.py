@@ -30,7 +30,6 @@ from veilsum.agent.messages import (
     Up,
 )
 from veilsum.agent.phases import BEFORE_COMMIT, BEFORE_READY, CLOSED, SUMMING
-from veilsum.agent.steps import CHECKPOINT
 from veilsum.core.arrays import listed
 from veilsum.errors import PeerProtocolError
 
@@ -85,7 +84,7 @@ class Hearing(Losing):
         own = [r for r in status.records if r[2] == self.me and not self._recalls(r)]
         if own:
             return f"{sender!r} holds a {own[0][0]} of this party that it does not know"
-        lag = 0 if self._work.rounds is None else CHECKPOINT
+        lag = 0 if self._work.rounds is None else self.plan.checkpoint
         drawn = status.share < self.epoch or sender in self._edges.sent
         if self.phase in BEFORE_COMMIT and not drawn:
             return f"{sender!r} holds a share of this party that it does not know"
@@ -299,7 +298,7 @@ class Hearing(Losing):
         self._check_kind(sender, numbers, rounds.expected(index, self._graph))
         now = 0 if self._state is None else self._state.index
         # A party that repeats rounds hears everything again that it missed.
-        if index > now + 1 + CHECKPOINT:
+        if index > now + 1 + self.plan.checkpoint:
             raise PeerProtocolError(sender, f"is at round {index}, this party at {now}")
         if index < now:
             return False

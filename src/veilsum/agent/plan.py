@@ -17,6 +17,9 @@ from veilsum.core.spreading import Spread
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
 
+# An iterative method's state is written after so many rounds, or fewer of long ones.
+CHECKPOINT_ROUNDS, CHECKPOINT_BYTES = 128, 1 << 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -106,6 +109,16 @@ class Plan:
             "spread": self.spread,
             "policy": asdict(self.policy),
         }
+
+    @cached_property
+    def checkpoint(self) -> int:
+        """Rounds between two writings of an iterative method's state.
+
+        The disk is slower than a round, and rounds can be repeated. A neighbour is at
+        most one round away, and what it comes back to at most this many more.
+        """
+        fit = CHECKPOINT_BYTES // (8 * max(1, self.round_size))
+        return max(1, min(CHECKPOINT_ROUNDS, fit))
 
     @property
     def parties(self) -> tuple[str, ...]:

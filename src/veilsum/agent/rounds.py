@@ -41,13 +41,17 @@ class Schedules:
 
     settings: Settings
     facts: Facts
-    _known: dict[Topology, Schedule] = field(default_factory=dict)
+    # By identity: a graph stays the same object as long as its epoch lasts, and
+    # comparing two of them takes longer than a round. Keeping it keeps its identity.
+    _known: dict[int, tuple[Topology, Schedule]] = field(default_factory=dict)
 
     def on(self, members: Topology) -> Schedule:
         """Return the schedule for the members' graph."""
-        if members not in self._known:
-            self._known[members] = schedule(self.settings, self.facts, members)
-        return self._known[members]
+        known = self._known.get(id(members))
+        if known is None:
+            known = members, schedule(self.settings, self.facts, members)
+            self._known[id(members)] = known
+        return known[1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,12 +34,8 @@ from veilsum.agent.phases import (
 )
 from veilsum.core.arrays import Vector, listed
 
-# Rounds between two writings of an iterative method's state: the disk is slower than a
-# round, and rounds can be repeated. A neighbour is at most one round away, and what it
-# comes back to at most this many more.
-CHECKPOINT = 32
-# What was said is kept for so many times as many rounds: two would do where nobody
-# comes back in the middle of a writing.
+# What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
+# would do where nobody comes back in the middle of a writing.
 KEPT_SLOTS = 3
 
 
@@ -256,14 +252,14 @@ class Steps(Party):
         rounds, state = self._work.rounds, self._state
         assert rounds is not None
         finished = rounds.finished(state)
-        if finished or state.index % CHECKPOINT == 0:
+        if finished or state.index % self.plan.checkpoint == 0:
             self._keep_rounds(rounds.pack(state), state.index)
         if finished:
             return
         message = Round(self.epoch, state.index, rounds.outgoing(state))
         frame = self._codec.encode(message)
         self._said[state.index] = frame
-        self._said.pop(state.index - CHECKPOINT * KEPT_SLOTS, None)
+        self._said.pop(state.index - self.plan.checkpoint * KEPT_SLOTS, None)
         self._out += [Send(to, frame) for to in self._neighbours]
 
     def _keep_rounds(self, packed: bytes, index: int) -> None:
@@ -272,8 +268,9 @@ class Steps(Party):
         A party that comes back repeats the rounds since then, and comes to the same
         numbers; its neighbours still have what they said, and so has it.
         """
-        since = {k: one for k, one in self._said.items() if k >= index - CHECKPOINT}
-        slot = index // CHECKPOINT % KEPT_SLOTS
+        every = self.plan.checkpoint
+        since = {k: one for k, one in self._said.items() if k >= index - every}
+        slot = index // every % KEPT_SLOTS
         self._persist(f"said/{slot}", msgspec.msgpack.encode(since))
         self._persist("rounds", packed)
 

@@ -236,6 +236,8 @@ def _lines(
     part: OwnTable | OwnCost,
     task: Assignment,
 ) -> list[tuple[str, str]]:
+    from veilsum.net.identity import grouped
+
     plan, me = task.plan, agreed.member(identity.name)
     near = agreed.topology.neighbours(identity.name)
     numbers = f"{plan.size} numbers"
@@ -244,7 +246,7 @@ def _lines(
     here = "does not listen" if me.address is None else f"listens for {me.address}"
     return [
         ("consortium", f"{agreed.title or 'untitled'}, run {agreed.run}"),
-        ("digest", f"{_groups(agreed.digest)} (compare by telephone)"),
+        ("digest", f"{grouped(agreed.digest)} (compare by telephone)"),
         ("you are", f"{identity.name}; neighbours: {', '.join(near)}"),
         ("your data", part.words),
         (
@@ -259,11 +261,6 @@ def _lines(
         ),
         ("network", f"{here}; dials {calls or 'nobody'}"),
     ]
-
-
-def _groups(digest: bytes) -> str:
-    text = digest.hex().upper()
-    return " ".join(text[k : k + 4] for k in range(0, 32, 4))
 
 
 def _progress(style: str) -> Callable[[Machine], None]:

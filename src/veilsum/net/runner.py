@@ -177,16 +177,22 @@ class Runner(Secret):
         """Let the machine act, and carry out what it asks for."""
         if self._broken():
             return
-        self._guarded(lambda: self._carry_out(self._acted(action)))
+        effects = self._acted(action)
+        if not effects:
+            return  # most messages are one of several that are waited for
+        self._guarded(lambda: self._carry_out(effects))
         if self.watch is not None and not self._broken():
             self.watch(self.machine)
 
     def _acted(self, action: Callable[[], list[Effect]]) -> list[Effect]:
+        """Return what the machine asks for; should it fail itself, the run stops."""
         try:
             return action()
         except PeerProtocolError as error:
             self._complain(error)
-            return []
+        except Exception as error:
+            self._fail(error)
+        return []
 
     def _broken(self) -> bool:
         return self._ended.done() and self._ended.exception() is not None
@@ -196,9 +202,12 @@ class Runner(Secret):
         try:
             action()
         except Exception as error:
-            if self._ended.done():
-                raise
-            self._ended.set_exception(error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if self._ended.done():
+            raise error
+        self._ended.set_exception(error)
 
     def _complain(self, error: PeerProtocolError) -> None:
         count = self._complaints[error.party] = 1 + self._complaints.get(error.party, 0)
@@ -221,20 +230,30 @@ class Runner(Secret):
             if isinstance(effect, Persist):
                 writes.append(effect)
                 continue
-            writes = self._write(writes)
+            if writes:
+                writes = self._write(writes)
+            if isinstance(effect, Send):
+                self._send(effect)
+                continue
             if isinstance(effect, Charge) and (refusal := self._charged(effect)):
                 self._carry_out(self.machine.stop("ledger", refusal))
                 return
             self._carry_out_one(effect)
-        self._write(writes)
+        if writes:
+            self._write(writes)
 
     def _write(self, writes: list[Persist]) -> list[Persist]:
-        if writes:
-            self.store.write(writes)
-            for write in writes:
-                self._note("persist", write)
-            self._note("written", None)
+        self.store.write(writes)
+        for write in writes:
+            self._note("persist", write)
+        self._note("written", None)
         return []
+
+    def _send(self, send: Send) -> None:
+        if self.record is not None:
+            self.record("send", send.frame, send.to)
+        self._sent += len(send.frame)
+        self._net.send(send.to, send.frame)
 
     def _charged(self, charge: Charge) -> str | None:
         """Charge the ledger; return why it refuses, if it does."""
@@ -247,11 +266,7 @@ class Runner(Secret):
         return None
 
     def _carry_out_one(self, effect: Effect) -> None:
-        if isinstance(effect, Send):
-            self._note("send", effect.frame, effect.to)
-            self._sent += len(effect.frame)
-            self._net.send(effect.to, effect.frame)
-        elif isinstance(effect, SetTimer):
+        if isinstance(effect, SetTimer):
             self._set_timer(effect)
         else:
             self._note(type(effect).__name__.lower(), effect)
