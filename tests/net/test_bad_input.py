@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -298,15 +297,25 @@ def test_data_changed_between_two_starts_are_refused_and_the_old_ones_go_on(tmp_
 # A full disk
 
 
-def join(company, name, **options):
-    """A party as a process of its own."""
+# Room for the ledger and an empty store, and for no three shares.
+FULL = 64 << 10
+LIMITED = """
+import resource, runpy, sys
+if int(sys.argv[1]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+sys.argv = sys.argv[2:]
+runpy.run_module("veilsum", run_name="__main__")
+"""
+
+
+def join(company, name, room=0):
+    """A party as a process of its own, whose files may grow so far."""
     return subprocess.Popen(
-        [sys.executable, "-m", *company.seats[name].command],
+        [sys.executable, "-c", LIMITED, str(room), *company.seats[name].command],
         cwd=company.folder(name),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        **options,
     )
 
 
@@ -324,13 +333,8 @@ def test_a_full_disk_stops_a_party_before_it_sends_and_it_goes_on_later(tmp_path
         ),
     )
 
-    def full():
-        # Room for the ledger and an empty store, and for no three shares.
-        most = 64 << 10
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
     async def fill_and_free(company):
-        process = join(company, "b", preexec_fn=full)
+        process = join(company, "b", FULL)
         _, error = await asyncio.to_thread(process.communicate, timeout=40)
         codec = codec_for(company.drivers["a"].plan)
         shares = [f for f in heard if isinstance(codec.decode(f), Share)]
