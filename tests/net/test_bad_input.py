@@ -298,7 +298,7 @@ def test_data_changed_between_two_starts_are_refused_and_the_old_ones_go_on(tmp_
 
 
 # Room for the ledger and an empty store, and for no three shares.
-FULL = 64 << 10
+FULL = 256 << 10
 LIMITED = """
 import resource, runpy, sys
 if int(sys.argv[1]):
@@ -321,7 +321,7 @@ def join(company, name, room=0):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit on files of its own")
 def test_a_full_disk_stops_a_party_before_it_sends_and_it_goes_on_later(tmp_path):
-    long = np.random.default_rng(8).uniform(-9, 9, size=(4, 3000))
+    long = np.random.default_rng(8).uniform(-9, 9, size=(4, 12_000))
     cost = {"kind": "squared-distance", "targets": long.tolist()}
     patient = {"meeting": 60.0, "deadline": 30.0}
     company = Company(tmp_path, changed({**ONE_SHOT, "cost": cost}, policy=patient))

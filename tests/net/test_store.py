@@ -163,7 +163,7 @@ def test_every_acknowledged_write_survives_a_kill_and_none_is_halved(path):
 def test_a_write_that_fails_half_way_has_not_happened(path):
     with opened(path) as store:
         write(store, first=b"old", second=b"old")
-        store._connection.execute("PRAGMA max_page_count = 20")
+        store._connection.execute("PRAGMA max_page_count = 10")
         with pytest.raises(StoreError, match=r"nothing was written: .* full"):
             write(store, first=b"new", second=None, third=bytes(200_000))
         assert store.read() == {"first": b"old", "second": b"old"}
@@ -213,7 +213,7 @@ def fill_up(path, limit=0):
 @posix
 def test_a_full_disk_stops_before_anything_half_written(path):
     """The limit on a file's size stands in for a disk: the write fails for real."""
-    said, number = fill_up(path, 300_000)
+    said, number = fill_up(path, 1_200_000)
     assert len(said) == 1
     assert said[0].startswith(f"cannot use {path}, nothing was written: ")
     assert 10 < number < 200
@@ -418,7 +418,7 @@ UNSOUND = {
         "of format 2, this veilsum reads format 1",
     ),
     "without its header": (flipped(0), "its beginning is damaged"),
-    "with a damaged page": (flipped(4096), "is damaged"),
+    "with a damaged page": (flipped(STORE.page), "is damaged"),
     "cut": (lambda path: path.write_bytes(filled(path)[:-99]), "its end is missing"),
     "with a table more": (edited("CREATE TABLE more (a)"), "its tables are not"),
     "nobody's": (edited("DELETE FROM owner"), "it does not say whose it is"),
@@ -474,7 +474,7 @@ def test_nobody_else_may_read_any_of_its_files(path):
 
 # Every secret is made of pieces that begin with this, to be searched for.
 MARK = b"private piece "
-SIZES = (1, 3, 10, 50)
+SIZES = (4, 12, 40, 200)
 
 
 def live(store, seed):
@@ -486,7 +486,7 @@ def live(store, seed):
             for _ in range(chance.randint(1, 4))
         ]
         if chance.random() < 0.3:
-            writes.append(Persist(f"keep{step}", bytes(chance.randint(1, 1500))))
+            writes.append(Persist(f"keep{step}", bytes(chance.randint(1, 6000))))
         store.write(writes)
     store.write([Persist("big", MARK * 1000)])
 

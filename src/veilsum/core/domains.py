@@ -94,7 +94,7 @@ class Box(_Bounded):
     def project(self, x: Vectors) -> Vectors:
         """Return x clipped to the bounds."""
         low, high = self._bounds
-        return np.clip(x, low, high)
+        return x.clip(low, high)
 
     @cached_property
     def _bounds(self) -> tuple[FloatArray | float, FloatArray | float]:

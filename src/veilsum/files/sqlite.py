@@ -40,6 +40,8 @@ class Kind:
         busy: what to say when another process holds it, if not what SQLite says.
         if_damaged: what the owner can do then.
         patience: seconds to wait for another process.
+        page: bytes that are written at least; long entries are written faster in
+            longer pages.
     """
 
     noun: str
@@ -52,6 +54,7 @@ class Kind:
     if_damaged: str
     patience: float
     busy: str = ""
+    page: int = 4096
 
     def damaged(self, path: Path, how: str) -> VeilsumError:
         """Return the error for a file that is not as it was written."""
@@ -146,7 +149,8 @@ def create(path: Path, kind: Kind, fill: Fill) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".veilsum-")
         os.close(handle)
         try:
-            _fill(Path(name), kind, fill)
+            with kind.sentences(path), closing(connect(Path(name), kind)) as connection:
+                _fill(connection, kind, fill)
             os.link(name, path)
         finally:
             Path(name).unlink()
@@ -157,15 +161,15 @@ def create(path: Path, kind: Kind, fill: Fill) -> None:
         raise kind.error(f"cannot create {path}: {error.strerror}") from None
 
 
-def _fill(path: Path, kind: Kind, fill: Fill) -> None:
-    with kind.sentences(path), closing(connect(path, kind)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA application_id = {kind.application}")
-        connection.execute(f"PRAGMA user_version = {kind.version}")
-        with transaction(connection, "BEGIN IMMEDIATE"):
-            for statement in kind.schema:
-                connection.execute(statement)
-            fill(connection)
+def _fill(connection: sqlite3.Connection, kind: Kind, fill: Fill) -> None:
+    connection.execute(f"PRAGMA page_size = {kind.page}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA application_id = {kind.application}")
+    connection.execute(f"PRAGMA user_version = {kind.version}")
+    with transaction(connection, "BEGIN IMMEDIATE"):
+        for statement in kind.schema:
+            connection.execute(statement)
+        fill(connection)
 
 
 def connect(

@@ -119,8 +119,12 @@ class Link(Secret):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def read(self, take: Callable[[Link, bytes | str], None]) -> None:
-        """Hand over all that comes, until the connection ends."""
+        """Hand over all that comes, until the connection ends.
+
+        Frames may overtake texts, and messages in pieces.
+        """
         receive = self.connection.recv
+        self.connection.take = lambda frame: None if self.ended else take(self, frame)
         try:
             while not self.ended:
                 take(self, await receive())

@@ -157,52 +157,43 @@ class Runner(Secret):
     def _hear(self, sender: str, frame: bytes) -> None:
         if self.record is not None:
             self.record("receive", frame, sender)
-        self._do(lambda: self.machine.receive(sender, frame))
+        self._do(self.machine.receive, sender, frame)
 
     def _met(self, neighbour: str) -> None:
-        self._do(lambda: self.machine.meet(neighbour))
+        self._do(self.machine.meet, neighbour)
 
     def _ring(self, timer: str) -> None:
         self._timers.pop(timer, None)
-        self._do(lambda: self.machine.expire(timer))
+        self._do(self.machine.expire, timer)
 
     def _on_left(self, neighbour: str) -> None:
         """Remember that a neighbour has all it needs and need not be waited for."""
         if neighbour not in self._left:
             self._left.add(neighbour)
-            self._guarded(lambda: self.store.write([Persist(f"bye/{neighbour}", b"")]))
+            self._do(lambda: [Persist(f"bye/{neighbour}", b"")])
         self._check_parted()
 
-    def _do(self, action: Callable[[], list[Effect]]) -> None:
-        """Let the machine act, and carry out what it asks for."""
+    def _do(self, act: Callable[..., list[Effect]], *given: Any) -> None:
+        """Let the machine act, and carry out what it asks for.
+
+        Should it fail itself, or this computer at what it asks for, the run stops.
+        """
         if self._broken():
             return
-        effects = self._acted(action)
-        if not effects:
-            return  # most messages are one of several that are waited for
-        self._guarded(lambda: self._carry_out(effects))
-        if self.watch is not None and not self._broken():
-            self.watch(self.machine)
-
-    def _acted(self, action: Callable[[], list[Effect]]) -> list[Effect]:
-        """Return what the machine asks for; should it fail itself, the run stops."""
         try:
-            return action()
+            effects = act(*given)
+            if not effects:
+                return  # most messages are one of several that are waited for
+            self._carry_out(effects)
         except PeerProtocolError as error:
             self._complain(error)
         except Exception as error:
             self._fail(error)
-        return []
+        if self.watch is not None and not self._broken():
+            self.watch(self.machine)
 
     def _broken(self) -> bool:
         return self._ended.done() and self._ended.exception() is not None
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        """Do something; if this computer fails at it, the run stops here."""
-        try:
-            action()
-        except Exception as error:
-            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         if self._ended.done():

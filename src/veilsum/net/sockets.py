@@ -1,8 +1,9 @@
-"""WebSockets under TLS, as the package `websockets` makes them, with three additions.
+"""WebSockets under TLS, as the package `websockets` makes them, with four additions.
 
 A handshake that fails on the answering side is reported, which asyncio does not do. A
-connection knows when it last heard anything. And the package's own log is silent: at
-its most talkative level it would show what is in the frames.
+connection knows when it last heard anything, and can hand frames over as they come.
+And the package's own log is silent: at its most talkative level it would show what is
+in the frames.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ try:
     from websockets.asyncio.connection import Connection
     from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
     from websockets.exceptions import ConnectionClosed, WebSocketException
+    from websockets.frames import BINARY
     from websockets.protocol import State
 except ImportError:
     raise MissingExtraError(
@@ -66,14 +68,33 @@ Refused = Callable[[str, BaseException], None]
 
 
 class Wire(Connection):
-    """What both ends of a connection can tell about it."""
+    """What both ends of a connection have in common.
+
+    Attributes:
+        heard_at: when anything came last, by the event loop's clock.
+        take: is handed whole binary frames at once; `recv` has all others.
+    """
 
     heard_at = 0.0
+    take: Callable[[bytes], None] | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether frames can still be sent."""
-        return self.state is State.OPEN
+        return self.protocol.state is State.OPEN
+
+    def process_event(self, event: Any) -> None:
+        """Hand a frame over: to wake a task for it takes as long as most frames do."""
+        if self.take is None or event.opcode is not BINARY or not event.fin:
+            super().process_event(event)
+            return
+        try:
+            self.take(bytes(event.data))
+        except Exception:
+            # Nobody is there to be told: whoever reads meets the error again, and
+            # then what came after.
+            self.take = None
+            super().process_event(event)
 
     @property
     def buffered(self) -> int:

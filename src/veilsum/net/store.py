@@ -35,6 +35,7 @@ STORE = Kind(
     "finish, or end it first",
     if_damaged="this party cannot go on with this run; begin a new one",
     patience=0.5,  # another process either looks for a moment or stays
+    page=16384,  # the state of an iterative method is up to a megabyte
 )
 
 # How often to try for the lock, and the most seconds between two tries.

@@ -35,6 +35,7 @@ class Schedule:
         name: of the method.
         method: with its steps and its rounds of mixing.
         weights: n x n, for each kind that the method names.
+        message_vectors: how many vectors as long as x a message has.
         recentring: rounds that draw masked integers together before it starts.
         recentring_weights: W of those rounds.
         iterations: how many at most.
@@ -46,17 +47,13 @@ class Schedule:
     name: str
     method: Method[Any]
     weights: Mapping[Weighting, Sparse]
+    message_vectors: int
     recentring: int
     recentring_weights: Sparse | None
     iterations: int
     limit: str
     stopping: Stopping | None
     bounds: Bounds | None
-
-    @property
-    def message_vectors(self) -> int:
-        """How many vectors as long as x a message has."""
-        return traits(self.name).vectors
 
     @property
     def rounds(self) -> int:
@@ -89,6 +86,7 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
         name=making.name,
         method=method,
         weights=making.weights,
+        message_vectors=traits(making.name).vectors,
         recentring=making.recentring,
         recentring_weights=making.symmetric if making.recentring else None,
         iterations=iterations,
