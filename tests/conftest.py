@@ -3,6 +3,7 @@
 import os
 
 import jaxtyping
+import pandas as pd  # noqa: F401 - whole, before a command loads it without pyarrow
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -244,3 +244,23 @@ def test_a_missing_package_names_its_extra(tmp_path, package, call, extra):
 def test_what_is_no_table_in_memory_is_refused(data, names, why):
     with pytest.raises(InvalidInputError, match=why):
         as_frame(data, names=names)
+
+
+READER = """
+import sys
+from veilsum.files.tables import load_pandas_alone, read_table
+if sys.argv[2] == "alone":
+    load_pandas_alone()
+table = read_table(sys.argv[1])
+print(table.to_dict("list"), "pyarrow" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("how", "loaded"), [("alone", False), ("whole", True)])
+def test_a_csv_file_needs_no_pyarrow(tmp_path, how, loaded):
+    """The twin: pandas itself loads it, where it is installed, as it is here."""
+    path = tmp_path / "table.csv"
+    path.write_text("age,ward\n41,a\n52,\n")
+    words = [sys.executable, "-c", READER, str(path), how]
+    found = subprocess.run(words, check=True, capture_output=True, text=True)
+    assert found.stdout == f"{{'age': [41, 52], 'ward': ['a', nan]}} {loaded}\n"

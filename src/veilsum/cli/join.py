@@ -117,12 +117,15 @@ def command(
     """
     from veilsum.cli.logs import set_up
     from veilsum.files.output import prepare_folder
+    from veilsum.files.tables import load_pandas_alone
 
     if as_json and not yes:
         raise BadInput("--json asks no questions: add --yes to take part without any")
     set_up(style=style)
     folder = prepare_folder(out)
     with _told(style):
+        if data is not None and data.suffix != ".parquet":
+            load_pandas_alone()
         files = {"data": data, "cost": cost}
         driver, result = _take_part(consortium, key, files, how, style=style, yes=yes)
     _report(folder, driver, result, as_json=as_json)

@@ -6,7 +6,8 @@ to be searched.
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import Any
+
 import numpy as np
 
 from veilsum.core.topology import Topology
@@ -43,8 +44,10 @@ def _looks_alike(topology: Topology) -> bool:
     return bool(np.ptp(topology.degrees) == 0)
 
 
-def _moves(graph: nx.Graph, target: int) -> bool:
+def _moves(graph: Any, target: int) -> bool:
     """Return whether a symmetry of the graph takes party 0 to the target."""
+    import networkx as nx
+
     here, there = graph.copy(), graph.copy()
     nx.set_node_attributes(here, {v: v == 0 for v in graph}, "root")
     nx.set_node_attributes(there, {v: v == target for v in graph}, "root")

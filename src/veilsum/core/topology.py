@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from scipy import sparse
 
-from veilsum.core import families
 from veilsum.core.arrays import EdgeList, FloatArray, Sparse, Vector, frozen, listed
 from veilsum.errors import InvalidGraphError, InvalidInputError
 
@@ -92,6 +90,9 @@ class Topology:
         >>> Topology.family("ring:4").neighbours("0")
         ('1', '3')
         """
+        # Not before it is needed: networkx takes long to load, and 20 MB.
+        from veilsum.core import families
+
         graph = families.build(spec)
         return cls.from_edges(graph.edges, parties=graph.nodes)
 
@@ -219,6 +220,8 @@ class Topology:
 
     def to_networkx(self) -> Any:
         """Return an undirected networkx graph on indices, for its algorithms."""
+        import networkx as nx
+
         graph = nx.Graph()
         graph.add_nodes_from(range(self.n_agents))
         graph.add_edges_from(self.edges.tolist())

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import networkx as nx
-
 from veilsum.core.arrays import listed
-from veilsum.core.families import FAMILIES
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError
 
@@ -21,6 +18,8 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
 
     `weight` names the edge attribute that holds relative noise variances.
     """
+    from veilsum.core.families import FAMILIES
+
     path = Path(spec)
     if path.is_file():
         return read_topology(path, weight=weight)
@@ -39,6 +38,8 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
     `.graphml` is GraphML, `.json` node-link JSON; anything else is an edge list with
     one link per line, `a b` or `a,b`, and `#` for comments.
     """
+    import networkx as nx  # not before it is needed: it takes long to load
+
     reader = _READERS.get(path.suffix.lower(), _edge_list)
     try:
         graph = reader(path)
@@ -58,6 +59,8 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
 
 
 def _edge_list(path: Path) -> Any:
+    import networkx as nx
+
     graph = nx.Graph()
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
@@ -71,6 +74,8 @@ def _edge_list(path: Path) -> Any:
 
 
 def _graphml(path: Path) -> Any:
+    import networkx as nx
+
     root = ElementTree.parse(path).getroot()
     ends = [e.get(end) for e in root.iter() for end in ("source", "target")]
     known = {e.get("id") for e in root.iter() if e.tag.endswith("}node")}
@@ -79,6 +84,8 @@ def _graphml(path: Path) -> Any:
 
 
 def _node_link(path: Path) -> Any:
+    import networkx as nx
+
     data = json.loads(path.read_text("utf-8"))
     if not isinstance(data, dict):
         raise TypeError("expected an object with nodes and links")

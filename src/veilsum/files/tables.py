@@ -8,6 +8,7 @@ says what is wrong with it.
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,21 @@ def needed(package: str, *, extra: str, what: str) -> Any:
 def load_pandas() -> Any:
     """Return pandas, or say how to get it."""
     return needed("pandas", extra="data", what="tables")
+
+
+def load_pandas_alone() -> None:
+    """Load pandas without pyarrow, for a process that reads no Parquet file.
+
+    pandas loads pyarrow wherever that is installed: 33 MB, of no use to a CSV file. It
+    does not look again, so this is for whoever owns the process, and comes first.
+    """
+    if "pandas" in sys.modules or "pyarrow" in sys.modules:
+        return
+    sys.modules["pyarrow"] = None  # type: ignore[assignment]
+    try:
+        load_pandas()
+    finally:
+        del sys.modules["pyarrow"]
 
 
 def read_table(

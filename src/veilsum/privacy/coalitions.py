@@ -163,7 +163,8 @@ class Search:
 
     def _symmetric(self) -> bool:
         """Symmetries are worth looking for where they save more than they cost."""
-        return self.size > 1 and is_vertex_transitive(self.topology)
+        many = comb(self.topology.n_agents, self.size) > SMALL_FAMILY
+        return self.size > 1 and many and is_vertex_transitive(self.topology)
 
     def _report(self, total: int) -> None:
         if self.progress is not None:
