@@ -157,6 +157,19 @@ def test_a_record_of_a_stranger_is_refused_and_its_bearer_named():
     assert "'mallory', who is not in the plan" in str(error)
 
 
+def test_a_party_leaves_once_in_whatever_epoch():
+    world = at("committing")
+    first, *more = (
+        sealed(world, Quit(party="2", epoch=epoch, reason="stopped"))
+        for epoch in (0, 1, 10**9)
+    )
+    world.nodes["1"].machine.receive("0", codec_of(world).encode(first))
+    for again in more:
+        error = refusal(world, again)
+        assert error.party == "2"
+        assert "has left already" in str(error)
+
+
 def test_a_plan_that_differs_is_refused_and_both_parties_named():
     world = at("greeting")
     other = Join(party="0", epoch=1, incarnation=bytes(16), plan=b"p" * 32)

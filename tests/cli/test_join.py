@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from veilsum.cli.app import app
+from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import grouped
+from veilsum.privacy.accountant import Budget
 
 MEAN = np.mean(TARGETS, axis=0)
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -63,6 +65,20 @@ def flat(text):
 
 
 # Before anything is sent
+
+
+@pytest.mark.parametrize("epsilon", [1e-30, 1.0])
+def test_a_ledger_that_would_refuse_says_so_before_anybody_is_met(company, epsilon):
+    """With a larger budget the same command goes on to ask its owner."""
+    ledger = company.folder("a") / "mine.ledger"
+    open_ledger(ledger, create=Budget(epsilon=epsilon)).close()
+    found = join(company, "a", "--ledger", str(ledger), answer="n\n")
+    refused = "needs epsilon" in found.stderr
+    assert refused == (epsilon < 1)
+    assert ("nothing was sent" in found.stderr) != refused
+    assert found.exit_code == 2
+    with open_ledger(ledger) as books:
+        assert books.history().charges == ()
 
 
 def test_no_sends_nothing_and_opens_no_socket(company):

@@ -177,8 +177,15 @@ class Hearing(Losing):
             self._check_vote(sender, record)
         elif isinstance(record, Result | Agreed):
             self._check_answer(sender, record)
-        elif isinstance(record, Quit) and record.reason not in Quit.reasons:
+        elif isinstance(record, Quit):
+            self._check_quit(sender, record)
+
+    def _check_quit(self, sender: str, quit_: Quit) -> None:
+        if quit_.reason not in Quit.reasons:
             raise PeerProtocolError(sender, "left for a reason nobody knows")
+        # Whatever the epoch: a party must not be able to fill the others' memory.
+        if any(one.party == quit_.party for one in self._book.all(Quit)):
+            raise PeerProtocolError(quit_.party, "has left already")
 
     def _check_vote(self, sender: str, record: Masked | Ready) -> None:
         if isinstance(record, Masked):

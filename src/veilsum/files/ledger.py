@@ -87,6 +87,15 @@ class Ledger(Secret):
         """
         return self._admit([charge, *releases], when)[0]
 
+    def check(self, charge: Charge, *, releases: Iterable[Release] = ()) -> None:
+        """Ask about an epoch before anybody begins it; nothing is recorded.
+
+        Raises:
+            BudgetError: the rules would refuse.
+        """
+        with self._journal.transaction("BEGIN"):
+            self._decided([charge, *releases])
+
     def release(
         self, *releases: Release, when: str | None = None
     ) -> tuple[Decision, ...]:
@@ -150,19 +159,23 @@ class Ledger(Secret):
         self, wanted: Sequence[Charge | Release], when: str | None
     ) -> tuple[Decision, ...]:
         """Decide about entries in order; write those that are news, or none."""
-        decisions: list[Decision] = []
-        news: list[Entry] = []
         with self._journal.transaction():
-            known = self._caught_up()
-            for entry in wanted:
-                decision = decide(known.plus(*news), entry, known.budget)
-                if decision.outcome == "refused":
-                    raise BudgetError(decision.reason)
-                if decision.is_news:
-                    news.append(_stamped(entry, when))
-                decisions.append(decision)
+            decisions = self._decided(wanted)
+            pairs = zip(wanted, decisions, strict=True)
+            news = [_stamped(entry, when) for entry, found in pairs if found.is_news]
             self._journal.append(map(_record, news))
         return tuple(decisions)
+
+    def _decided(self, wanted: Sequence[Charge | Release]) -> list[Decision]:
+        """Return what the rules say about entries, one after the other."""
+        known, decisions = self._caught_up(), []
+        for entry in wanted:
+            decision = decide(known, entry, known.budget)
+            if decision.outcome == "refused":
+                raise BudgetError(decision.reason)
+            known = known.plus(entry) if decision.is_news else known
+            decisions.append(decision)
+        return decisions
 
 
 def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:

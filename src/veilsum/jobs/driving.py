@@ -31,12 +31,14 @@ class Assignment(Secret):
         work: this party's part.
         promise: what holds if it takes part.
         charge: keeps its books; None if it keeps none.
+        check: raises if these would not allow it to begin.
     """
 
     plan: Plan
     work: Work
     promise: Guarantee
     charge: Charging | None
+    check: Callable[[], None] | None = None
 
 
 @runtime_checkable

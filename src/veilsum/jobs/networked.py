@@ -105,10 +105,16 @@ class Networked(Secret):
             erase_secrets(store)  # it may have been killed before that was done
             return ending_of(assignment.plan, stored)
         # Until shares are drawn nothing ties the run to the data that were shown.
-        bound = any(key.startswith("input/") for key in stored)
-        if self.confirm is not None and not bound:
-            self.confirm(assignment)
+        if not any(key.startswith("input/") for key in stored):
+            self._before(assignment)
         return asyncio.run(self._runner(assignment, store).run())
+
+    def _before(self, assignment: Assignment) -> None:
+        """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
+        if assignment.check is not None:
+            assignment.check()
+        if self.confirm is not None:
+            self.confirm(assignment)
 
     def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
         plan, charge = assignment.plan, assignment.charge

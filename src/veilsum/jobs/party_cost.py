@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from veilsum.agent.effects import Charge
@@ -159,7 +159,7 @@ class PartyCost(Secret):
                 plan=self.plan,
                 work=work_of(self.problem, driver.party, self.cost),
                 promise=self.guarantee,
-                charge=None if ledger is None else self._charging(ledger),
+                **self._books(ledger),
             )
         )
         return CostResult(
@@ -176,7 +176,10 @@ class PartyCost(Secret):
         told = max(0, rounds - found.schedule.recentring)
         return told // found.schedule.method.rounds_per_iteration
 
-    def _charging(self, ledger: Ledger) -> Any:
+    def _books(self, ledger: Ledger | None) -> dict[str, Any]:
+        """Return how the ledger, if there is one, is charged and asked beforehand."""
+        if ledger is None:
+            return {"charge": None}
         release = Release(
             "a minimiser of summed costs",
             {"coefficients of the costs": self.cost.coefficients.size},
@@ -193,4 +196,5 @@ class PartyCost(Secret):
             del sums
             entry.write(ledger, emission, release)
 
-        return charge
+        check = partial(entry.check, ledger, self.plan.parties, release)
+        return {"charge": charge, "check": check}

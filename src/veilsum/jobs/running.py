@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+
 from veilsum.agent.effects import Charge as Emission
 from veilsum.agent.plan import Plan
 from veilsum.core.arrays import Array, Vector
@@ -138,6 +140,7 @@ def _for_one_party(
         work=works[party],
         promise=with_releases(terms.guarantee, [books.recipe.release(())]),
         charge=partial(books.charge, party) if terms.ledgers else None,
+        check=partial(books.check, party, plan.parties) if terms.ledgers else None,
     )
     return terms.driver.carry_out(assignment)
 
@@ -166,18 +169,24 @@ class Bookkeeping(Secret):
     ) -> None:
         """Record one party's next emission; raise if its ledger refuses."""
         ledger = self.terms.ledgers.get(party)
-        if ledger is None:
-            return
-        data = ledger.fingerprint(*self.contributions[party].data)  # type: ignore[arg-type]
-        release = self.recipe.release(sums)
-        entry = LedgerEntry(
+        if ledger is not None:
+            entry = self._entry(party, ledger)
+            entry.write(ledger, emission, self.recipe.release(sums))
+
+    def check(self, party: str, parties: tuple[str, ...]) -> None:
+        """Raise if one party's ledger would refuse the first emission to these."""
+        ledger = self.terms.ledgers.get(party)
+        if ledger is not None:
+            self._entry(party, ledger).check(ledger, parties, self.recipe.release(()))
+
+    def _entry(self, party: str, ledger: Ledger) -> LedgerEntry:
+        return LedgerEntry(
             run=self.terms.run,
-            data=data,
+            data=ledger.fingerprint(*self.contributions[party].data),  # type: ignore[arg-type]
             law=self.terms.law.name,
             promise=self.terms.guarantee,
             tolerate=self.terms.tolerate,
         )
-        entry.write(ledger, emission, release)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,13 +205,22 @@ class LedgerEntry:
 
     def write(self, ledger: Ledger, emission: Emission, release: Release) -> None:
         """Charge the ledger, durably; raise if it refuses."""
-        known = KnownSum(
+        known = self._known(release, emission.parties)
+        ledger.charge(self._charge(ledger, emission), releases=[known])
+
+    def check(self, ledger: Ledger, parties: tuple[str, ...], release: Release) -> None:
+        """Raise if the ledger would refuse; what is masked is not known yet."""
+        emission = Emission(0, parties, np.zeros(0))
+        known = self._known(release, parties)
+        ledger.check(self._charge(ledger, emission), releases=[known])
+
+    def _known(self, release: Release, parties: tuple[str, ...]) -> KnownSum:
+        return KnownSum(
             statistic=release.job,
             point=release.point,
-            parties=emission.parties,
+            parties=parties,
             data=self.data,
         )
-        ledger.charge(self._charge(ledger, emission), releases=[known])
 
     def _charge(self, ledger: Ledger, emission: Emission) -> Charge:
         name = f"{self.run} / {emission.epoch}"
