@@ -112,11 +112,16 @@ def group_is_empty(group):
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
 @pytest.mark.parametrize(
-    "to_all",
-    [False, pytest.param(True, marks=pytest.mark.slow)],
-    ids=["the command", "everybody"],
+    ("ending", "to_all"),
+    [
+        pytest.param("SIGINT", False, id="interrupted"),
+        pytest.param("SIGKILL", False, id="killed"),
+        pytest.param("SIGINT", True, id="all interrupted", marks=pytest.mark.slow),
+        pytest.param("SIGTERM", False, id="terminated", marks=pytest.mark.slow),
+        pytest.param("SIGHUP", False, id="hung up", marks=pytest.mark.slow),
+    ],
 )
-def test_an_interrupt_leaves_no_process(to_all, tmp_path):
+def test_no_process_is_left_when_the_command_ends(ending, to_all, tmp_path):
     """Long runs, as a person ends them; also where only the command is told."""
     endless = changed(ITERATED, stopping={"iterations": 10_000_000})
     endless["stopping"].pop("tolerance")
@@ -131,7 +136,7 @@ def test_an_interrupt_leaves_no_process(to_all, tmp_path):
     try:
         wait_for(lambda: iterating(tmp_path / "run"), "the run has begun")
         assert not group_is_empty(process.pid)
-        (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
+        (os.killpg if to_all else os.kill)(process.pid, getattr(signal, ending))
         assert process.wait(LONGEST) != 0
         wait_for(lambda: group_is_empty(process.pid), "nobody is left")
     finally:
