@@ -269,10 +269,18 @@ def test_nobody_stands_in_for_who_died_before_its_deposit(tmp_path):
 
 
 def test_a_budget_that_forbids_stops_before_anything_masked_leaves(tmp_path):
+    """Its owner lowered it during the run: before, the party would not have begun."""
     company = Company(tmp_path, changed(ONE_SHOT, policy={"deadline": 0.5}))
-    company.budgets["b"] = Budget(epsilon=1e-30)
+    company.budgets["b"] = Budget(epsilon=1.0)
     seen = []
-    company.records["b"] = lambda what, detail, peer: seen.append((what, detail))
+
+    def record(what, detail, peer):
+        seen.append((what, detail))
+        if what == "boot":
+            with company.ledger("b") as ledger:
+                ledger.change_budget(Budget(epsilon=1e-30))
+
+    company.records["b"] = record
     found = company.run()
     told = reasons(found)
     assert "b: ledger" in told["b"]

@@ -12,11 +12,9 @@ from pathlib import Path
 from veilsum.agent.machine import Machine
 from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Plan
-from veilsum.core.arrays import listed
 from veilsum.core.laws import check_deployable
 from veilsum.core.masking import Streams, SystemStreams
 from veilsum.core.secrets import Secret
-from veilsum.errors import InvalidInputError
 from veilsum.jobs.driving import Assignment
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.limits import Limits
@@ -29,6 +27,7 @@ from veilsum.net.runner import (
 )
 from veilsum.net.store import RunStore
 from veilsum.net.transport import Network
+from veilsum.net.trust import check_identity
 from veilsum.scenario.consortium import Address, Consortium
 from veilsum.sim.masked_sums import GivenUpError, Released, rounds_of_a_sum
 
@@ -61,19 +60,7 @@ class Networked(Secret):
     plan: Plan | None = None
 
     def __post_init__(self) -> None:
-        agreed = self.consortium.certificates.get(self.identity.name)
-        if agreed is None:
-            raise InvalidInputError(
-                f"{self.identity.name!r} is no member of this consortium: its members "
-                f"are {listed(list(self.consortium.certificates))}; give the key of "
-                "one of these with --identity"
-            )
-        if agreed.strip() != self.identity.certificate.strip():
-            raise InvalidInputError(
-                f"the consortium has another certificate of {self.identity.name!r} "
-                f"than {self.identity.certificate_file}: give the key it was made "
-                "with, or send the organiser the new certificate"
-            )
+        check_identity(self.identity, self.consortium.certificates)
 
     @property
     def party(self) -> str:

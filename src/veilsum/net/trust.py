@@ -47,12 +47,18 @@ def owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
 
 
 def check_member(identity: Identity, certificates: Mapping[str, str]) -> None:
+    """Refuse an identity that is not a member's, or that nobody would accept today."""
+    check_identity(identity, certificates)
+    check_dates({identity.name: identity.certificate})
+
+
+def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
     """Refuse an identity that is not the consortium's party of that name."""
     name, agreed = identity.name, certificates.get(identity.name)
     if agreed is None:
         raise InvalidInputError(
             f"{name!r} is no member of this consortium; its members are "
-            f"{listed(list(certificates))}: take the key of one of them"
+            f"{listed(list(certificates))}: give the key of one of them with --identity"
         )
     if der_of(agreed) != der_of(identity.certificate):
         raise InvalidInputError(
@@ -60,7 +66,6 @@ def check_member(identity: Identity, certificates: Mapping[str, str]) -> None:
             f"{fingerprint(agreed)}, here {fingerprint(identity.certificate)}; use "
             "that key, or have the file made again"
         )
-    check_dates({name: agreed})
 
 
 def check_dates(certificates: Mapping[str, str]) -> None:
