@@ -27,7 +27,7 @@ from veilsum.agent.messages import (
     Up,
 )
 from veilsum.agent.party import codec_for
-from veilsum.agent.plan import Plan
+from veilsum.agent.plan import Plan, Policy
 from veilsum.agent.rounds import rounds_done
 from veilsum.agent.work import SumWork
 from veilsum.core.laws import make_law
@@ -168,6 +168,20 @@ def test_a_party_leaves_once_in_whatever_epoch():
         error = refusal(world, again)
         assert error.party == "2"
         assert "has left already" in str(error)
+
+
+def test_who_gives_up_says_first_whose_fault_it_is():
+    """Everybody waits for 3: it is no news that it is not there, but that 2 left is."""
+    world = stopped_at(Setting("ring:4", policy=Policy(drop=False)), "1", "greeting")
+    quit_ = sealed(world, Quit(party="2", epoch=0, reason="stale"))
+    frame = codec_of(world).encode(quit_)
+    effects = world.nodes["1"].machine.receive("2", frame)
+    sent = [one for one in effects if isinstance(one, Send)]
+    assert sent[0] == Send("0", frame)
+    own = codec_of(world).decode(sent[-1].frame)
+    assert (own.party, own.reason) == ("1", "peer")
+    (abort,) = (one for one in effects if isinstance(one, Abort))
+    assert abort.detail == "'2' left: stale; this party was greeting"
 
 
 def test_a_plan_that_differs_is_refused_and_both_parties_named():

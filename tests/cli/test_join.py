@@ -23,11 +23,12 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
 @pytest.fixture
 def _quiet():
     """The command sets a logger up for its process: here it serves other tests too."""
-    log = logging.getLogger("veilsum.net")
-    before = (log.handlers[:], log.propagate, log.level)
+    logs = [logging.getLogger(name) for name in ("veilsum.net", "asyncio")]
+    before = [(log.handlers[:], log.propagate, log.level) for log in logs]
     yield
-    log.handlers[:], log.propagate = before[:2]
-    log.setLevel(before[2])
+    for log, (handlers, propagate, level) in zip(logs, before, strict=True):
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)
 
 
 @pytest.fixture

@@ -115,6 +115,9 @@ class Losing(Restoring):
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
         elif self._is_hopeless(quit_):
+            # Before this party's own word, which does not say whose fault it is.
+            frame = self._book.frame(quit_.id)
+            self._send_all(quit_, frame, but={quit_.party})
             self._abort("peer", self._whom())
 
     def _is_hopeless(self, quit_: Quit) -> bool:

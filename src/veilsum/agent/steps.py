@@ -388,6 +388,11 @@ class Steps(Party):
         return tuple(self._missing())
 
     def _whom(self) -> str:
-        left = [f"{one.party!r} left: {one.reason}" for one in self._book.all(Quit)]
+        """Say who left of its own accord; if nobody did, whom this party waited for."""
+        quits = self._book.all(Quit)
+        first = [one for one in quits if one.reason not in {"peer", "timeout"}]
+        left = [f"{one.party!r} left: {one.reason}" for one in first or quits]
+        if first:
+            return f"{'; '.join(left)}; this party was {self.phase}"
         missing = listed(self._missing()) or "nobody"
         return "; ".join((f"waited for {missing} while {self.phase}", *left))

@@ -41,10 +41,12 @@ class ForMachines(logging.Formatter):
 
 
 def set_up(*, style: str) -> None:
-    """Send the network's events to standard error."""
+    """Send the network's events, and the event loop's own, to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(ForMachines() if style == "json" else ForPeople())
-    log = logging.getLogger("veilsum.net")
-    log.handlers[:] = [handler]
-    log.propagate = False
-    log.setLevel(logging.INFO if style == "json" else logging.WARNING)
+    for name in ("veilsum.net", "asyncio"):
+        log = logging.getLogger(name)
+        log.handlers[:] = [handler]
+        log.propagate = False
+    level = logging.INFO if style == "json" else logging.WARNING
+    logging.getLogger("veilsum.net").setLevel(level)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
 from veilsum.core.secrets import Secret
 from veilsum.net.hello import Close, close_reason
 from veilsum.net.limits import Limits
 from veilsum.net.sockets import ConnectionClosed, Wire, broadcast
+
+Take: TypeAlias = "Callable[[Link, bytes | str], None]"
 
 
 class Link(Secret):
@@ -46,7 +50,9 @@ class Link(Secret):
     @property
     def alive(self) -> bool:
         """Whether frames can still go this way."""
-        return self.connection.is_open and not self.ended
+        connection = self.connection
+        is_open = connection.is_open and not connection.transport.is_closing()
+        return is_open and not self.ended
 
     @property
     def pending(self) -> int:
@@ -118,13 +124,34 @@ class Link(Secret):
         tasks = [one for one in (self.writer, self._replacing) if one is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def read(self, take: Callable[[Link, bytes | str], None]) -> None:
+    async def read(self, take: Take) -> None:
         """Hand over all that comes, until the connection ends.
 
-        Frames may overtake texts, and messages in pieces.
+        Frames may overtake texts, and messages in pieces. What `take` raises ends it.
         """
+        failed: asyncio.Future[None] = self._loop.create_future()
+        self.connection.take = partial(self._take_now, take, failed)
+        rest = self._loop.create_task(self._read_rest(take))
+        try:
+            await asyncio.wait({rest, failed}, return_when=asyncio.FIRST_COMPLETED)
+            await (failed if failed.done() else rest)
+        finally:
+            self.connection.take = None
+            rest.cancel()
+            await asyncio.gather(rest, return_exceptions=True)
+
+    def _take_now(self, take: Take, failed: asyncio.Future[None], frame: bytes) -> None:
+        """Hand over a frame, unless it is over."""
+        if self.ended or failed.done():
+            return
+        try:
+            take(self, frame)
+        except Exception as error:
+            failed.set_exception(error)
+
+    async def _read_rest(self, take: Take) -> None:
+        """Hand over what does not come in one frame, and note the end."""
         receive = self.connection.recv
-        self.connection.take = lambda frame: None if self.ended else take(self, frame)
         try:
             while not self.ended:
                 take(self, await receive())

@@ -72,7 +72,8 @@ class Wire(Connection):
 
     Attributes:
         heard_at: when anything came last, by the event loop's clock.
-        take: is handed whole binary frames at once; `recv` has all others.
+        take: is handed whole binary frames at once, and must not raise; `recv` has
+            all others.
     """
 
     heard_at = 0.0
@@ -87,14 +88,8 @@ class Wire(Connection):
         """Hand a frame over: to wake a task for it takes as long as most frames do."""
         if self.take is None or event.opcode is not BINARY or not event.fin:
             super().process_event(event)
-            return
-        try:
+        else:
             self.take(bytes(event.data))
-        except Exception:
-            # Nobody is there to be told: whoever reads meets the error again, and
-            # then what came after.
-            self.take = None
-            super().process_event(event)
 
     @property
     def buffered(self) -> int:
