@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from veilsum.cli.up import phase_of
+from veilsum.cli.up import one_answer, phase_of
 from veilsum.files.output import write_files
 from veilsum.jobs.job_file import read_job
 from veilsum.jobs.local import LocalRun, local_run
@@ -35,7 +35,8 @@ def main(folder: Path) -> int:
         print(f"{run.consortium.title}; run {run.consortium.run}")
         print("each as a process of its own, over mutual TLS 1.3:\n")
         run.start_all()
-        codes = run.wait(_watching(run))
+        killed: list[str] = []
+        codes = run.wait(_watching(run, killed))
         if any(codes.values()):
             for name in run.seats:
                 print(f"{name}: exit {codes[name]}, {run.last_words(name)}")
@@ -45,32 +46,35 @@ def main(folder: Path) -> int:
             [read_receipt(seat.out / "receipt.json") for seat in run.seats.values()],
             run.consortium,
         )
-    _compare(results, folder)
+    same = _compare(results, folder)
     print("\nReceipts:")
     for finding in verdict.findings:
         word = "ok" if finding.good else "NOT ok"
         print(f"  {word}: {finding.check}, {finding.detail}")
+    if not killed:
+        print(f"\n{VICTIM} was to be killed, and had ended before: run this again")
     print(f"\n{time.monotonic() - start:.1f} s; all files are in {folder}")
-    return 0 if verdict.good else 1
+    return 0 if verdict.good and same and killed else 1
 
 
-def _watching(run: LocalRun) -> Callable[[], None]:
-    """Tell what the parties do, and kill one of them once."""
-    seen: dict[str, str] = {}
-    killed: list[str] = []
+def _watching(run: LocalRun, killed: list[str]) -> Callable[[], None]:
+    """Tell what the parties do; kill one of them once, and note its name."""
+    told = dict.fromkeys(run.seats, 0)
 
     def look() -> None:
         for name in run.seats:
-            phase = phase_of(run.last_words(name))
-            if phase is None or seen.get(name) == phase:
-                continue
-            seen[name] = phase
-            print(f"  {name}: {phase}")
-            if name == VICTIM and phase != "greeting" and not killed:
-                run.kill(name)
-                killed.append(name)
-                print(f"  {name}: KILLED (SIGKILL) while {phase}; started again")
-                run.start(name)
+            phases = [phase for phase in map(phase_of, run.words(name)) if phase]
+            news, told[name] = phases[told[name] :], len(phases)
+            for phase in news:
+                print(f"  {name}: {phase}")
+                if name == VICTIM and phase != "greeting" and not killed:
+                    kill(phase)
+
+    def kill(phase: str) -> None:
+        if run.kill(VICTIM):
+            killed.append(VICTIM)
+            print(f"  {VICTIM}: KILLED (SIGKILL) while {phase}; started again")
+            run.start(VICTIM)
 
     return look
 
@@ -79,10 +83,12 @@ def _read(run: LocalRun, name: str) -> list[dict]:
     return [json.loads((seat.out / name).read_text()) for seat in run.seats.values()]
 
 
-def _compare(results: list[dict], folder: Path) -> None:
-    """Print what the hospitals found beside the pooled fit, and draw both."""
-    private = results[0]
-    same = all(one["minimiser"] == private["minimiser"] for one in results)
+def _compare(results: list[dict], folder: Path) -> bool:
+    """Print what the hospitals found beside the pooled fit, and draw both.
+
+    Return whether all of them found the same.
+    """
+    private, same = results[0], one_answer(results)
     pooled = read_job(SCENARIO, "model").fit(driver="vectorised").reference
     assert pooled is not None
     print(f"\n{'':14}{'five hospitals':>18}{'pooled':>18}{'difference':>12}")
@@ -92,7 +98,10 @@ def _compare(results: list[dict], folder: Path) -> None:
     print(f"the same at all {len(results)}: {'yes' if same else 'NO'}")
     promise = private["guarantee"]
     print(f"\nGuarantee against any two hospitals that collude: {promise['status']}")
-    for line in (*promise["released"], *promise["limits"]):
+    # It is told from the worst coalition's side, who can take away their own part.
+    who = " and ".join(promise["corrupted"])
+    view = [f"with what {who} know: {line}" for line in promise["released"]]
+    for line in (*view, *promise["limits"]):
         print(f"  - {line}")
     figure = coefficients_figure(
         private["table"],
@@ -102,6 +111,7 @@ def _compare(results: list[dict], folder: Path) -> None:
     files = render(figure)
     write_files(folder, {f"coefficients.{kind}": files[kind] for kind in files})
     print(f"\nfigure: {folder / 'coefficients.png'}")
+    return same
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A consortium of five, a ring with a chord, and the receipts of a run of theirs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,7 @@ class Study:
     """Who they are and what they agreed on; `receipt` signs in a party's name."""
 
     folder: Path
+    policy: dict = field(default_factory=dict)
 
     @cached_property
     def identities(self):
@@ -44,6 +45,7 @@ class Study:
                 "cost": {"kind": "squared-distance", "dim": 1},
                 "domain": {"kind": "box", "lower": -1, "upper": 1},
                 "method": {"name": "one-shot"},
+                "policy": self.policy,
             }
         )
 

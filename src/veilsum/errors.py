@@ -36,7 +36,7 @@ class InvalidInputError(VeilsumError, ValueError):
 
 
 class BadGradientError(InvalidInputError):
-    """A cost's gradient has the wrong shape, or is not finite.
+    """A cost's gradient has the wrong shape, is not finite, or raised an exception.
 
     Attributes:
         reason: what was found.
@@ -51,10 +51,11 @@ class BadGradientError(InvalidInputError):
         agent: int | str | None = None,
         iteration: int | None = None,
         estimates: object = None,
+        advice: str = "",
     ) -> None:
         where = "" if agent is None else f"the cost of {agent!r}: "
         when = "" if iteration is None else f" in iteration {iteration:,}"
-        super().__init__(f"{where}{reason}{when}")
+        super().__init__(f"{where}{reason}{when}{advice and f'; {advice}'}")
         self.reason, self.agent = reason, agent
         self.iteration, self.estimates = iteration, estimates
 

@@ -324,6 +324,18 @@ def edited(tmp_path, *changes):
     return path
 
 
+def test_solve_says_that_a_tolerance_was_of_no_use_under_faults(tmp_path):
+    lossy = ("seed = 0", "seed = 0\nfaults = { loss = 0.3 }")
+    few = ("iterations = 10000", "iterations = 50")
+    without = call("solve", edited(tmp_path, lossy, few)).output
+    assert "the tolerance" not in without
+    asked = (few[0], f"{few[1]}\ntolerance = 1e-3")
+    file = edited(tmp_path, lossy, asked)
+    said = " ".join(call("solve", file).output.split())
+    assert "the tolerance was not used: under faults (loss) no party can tell" in said
+    assert "one-shot takes none" in refusal("solve", file, "--method", "one-shot")
+
+
 BOX = 'kind = "box"\nlower = -100.0\nupper = 100.0\n'
 FOUR = ("[[1.0], [2.0], [3.0]]", "[[1.0], [2.0], [3.0], [4.0]]")
 START = ("start = [[50.0], [-50.0], [20.0]]", "start = 0.0")

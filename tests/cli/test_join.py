@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import socket
 from contextlib import ExitStack, closing
 
@@ -125,7 +126,8 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     assert f"b at {agreed.member('b').address}" in text
     assert "of one party alone nothing, unless more than 1 others pool" in text
     assert "epsilon" in text
-    assert "the sum of the coefficients of b, c, d" in text
+    assert "Released: the sum of the coefficients of a, b, c, d with what" in text
+    assert "with what a knows: the sum of the coefficients of b, c, d" in text
     assert "proceed? [y/N]" in found.stderr
     for number in TARGETS[0]:
         assert f"{number}" not in text
@@ -176,6 +178,34 @@ def test_a_cost_is_wanted_where_costs_were_agreed_on(company):
     assert "--cost FILE" in found.stderr
 
 
+def test_where_nobody_can_answer_yes_is_asked_for(company):
+    found = join(company, "a")
+    assert found.exit_code == 2
+    assert "nothing was sent; add --yes" in flat(found.stderr)
+    assert "Aborted" not in found.stderr
+
+
+def change(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_a_wrong_copy_of_the_file_does_not_bar_the_right_one(company):
+    """It gets as far as its own address, where another program listens."""
+    path = company.folder("a") / "consortium.toml"
+    right = path.read_text()
+    change(path, "tolerate = 1", "tolerate = 0")
+    address = company.consortium.member("a").address
+    with closing(socket.create_server((address.host, address.port))):
+        assert "listens there" in join(company, "a", "--yes").stderr
+    (state,) = company.folder("a").glob("*.run")
+    assert b"record/Join" in state.read_bytes()
+    path.write_text(right)
+    found = with_others(company, "a", "--yes")
+    assert found.exit_code == 0, found.output
+
+
 # To the end, and after it
 
 
@@ -197,6 +227,34 @@ def test_a_person_takes_part_and_comes_back_for_the_result(company):
         (out / "receipt.json").read_bytes(),
     ) == (first)
     assert "proceed?" not in again.stderr
+    assert "ledger" not in again.stderr
+    what_comes_after(company, out)
+
+
+def what_comes_after(company, out):
+    """Other files, another run, a lost ledger: where a run is over."""
+    folder = company.folder("a")
+    before = (out / "receipt.json").read_bytes()
+    change(folder / "consortium.toml", 'title = "four"', 'title = "five"')
+    found = join(company, "a", "--yes")
+    assert found.exit_code == 1
+    assert "differs from this one in title" in found.stderr
+    change(folder / "consortium.toml", company.consortium.run, "other-" + "0" * 32)
+    found = join(company, "a", "--yes")
+    assert found.exit_code == 2
+    assert company.consortium.run in found.stderr
+    assert "--out" in found.stderr
+    assert (out / "receipt.json").read_bytes() == before
+    shutil.copy(company.folder("b") / "consortium.toml", folder)
+    (folder / "a.ledger").unlink()
+    found = join(company, "a", "--yes")
+    assert found.exit_code == 0
+    assert "was charged to a ledger that is gone" in found.stderr
+    assert f"ledger={folder / 'a.ledger'}" in found.stderr
+    (out / "receipt.json").write_text("{}")
+    found = join(company, "a", "--yes")
+    assert found.exit_code == 2
+    assert (out / "receipt.json").read_text() == "{}"
 
 
 def test_json_is_the_result_and_nothing_else(company):

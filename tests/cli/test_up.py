@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +16,13 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from net.runs import ITERATED, ONE_SHOT, changed, data_files
-from veilsum.cli.app import app
+from net.runs import ITERATED, ONE_SHOT, Company, changed, data_files
+from veilsum.cli.app import Failure, app
+from veilsum.cli.up import _report
 from veilsum.files.ledger import read_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.jobs.job_file import read_job
+from veilsum.jobs.local import _party
 from veilsum.jobs.scenario_run import run_scenario
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
@@ -49,6 +53,55 @@ def test_the_average_is_the_one_that_solve_finds(tmp_path):
         folder = tmp_path / "run" / name
         assert len(read_ledger(folder / f"{name}.ledger").charges) == 1
     assert (tmp_path / "run").stat().st_mode & 0o077 == 0, "keys are in there"
+
+
+def edit(path, **entries):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
+
+
+SPOILT = {
+    "nothing": (None, {}, None),
+    "an answer": ("result.json", {"minimiser": [0.0, 0.0]}, "answers differ"),
+    "a receipt": (
+        "receipt.json",
+        {"result": "0" * 64},
+        "signatures are good: not of c",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def company(tmp_path_factory):
+    made = Company(tmp_path_factory.mktemp("up"), ONE_SHOT)
+    with made.local as run:
+        run.start_all()
+        assert set(run.wait().values()) == {0}
+    return made
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+@pytest.mark.parametrize(("file", "entry", "words"), SPOILT.values(), ids=SPOILT)
+def test_what_is_not_in_order_fails(
+    company, tmp_path, capsys, file, entry, words, as_json
+):
+    shutil.copytree(company.folder("a").parent, tmp_path / "run")
+    seats = {
+        name: replace(seat, folder=tmp_path / "run" / name)
+        for name, seat in company.seats.items()
+    }
+    run = replace(company.local, seats=seats)
+    if file is None:
+        _report(run, as_json=as_json)
+    else:
+        edit(seats["c"].out / file, **entry)
+        with pytest.raises(Failure, match=words) as caught:
+            _report(run, as_json=as_json)
+        assert caught.value.exit_code == 1
+    printed = capsys.readouterr().out
+    if as_json:
+        assert json.loads(printed)["verified"] == (file is None)
+    else:
+        assert ("NOT" in printed) == (file is not None)
 
 
 def regression(folder, **policy):
@@ -143,6 +196,36 @@ def test_no_process_is_left_when_the_command_ends(ending, to_all, tmp_path):
         if not group_is_empty(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+@pytest.mark.parametrize("to_all", [False, True], ids=["alone", "with all"])
+def test_ctrl_c_while_parties_are_being_started_is_quiet(to_all):
+    """A terminal tells all processes; somebody else may tell the command alone."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "veilsum", "up", str(AVERAGE)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        first = process.stderr.readline()
+        assert first.startswith("left out"), "that is said just before they are started"
+        (os.killpg if to_all else os.kill)(process.pid, signal.SIGINT)
+        # Until all who could say something have ended.
+        said = process.communicate(timeout=LONGEST)[1]
+    finally:
+        if not group_is_empty(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert process.returncode != 0
+    assert "Traceback" not in said, said
+    assert said.split()[-1] == "Aborted!"
+
+
+def test_a_party_whose_folder_is_gone_leaves_without_a_word(tmp_path):
+    _party(["veilsum"], str(tmp_path / "gone"))
 
 
 def iterating(folder):

@@ -12,6 +12,7 @@ import pytest
 import veilsum as vs
 from veilsum import errors
 from veilsum.cli.app import COMMANDS
+from veilsum.core.link_faults import BEARS, REASONS
 from veilsum.core.methods.table import TABLE
 from veilsum.core.models.rows import Rows
 from veilsum.files.datasets import DATASETS
@@ -318,6 +319,17 @@ def test_sums_and_gradients_add_the_keys_that_are_named():
     )
     assert set(stepped.to_dict()) - set(stepped.run.to_dict()) == {"coefficients"}
     assert "`coefficients`" in json_section("Fit")
+
+
+def test_the_table_of_faults_is_the_one_that_decides():
+    page = (DOCS / "theory" / "methods.md").read_text(encoding="utf-8")
+    for fault in REASONS:
+        row = next(
+            line for line in page.splitlines() if line.startswith(f"| `{fault}` |")
+        )
+        wanted = {name for name, borne in BEARS.items() if fault in borne}
+        named = set(re.findall(r"`([\w-]+)`", row)) - {fault}
+        assert (set(BEARS) if "| all;" in row else named) == wanted
 
 
 def test_the_table_of_methods_is_the_one_that_decides():

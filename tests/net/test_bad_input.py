@@ -260,7 +260,9 @@ def test_a_state_file_of_another_run_is_refused(tmp_path):
     before = (new.folder("b") / "state.run").read_bytes()
     (error,) = new.run("b").values()
     assert isinstance(error, StoreError)
-    assert "belongs to the plan" in str(error)
+    assert "another consortium file, which differs from this one in members, run" in (
+        str(error)
+    )
     assert (new.folder("b") / "state.run").read_bytes() == before
 
 

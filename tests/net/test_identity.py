@@ -269,6 +269,15 @@ def test_a_missing_file_is_named(tmp_path):
         read_identity(made.key_file)
 
 
+def test_a_certificate_in_the_place_of_its_key_is_called_one(tmp_path):
+    """It lies open to everybody, as it may: chmod is not what is wanted."""
+    made = new_identity("ann", tmp_path)
+    with pytest.raises(InvalidInputError, match="is a certificate") as caught:
+        read_identity(made.certificate_file)
+    assert str(caught.value).endswith(str(made.key_file))
+    assert "chmod" not in str(caught.value)
+
+
 def test_a_file_without_a_usable_key_is_refused(tmp_path):
     made = new_identity("ann", tmp_path)
     key = ec.generate_private_key(ec.SECP256R1())

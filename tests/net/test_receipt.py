@@ -21,10 +21,18 @@ from veilsum.net.receipt import (
 from veilsum.net.verifying import ALIKE, verify_receipts
 from veilsum.scenario.consortium import canonical
 
+LEFT = "those who are left may go on"
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     return Study(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture(scope="module")
+def loose(tmp_path_factory):
+    """The same five, whose policy lets them go on without somebody."""
+    return Study(tmp_path_factory.mktemp("loose"), {"drop": True})
 
 
 def wrong(receipts, consortium=None):
@@ -334,54 +342,120 @@ def test_a_missing_receipt_is_caught(study):
         }
 
 
-def lost_e(study):
-    """The receipts of a run that went on without e."""
+def without(study, *lost, **changes):
+    """The receipts of those who went on without some."""
+    left = [name for name in PARTIES if name not in lost]
     return [
         study.receipt(
             name,
-            parties=["a", "b", "c", "d"],
-            lost=["e"],
-            confirmed=[n for n in study.fields(name)["confirmed"] if n != "e"],
+            parties=left,
+            lost=list(lost),
+            confirmed=[n for n in study.fields(name)["confirmed"] if n in left],
+            **changes,
         )
-        for name in PARTIES[:-1]
+        for name in left
     ]
 
 
-def test_a_party_that_all_call_lost_owes_no_receipt(study):
-    for consortium in (None, study.consortium):
-        verdict = verify_receipts(lost_e(study), consortium)
+def test_a_party_that_all_call_lost_owes_no_receipt(loose):
+    for consortium in (None, loose.consortium):
+        verdict = verify_receipts(without(loose, "b"), consortium)
         assert verdict.good
         details = {one.check: one.detail for one in verdict.findings}
-        assert details["receipts of all parties"] == "none missing but of lost e"
+        assert details["receipts of all parties"] == "none missing but of lost b"
         assert details["edges are confirmed by both ends"] == "4 of 4"
+        assert details[LEFT] == "4 of 5"
 
 
-def test_a_party_that_only_some_call_lost_is_missing(study):
-    receipts = [study.receipt("a"), *lost_e(study)[1:]]
-    found = wrong(receipts, study.consortium)
-    assert found["receipts of all parties"] == "none of e"
-    assert found["the same parties lost"] == "a against b, c, d"
+def test_a_party_that_only_some_call_lost_is_missing(loose):
+    receipts = [loose.receipt("a"), *without(loose, "b")[1:]]
+    found = wrong(receipts, loose.consortium)
+    assert found["receipts of all parties"] == "none of b"
+    assert found["the same parties lost"] == "a against c, d, e"
 
 
-def test_a_lost_party_with_a_receipt_is_a_contradiction(study):
-    own = study.receipt("e", parties=["a", "b", "c", "d"], lost=["e"], confirmed=[])
-    found = wrong([*lost_e(study), own], study.consortium)
-    assert found == {"parties and lost ones add up": "not those of e"}
+def test_a_lost_party_with_a_receipt_is_a_contradiction(loose):
+    own = loose.receipt("b", parties=list("acde"), lost=["b"], confirmed=[])
+    found = wrong([*without(loose, "b"), own], loose.consortium)
+    assert found == {"parties and lost ones add up": "not those of b"}
 
 
-def test_members_that_nobody_mentions_are_missing_with_the_file(study):
+def test_members_that_nobody_mentions_are_missing_with_the_file(loose):
     """Four who leave the fifth out of their story."""
-    kept = ["a", "b", "c", "d"]
-    receipts = [replaced_parties(study, one, kept) for one in lost_e(study)]
+    kept = ["a", "c", "d", "e"]
+    receipts = [replaced_parties(loose, one, kept) for one in without(loose, "b")]
     assert wrong(receipts) == {}
-    found = wrong(receipts, study.consortium)
-    assert found["receipts of all parties"] == "none of e"
+    found = wrong(receipts, loose.consortium)
+    assert found["receipts of all parties"] == "none of b"
     assert "not those of a" in found["parties and lost ones add up"]
 
 
 def replaced_parties(study, receipt, parties):
     confirmed = list(receipt.confirmed)
     return study.receipt(receipt.party, parties=parties, confirmed=confirmed)
+
+
+# Who may go on without whom
+
+
+def test_nobody_is_lost_where_the_policy_does_not_say_so(study):
+    """Four sign that the fifth was lost; the twin with `drop` is above."""
+    receipts = without(study, "b")
+    assert wrong(receipts) == {}, "without the file nobody knows of the policy"
+    assert wrong(receipts, study.consortium) == {
+        LEFT: "[policy] has no drop, so nobody goes on without b"
+    }
+
+
+@pytest.mark.parametrize("name", PARTIES)
+def test_one_party_alone_is_no_run(study, loose, name):
+    others = [one for one in PARTIES if one != name]
+    alone = without(study, *others, result="00" * 32)
+    assert LEFT in wrong(alone, study.consortium)
+    assert wrong(alone)[LEFT] == f"{name} of 5 parties are not more than half"
+    reason = f"only {name} would go on, and the plan wants 3 of 5 at least"
+    assert wrong(without(loose, *others), loose.consortium) == {LEFT: reason}
+
+
+@given(st.sets(st.sampled_from(PARTIES), max_size=4))
+def test_those_who_are_left_are_judged_by_the_plans_own_rule(loose, lost):
+    """At least three honest ones, whom no one of them separates, as it is in a ring."""
+    found = wrong(without(loose, *sorted(lost)), loose.consortium)
+    rings = [set(), {"b"}]
+    assert (LEFT in found) == (lost not in rings)
+
+
+@given(st.sets(st.sampled_from(PARTIES), max_size=4))
+def test_without_the_file_more_than_half_must_be_left(study, lost):
+    found = wrong(without(study, *sorted(lost)))
+    assert (LEFT in found) == (len(lost) > 2)
+
+
+def test_names_that_are_no_members_do_not_help(loose):
+    crowd = ["a", "x1", "x2", "x3"]
+    one = loose.receipt("a", parties=crowd, lost=list("bcde"), confirmed=[])
+    assert "only a would go on" in wrong([one], loose.consortium)[LEFT]
+
+
+def test_a_run_in_which_nothing_was_committed_is_caught(study):
+    found = wrong(study.receipts(epochs=[]), study.consortium)
+    assert list(found) == ["an epoch was committed"]
+    one = [study.receipt("c", epochs=[]), *study.receipts("c")]
+    assert wrong(one)["an epoch was committed"] == "not of c"
+
+
+def test_a_run_that_finished_before_it_started_is_caught(study):
+    """Compared as times, wherever the clocks are."""
+    check = "runs started before they finished"
+    late = study.receipt("d", started="2099-01-01T00:00:00+00:00")
+    assert wrong([late, *study.receipts("d")], study.consortium) == {check: "not of d"}
+    east = {
+        "started": "2030-01-31T14:00:00+02:00",
+        "finished": "2030-01-31T12:00:00+00:00",
+    }
+    assert wrong(study.receipts(**east)) == {}
+    east["finished"] = "2030-01-31T13:59:59+02:00"
+    assert check in wrong(study.receipts(**east))
 
 
 def test_receipts_of_another_consortium_are_caught(study):

@@ -238,6 +238,8 @@ def test_the_others_go_on_without_one_where_the_policy_says_so(tmp_path):
     receipts = company.receipts(found)
     assert {one.lost for one in receipts} == {("d",)}
     assert {one.parties for one in receipts} == {("a", "b", "c")}
+    shown = ("the sum of the coefficients of a, b, c",)
+    assert {one.released for one in receipts} == {shown}
     assert verify_receipts(receipts, company.consortium).good
 
 
@@ -306,10 +308,11 @@ def test_a_budget_that_allows_it_lets_it_leave(tmp_path):
 
 
 def _shown(company, seen):
-    """The kinds of messages that a party sent, in order."""
+    """The kinds of messages of its own that a party sent, in order."""
     codec = codec_for(company.drivers["b"].plan)
-    frames = [detail for what, detail in seen if what == "send"]
-    return [type(codec.decode(frame)).__name__ for frame in frames]
+    sent = [codec.decode(detail) for what, detail in seen if what == "send"]
+    # Others' records are passed on, too.
+    return [type(one).__name__ for one in sent if getattr(one, "party", "b") == "b"]
 
 
 def test_a_stranger_and_an_old_certificate_are_refused_before_anything(tmp_path):

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,11 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import veilsum.net.store as store_module
 from veilsum.agent.effects import Persist
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.net.store import STORE, RunStore
 from veilsum.privacy.accountant import Budget
+from veilsum.scenario.consortium import Consortium
 
 PLAN, OTHER_PLAN = bytes(range(32)), bytes(32)
 ENDINGS = ("", "-wal", "-shm")
@@ -34,8 +37,9 @@ def path(tmp_path):
 
 
 @contextmanager
-def opened(path, plan=PLAN, party="a"):
-    with closing(RunStore.open(path, plan=plan, party=party)) as store:
+def opened(path, plan=PLAN, **owner):
+    owner = {"party": "a", **owner}
+    with closing(RunStore.open(path, plan=plan, **owner)) as store:
         yield store
 
 
@@ -277,14 +281,94 @@ def test_another_partys_store_is_refused_by_name(path):
     assert path.read_bytes() == before
 
 
-def test_another_plans_store_is_refused_and_both_plans_are_named(path):
-    before = filled(path)
+@pytest.mark.parametrize("sign", ["input/0", "closed"])
+def test_another_plans_store_is_refused_and_both_plans_are_named(path, sign):
+    before = filled(path, **{"self": b"number", sign: b""})
     words = "the plan 0001020304050607, this run has the plan 0000000000000000"
     with pytest.raises(StoreError, match=words):
         RunStore.open(path, plan=OTHER_PLAN, party="a")
     assert path.read_bytes() == before
     with opened(path) as store:  # its own plan and party are admitted
         assert store.read()["self"] == b"number"
+
+
+def of_run(store):
+    """What the run that has the store now kept in it."""
+    kept = store.read()
+    return {k: v for k, v in kept.items() if not k.startswith(("aside/", "agreed"))}
+
+
+PLANS = st.sampled_from([PLAN, OTHER_PLAN, b"\1" * 32])
+KEPT = st.sampled_from(["self", "record/Join/0", "bye/b"])
+TURNS = st.lists(st.tuples(PLANS, KEPT), max_size=6)
+
+
+@given(TURNS)
+@settings(max_examples=15, deadline=None)
+def test_until_shares_are_drawn_every_plan_finds_what_it_left(tmp_path_factory, turns):
+    """Others may remember how a party joined: it must not come back as another."""
+    path, expected = tmp_path_factory.mktemp("store") / "a.run", {}
+    for number, (plan, key) in enumerate(turns):
+        with opened(path, plan=plan) as store:
+            mine = expected.setdefault(plan, {})
+            assert of_run(store) == mine
+            mine[key] = bytes([number])
+            write(store, **{key: mine[key]})
+
+
+def test_what_was_put_aside_is_wiped_with_the_rest(path):
+    filled(path, self=MARK)
+    with opened(path, plan=OTHER_PLAN) as store:
+        assert pieces(path) > 0
+        store.wipe(["agreed"])
+    assert pieces(path) == 0
+
+
+def test_a_store_that_another_process_turned_meanwhile_is_refused(path, monkeypatch):
+    """Between the look at it and the lock, that one has drawn shares."""
+    filled(path)
+    take = store_module._held
+
+    def late(path):
+        monkeypatch.setattr(store_module, "_held", take)
+        with opened(path, plan=OTHER_PLAN) as store:
+            write(store, **{"input/0": b""})
+        return take(path)
+
+    monkeypatch.setattr(store_module, "_held", late)
+    with pytest.raises(StoreError, match="belongs to the plan 0000000000000000"):
+        RunStore.open(path, plan=PLAN, party="a")
+    with opened(path, plan=OTHER_PLAN) as store:  # and the lock is free again
+        assert of_run(store) == {"input/0": b""}
+
+
+FILE = Consortium("test-" + "0" * 32, (), {"title": "one", "cost": {"dim": 2}})
+OTHER_FILE = replace(FILE, sections={"title": "two", "cost": {"dim": 2}, "policy": {}})
+
+
+@pytest.mark.parametrize("plan", [PLAN, OTHER_PLAN], ids=["same plan", "other plan"])
+@pytest.mark.parametrize("sign", ["input/0", "closed"])
+def test_a_run_goes_on_with_the_file_that_it_began_with(path, sign, plan):
+    with opened(path, consortium=FILE) as store:
+        write(store, **{sign: b""})
+        store.wipe(["agreed", sign])
+    before = path.read_bytes()
+    words = r"differs from this one in policy, title: put that .* --state"
+    with pytest.raises(StoreError, match=words):
+        RunStore.open(path, plan=plan, party="a", consortium=OTHER_FILE)
+    assert path.read_bytes() == before
+    with opened(path, consortium=FILE) as store:
+        assert of_run(store) == {sign: b""}
+
+
+def test_until_shares_are_drawn_the_file_may_be_mended(path):
+    with opened(path, consortium=FILE) as store:
+        write(store, self=b"number")
+    with opened(path, consortium=OTHER_FILE) as store:
+        assert of_run(store) == {"self": b"number"}
+        write(store, **{"input/0": b""})
+    with pytest.raises(StoreError, match="began with another consortium file"):
+        RunStore.open(path, plan=PLAN, party="a", consortium=FILE)
 
 
 HOLDER = """

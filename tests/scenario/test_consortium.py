@@ -204,7 +204,7 @@ def test_of_every_link_exactly_one_end_dials_and_the_other_is_reachable(reachabl
         ({"method": {"nam": "dgd"}}, "did you mean 'name'"),
         ({"stopping": {"iterations": 1.5}}, "whole number"),
         ({"schema": {}}, "belongs to a job"),
-        ({"policy": {"corrupted": ["dan"]}}, "unknown party 'dan'"),
+        ({"policy": {"corrupted": ["ann"]}}, "names a coalition for a simulation"),
         ({"policy": {"resend": 5, "deadline": 1}}, "resend <= deadline"),
         ({"policy": {"patience": 0}}, "patience"),
         ({"policy": {"deadline": "long"}}, "must be a number"),
@@ -447,6 +447,35 @@ def test_the_size_of_a_cost_is_public(cost, public):
     private = {"coefficients", "targets", "matrices", "vectors"} & set(cost)
     named = {words.split()[1].rstrip(":") for words in left_out if "[cost]" in words}
     assert named == private
+
+
+def test_a_named_coalition_is_left_out_and_that_is_said():
+    policy = {"corrupted": ["bob", "cem"], "tolerate": 2, "deadline": 5}
+    found, left_out = drafted(policy=policy)
+    assert found.sections["policy"] == {"tolerate": 2, "deadline": 5}
+    (words,) = [line for line in left_out if "[policy]" in line]
+    assert words.startswith("[policy] corrupted: ")
+    assert words.endswith("tolerate covers every coalition of that size")
+    plain, left_out = drafted(policy={"tolerate": 2, "deadline": 5})
+    assert plain.digest == found.digest
+    assert "corrupted" not in str(left_out)
+
+
+@pytest.mark.parametrize("tolerate", [{}, {"tolerate": 0}, {"tolerate": 1}], ids=str)
+def test_a_named_coalition_that_is_not_covered_is_refused(tolerate):
+    """Twin: the same policy, with a coalition of the size that is covered."""
+    covered = tolerate.get("tolerate", 1)
+    drafted(policy={"corrupted": ["ann", "bob"][:covered], **tolerate})
+    drafted(policy={"corrupted": ["bob"] * covered * 2, **tolerate})
+    size = covered + 1
+    with pytest.raises(InvalidScenarioError, match=f"set tolerate = {size}") as caught:
+        drafted(policy={"corrupted": ["ann", "bob"][:size], **tolerate})
+    assert f"holds against {covered} (tolerate)" in str(caught.value)
+
+
+def test_a_coalition_of_strangers_is_refused():
+    with pytest.raises(InvalidScenarioError, match="unknown party 'dan'"):
+        drafted(policy={"corrupted": ["dan"], "tolerate": 2})
 
 
 def test_entries_that_do_not_fit_each_other_are_refused():

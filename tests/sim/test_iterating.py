@@ -15,14 +15,18 @@ from veilsum.core.domains import Box, WholeSpace
 from veilsum.core.methods.making import Facts
 from veilsum.core.methods.schedule import schedule
 from veilsum.core.methods.stopping import LOOK_EVERY, Stopping, width
+from veilsum.core.models.families import Poisson
+from veilsum.core.models.glm_cost import glm_cost
+from veilsum.core.models.rows import Rows
 from veilsum.core.remainders import SquaredNorm
 from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
-from veilsum.errors import BadGradientError, DivergedError
+from veilsum.errors import BadGradientError, DivergedError, InvalidInputError
 from veilsum.sim import iterating
 from veilsum.sim.engines.engine import Task
 from veilsum.sim.engines.plain import PlainEngine
 from veilsum.sim.iterating import Journey, kept_times
+from veilsum.sim.vectorised import solve
 
 
 @given(st.integers(1, 10**7), st.integers(1, 10**9))
@@ -127,7 +131,8 @@ def test_the_last_iteration_comes_first_if_nobody_is_near():
 
 def test_a_budget_of_bytes_ends_it_too():
     each = 2 * GRAPH.n_edges * 3 * 8
-    settings = Settings(method="nids", byte_budget=25 * each + 1)
+    shares = each
+    settings = Settings(method="nids", byte_budget=shares + 25 * each + 1)
     found = journey(settings).run()
     assert (found.iterations, found.stopped) == (25, "bytes")
 
@@ -223,3 +228,101 @@ def test_the_agent_and_the_iteration_are_those_at_which_it_began():
     np.testing.assert_array_equal(caught.value.estimates, engine.points(good))
     strayed = (np.abs(engine.aims(state)) >= iterating.LOST).any(axis=1)
     assert caught.value.agent == GRAPH.parties[int(np.argmax(strayed))]
+
+
+# What went wrong, on six parties' least squares
+
+
+def uneven(n):
+    """Least squares of n parties, and their exact bounds."""
+    stream = np.random.default_rng(3)
+    rows, right = stream.standard_normal((n, 6, 3)), stream.standard_normal((n, 6))
+    costs = [
+        Cost.from_gradient(lambda x, a=a, y=y: a.T @ (a @ x - y) / 6, dim=3)
+        for a, y in zip(rows, right, strict=True)
+    ]
+    curved = np.einsum("nri,nrj->nij", rows, rows) / 6
+    mean = np.linalg.eigvalsh(curved.mean(axis=0))
+    bounds = Settings(
+        smooth=float(np.linalg.eigvalsh(curved).max()),
+        mean_smooth=float(mean[-1]),
+        mean_convex=float(mean[0]),
+    )
+    return costs, bounds
+
+
+def solved(costs, settings, **more):
+    ring = Topology.family(f"ring:{len(costs)}")
+    how = {"domain": WholeSpace(costs[0].dim), "sigma": 1e3, "law": "lattice"}
+    return solve(costs, ring, settings=settings, seed=1, **{**how, **more})
+
+
+FIXED_STEPS = ["extra", "nids", "gradient-tracking", "accelerated", "push-pull"]
+
+
+@pytest.mark.parametrize("method", [*FIXED_STEPS, "running-sums"])
+def test_a_bound_is_named_though_it_goes_wrong_within_a_few_iterations(method):
+    settings = Settings(method=method, smooth=0.05, mean_smooth=0.04, mean_convex=0.01)
+    with pytest.raises(DivergedError, match=r"more than smooth = 0\.05") as caught:
+        solved(uneven(6)[0], settings)
+    assert caught.value.iteration < 30
+
+
+def test_exact_bounds_are_not_blamed_for_a_step_that_is_too_long():
+    costs, bounds = uneven(12)
+    settings = replace(bounds, method="gradient-tracking", step=1.1, rounds=1)
+    with pytest.raises(DivergedError, match="no bound was seen broken: leave step"):
+        solved(costs, settings)
+
+
+def counts(seed):
+    stream = np.random.default_rng(seed)
+    rows = Rows(stream.standard_normal((20, 3)), stream.poisson(3.0, 20).astype(float))
+    return glm_cost(Poisson(), rows)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("method", ["nids", "gradient-tracking"])
+def test_numbers_that_are_thrown_to_and_fro_are_no_result(method):
+    """A Poisson gradient bends without bound: too small a one is seen in the end."""
+    costs = [counts(seed) for seed in range(6)]
+    settings = Settings(method=method, mean_convex=0.05, smooth=1.0, iterations=400)
+    with pytest.raises(DivergedError, match="more than smooth = 1 allows"):
+        solved(costs, settings)
+    enough = replace(settings, smooth=100.0, tolerance=1e-6, iterations=4000)
+    assert solved(costs, enough).max_error < 1e-6
+
+
+def test_an_end_before_everybody_has_arrived_is_a_result():
+    costs, bounds = uneven(6)
+    run = solved(costs, replace(bounds, method="nids", iterations=5))
+    assert (run.iterations, run.stopped) == (5, "iterations")
+
+
+# Budgets
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("method", [*FIXED_STEPS, "running-sums"])
+@pytest.mark.parametrize("tolerance", [None, 1e-12])
+def test_a_budget_of_bytes_is_kept_to(method, tolerance):
+    costs, bounds = uneven(6)
+    budget = 30_001
+    asked = replace(bounds, method=method, byte_budget=budget, tolerance=tolerance)
+    run = solved(costs, asked, sigma=1e6)
+    assert run.bytes <= budget
+    if run.stopped == "bytes":
+        longer = replace(asked, byte_budget=None, iterations=run.iterations + 1)
+        assert solved(costs, longer, sigma=1e6).bytes > budget
+
+
+# Precision
+
+
+@pytest.mark.parametrize("method", FIXED_STEPS)
+def test_a_tolerance_beyond_the_precision_is_refused(method):
+    costs, bounds = uneven(6)
+    single = replace(bounds, method=method, precision="float32")
+    with pytest.raises(InvalidInputError, match="use float64 or a larger tolerance"):
+        solved(costs, replace(single, tolerance=1e-9))
+    assert solved(costs, replace(single, tolerance=1e-3)).max_error < 1e-3

@@ -156,7 +156,7 @@ def borne(monkeypatch):
         ({"delay": (3, 1)}, "the least and the most, like (0, 5); found (3, 1)"),
         ({"delay": (-1, 1)}, "two whole numbers of rounds"),
         ({"stragglers": 1.5}, "a part of the agents from 0 to 1, or the agents' row"),
-        ({"within": 0}, "one iteration at least, found 0"),
+        ({"within": 0}, "within must be at least 1, found 0"),
         ({"quantise": -1.0}, "the step of a grid, or 0 for none, found -1.0"),
         ({"quantise": float("inf")}, "found inf"),
         ({"seed": -3}, "must not be negative, found -3"),

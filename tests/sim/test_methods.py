@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from veilsum.core.costs import Cost
-from veilsum.core.domains import Box, WholeSpace
-from veilsum.core.link_faults import LinkFaults
+from veilsum.core.domains import Box, HalfSpaces, WholeSpace
+from veilsum.core.link_faults import LinkFaults, bearing
 from veilsum.core.models.families import Gaussian
 from veilsum.core.models.glm_cost import glm_cost
 from veilsum.core.models.losses import huber_cost
@@ -277,6 +277,91 @@ def test_a_method_that_does_not_bear_a_fault_names_one_that_does():
         faulty(Settings(method="nids"), LinkFaults(loss=0.1))
     with pytest.raises(InvalidInputError, match=r"same links.*gradient-tracking"):
         faulty(Settings(method="nids", iterations=9), LinkFaults(changing=0.5))
+
+
+ANY_FAULT = (
+    {"loss": 0.3},
+    {"delay": (1, 2)},
+    {"stragglers": 0.2},
+    {"changing": 0.5},
+    {"quantise": 1e-3},
+)
+
+
+def distances(settings, faults, *, law="lattice", domain=None):
+    """Costs that one sum of coefficients says everything of."""
+    return solve(
+        [Cost.squared_distance([float(i)]) for i in range(6)],
+        Topology.family("ring:6"),
+        domain=domain or WholeSpace(1),
+        sigma=None if law == "uniform" else 1e3,
+        law=law,
+        seed=1,
+        settings=settings,
+        faults=faults,
+    )
+
+
+@pytest.mark.parametrize("kinds", ANY_FAULT, ids=str)
+def test_one_sum_has_no_iterations_for_faults_to_happen_in(kinds):
+    faults = LinkFaults(**kinds)
+    with pytest.raises(InvalidInputError, match="takes none: use method auto"):
+        distances(Settings(method="one-shot"), faults)
+    run = distances(Settings(method="auto", iterations=300), faults)
+    assert run.method in bearing(faults)
+    assert run.max_error < 0.01
+    with pytest.raises(InvalidInputError, match=r"summed: use law lattice$"):
+        distances(Settings(method="auto"), faults, law="uniform")
+
+
+@pytest.mark.parametrize("method", ["auto", "one-shot"])
+def test_faults_that_never_happen_change_nothing(method):
+    assert distances(Settings(method=method), LinkFaults()).method == "one-shot"
+
+
+@pytest.mark.parametrize(
+    ("method", "kinds", "domain", "words"),
+    [
+        ("push-pull", {"delay": (1, 2)}, None, "messages come late; use running-sums"),
+        ("nids", {"stragglers": 0.2}, None, "take part in every iteration; use runn"),
+        ("nids", {"loss": 0.2}, Box(-9, 9, dim=1), "message is lost; use dgd"),
+        ("running-sums", {"changing": 0.2}, Box(-9, 9, dim=1), "use gradient-tr"),
+        ("nids", {"loss": 0.2}, HalfSpaces([[1.0]], [9.0]), "message is lost$"),
+        ("auto", {"loss": 0.2}, HalfSpaces([[1.0]], [9.0]), "no method that bears"),
+    ],
+    ids=["late", "stragglers", "lost", "domain", "nobody", "nobody for auto"],
+)
+def test_the_reason_is_the_real_one_and_the_advice_can_be_followed(
+    method, kinds, domain, words
+):
+    with pytest.raises(InvalidInputError, match=words):
+        distances(Settings(method=method), LinkFaults(**kinds), domain=domain)
+
+
+def test_auto_looks_past_the_fastest_if_it_does_not_bear_the_faults():
+    """Acceleration is wanted for such a condition, and bears no changing links."""
+    uneven = Settings(method="auto", smooth=2.0, mean_convex=0.01, iterations=9)
+    assert distances(uneven, LinkFaults(quantise=1e-9)).method == "accelerated"
+    assert distances(uneven, LinkFaults(changing=0.5)).method == "gradient-tracking"
+
+
+@pytest.mark.parametrize("kinds", ANY_FAULT[:4], ids=str)
+def test_where_nobody_can_tell_when_to_stop_the_tolerance_is_said_to_be_unused(kinds):
+    asked = Settings(method="auto", tolerance=1e-3, iterations=200)
+    run = distances(asked, LinkFaults(**kinds))
+    assert (run.iterations, run.stopped) == (200, "iterations")
+    assert f"under faults ({next(iter(kinds))})" in run.tolerance_unused
+    assert run.to_dict()["tolerance_unused"] == run.tolerance_unused
+    plain = distances(replace(asked, tolerance=None), LinkFaults(**kinds))
+    assert plain.tolerance_unused is None
+    assert plain.bytes == run.bytes  # nobody tells how near it is
+
+
+def test_rounded_messages_arrive_and_parties_can_stop():
+    asked = Settings(method="gradient-tracking", tolerance=1e-6)
+    run = distances(asked, LinkFaults(quantise=1e-9))
+    assert (run.stopped, run.tolerance_unused) == ("tolerance", None)
+    assert run.max_error < 1e-6
 
 
 def test_changing_links_are_borne_by_tracking():

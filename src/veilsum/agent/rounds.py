@@ -29,8 +29,17 @@ from veilsum.core.remainders import Remainder
 from veilsum.core.secrets import Secret
 from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
+from veilsum.errors import BadGradientError, DivergedError
 
 FLOAT64 = np.dtype(np.float64)
+# What this party can do about it, before it tries again.
+UNDEFINED = (
+    "a gradient must be finite wherever estimates go: correct it or, if steps were too "
+    "long, give bounds that hold (smooth, mean_convex) and leave step out"
+)
+TOO_LONG = (
+    "steps are too long: give bounds that hold (smooth, mean_convex) and leave step out"
+)
 # Before the first look: nobody is near.
 FAR = float(np.finfo(np.float64).max)
 
@@ -59,12 +68,14 @@ class Links:
     """Whom a party hears and with what weight: public, and alike in all rounds.
 
     Attributes:
+        me: whose they are.
         along: recentring's weights of the links.
         factors: Chebyshev's, one for each round of recentring.
         weights: of what it tells itself and of what it hears, in this order.
     """
 
     schedule: Schedule
+    me: str
     neighbours: tuple[str, ...]
     along: Array[np.float64]
     factors: tuple[float, ...]
@@ -78,11 +89,11 @@ class Links:
         rows = {kind: w.tocsr()[[i]] for kind, w in plan.weights.items()}
         weights = {kind: row.toarray()[0, order] for kind, row in rows.items()}
         if plan.recentring_weights is None:
-            return cls(plan, names, np.zeros(0), (), weights)
+            return cls(plan, me, names, np.zeros(0), (), weights)
         mixing = plan.recentring_weights
         factors = chebyshev_factors(mixing_rate(mixing), plan.recentring)
         along = mixing.tocsr()[[i]].toarray()[0, order[1:]]
-        return cls(plan, names, along, tuple(factors), weights)
+        return cls(plan, me, names, along, tuple(factors), weights)
 
 
 class RoundsState(msgspec.Struct, frozen=True, eq=False):
@@ -146,7 +157,11 @@ class MethodRounds(Secret):
         plan = state.links.schedule
         if state.index < plan.recentring:
             return state
-        return replace(state, inner=plan.method.begin(self.start, state.cost))
+        try:
+            inner = plan.method.begin(self.start, state.cost)
+        except BadGradientError as error:
+            raise _placed(error, state.links.me, 0, self.start) from error.__cause__
+        return replace(state, inner=inner)
 
     def outgoing(self, state: RoundsState) -> Numbers:
         """Return masked integers while they are drawn together, then what is told."""
@@ -189,7 +204,11 @@ class MethodRounds(Secret):
         if rule is not None:
             loudest, told = float(told[:, -1].max()), told[:, :-1]
         mixed = mix(links.weights, method.parts(inner), told)
-        after = method.advance(inner, mixed, state.cost)
+        try:
+            after = method.advance(inner, mixed, state.cost)
+        except BadGradientError as error:
+            place = links.me, inner.iteration + 1, inner.x
+            raise _placed(error, *place) from error.__cause__
         state = replace(state, index=state.index + 1, inner=after, loudest=loudest)
         if rule is None or after.iteration == inner.iteration:
             return state
@@ -213,8 +232,19 @@ class MethodRounds(Secret):
         last = state.links.schedule.iterations
         return state.near or state.inner.iteration >= last
 
+    def strayed(self, state: RoundsState) -> DivergedError | None:
+        """Return what to say of numbers that are not finite; None if all are."""
+        if state.inner is None:
+            return None
+        numbers = self.outgoing(state), state.inner.x
+        if all(np.isfinite(one).all() for one in numbers):
+            return None
+        return DivergedError(state.links.me, state.inner.iteration, None, TOO_LONG)
+
     def answer(self, state: RoundsState) -> Vector:
-        """Return this party's estimate."""
+        """Return this party's estimate, if it is one."""
+        if (wrong := self.strayed(state)) is not None:
+            raise wrong
         return np.array(state.inner.x)
 
     def pack(self, state: RoundsState) -> bytes:
@@ -243,6 +273,13 @@ class MethodRounds(Secret):
             before=before and tuple(np.frombuffer(one) for one in before),
             near=near,
         )
+
+
+def _placed(
+    error: BadGradientError, me: str, iteration: int, x: Vector
+) -> BadGradientError:
+    """Return the error with whose gradient it was and when, and what to do."""
+    return BadGradientError(error.reason, me, iteration, x, UNDEFINED)
 
 
 def rounds_done(packed: bytes) -> int:

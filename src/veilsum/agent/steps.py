@@ -33,6 +33,7 @@ from veilsum.agent.phases import (
     SUMMING,
 )
 from veilsum.core.arrays import Vector, listed
+from veilsum.errors import LocalProtocolError
 
 # What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
 # would do where nobody comes back in the middle of a writing.
@@ -257,8 +258,10 @@ class Steps(Party):
         if finished:
             return
         message = Round(self.epoch, state.index, rounds.outgoing(state))
-        frame = self._codec.encode(message)
-        self._said[state.index] = frame
+        try:
+            self._said[state.index] = frame = self._codec.encode(message)
+        except LocalProtocolError as error:
+            raise (rounds.strayed(state) or error) from None
         self._said.pop(state.index - self.plan.checkpoint * KEPT_SLOTS, None)
         self._out += [Send(to, frame) for to in self._neighbours]
 
@@ -292,9 +295,8 @@ class Steps(Party):
             pass
         rounds = self._work.rounds
         assert rounds is not None
-        if rounds.finished(self._state):
-            return True
-        return self._fallback and self._everybody_shown()
+        over = rounds.finished(self._state)
+        return over or (self._fallback and self._everybody_shown())
 
     def _take_answer(self) -> str:
         rounds = self._work.rounds

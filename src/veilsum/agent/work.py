@@ -16,6 +16,7 @@ from veilsum.agent.messages import Numbers
 from veilsum.core.arrays import Vector
 from veilsum.core.secrets import Secret
 from veilsum.core.topology import Topology
+from veilsum.errors import VeilsumError
 
 
 @runtime_checkable
@@ -40,6 +41,10 @@ class Rounds(Protocol):
 
     def finished(self, state: Any) -> bool:
         """Say whether no round is left."""
+        ...
+
+    def strayed(self, state: Any) -> VeilsumError | None:
+        """Return what to say of numbers that are not finite; None if all are."""
         ...
 
     def answer(self, state: Any) -> Vector:

@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import console, json_option, print_json, say
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 
 if TYPE_CHECKING:
     from veilsum.agent.machine import Machine
@@ -33,6 +33,9 @@ LOG = logging.getLogger("veilsum.net")
 INTERRUPTED = (
     "stopped; nothing is lost: the same command goes on, if the others' deadlines have "
     "not passed by then"
+)
+ANOTHER_OUT = (
+    "it is left as it is, and nothing was sent: give another folder with --out"
 )
 # Seconds of silence after which a person is told whom all wait for.
 REMIND_SECONDS = 10.0
@@ -127,6 +130,7 @@ def command(
         if data is not None and data.suffix != ".parquet":
             load_pandas_alone()
         files = {"data": data, "cost": cost}
+        how["out"] = folder
         driver, result = _take_part(consortium, key, files, how, style=style, yes=yes)
     _report(folder, driver, result, as_json=as_json)
 
@@ -167,6 +171,7 @@ def _take_part(
 
     agreed = read_consortium(consortium)
     identity = read_identity(key or only_key(consortium.parent))
+    _check_out(how["out"], agreed, identity)
     marks = {name: how.pop(name) for name in ("decimal", "separator")}
     part = own_part(agreed, data=files["data"], cost=files["cost"], **marks)
     driver = _driver(agreed, identity, how)
@@ -174,7 +179,9 @@ def _take_part(
     if not yes:
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
-        ledger = stack.enter_context(_ledger(identity, how["ledger_file"]))
+        path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
+        driver.new_ledger = None if path.exists() else path
+        ledger = stack.enter_context(_ledger(path))
         return driver, part.run(driver, ledger)
 
 
@@ -203,11 +210,28 @@ def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Netw
     )
 
 
-def _ledger(identity: Identity, file: Path | None) -> Ledger:
+def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
+    """Refuse a folder with another run's receipt: it would be overwritten."""
+    from veilsum.net.receipt import read_receipt
+
+    path = folder / "receipt.json"
+    if not path.exists():
+        return
+    try:
+        found = read_receipt(path)
+    except InvalidInputError as error:
+        raise OutputError(f"{error}; {ANOTHER_OUT}") from None
+    if (found.run, found.party) != (agreed.run, identity.name):
+        raise OutputError(
+            f"{path} is the receipt of {found.party} for the run {found.run}, and this "
+            f"is the run {agreed.run} of {identity.name}; {ANOTHER_OUT}"
+        )
+
+
+def _ledger(path: Path) -> Ledger:
     from veilsum.files.ledger import open_ledger
     from veilsum.privacy.accountant import Budget
 
-    path = file or identity.key_file.with_suffix(".ledger")
     if path.exists():
         return open_ledger(path)
     return open_ledger(path, create=Budget())
@@ -221,6 +245,7 @@ def _confirm(
 ) -> None:
     """Show what is about to happen, and go on only if a person agrees."""
     from veilsum.cli.privacy import print_guarantee
+    from veilsum.jobs.joining import promise_shown
 
     # Where the question is, so that nobody is asked about what went into a file.
     with redirect_stdout(sys.stderr):
@@ -228,8 +253,15 @@ def _confirm(
         for name, text in _lines(agreed, identity, part, task):
             screen.print(f"[bold]{name:<11}[/bold] {escape(text)}")
         screen.print()
-        print_guarantee(task.promise)
-    if not click.confirm("\nproceed?", default=False, err=True):
+        print_guarantee(promise_shown(task))
+    try:
+        agrees = click.confirm("\nproceed?", default=False, err=True)
+    except click.Abort:
+        raise BadInput(
+            "nobody answered, and nothing was sent; add --yes to take part without "
+            "being asked, for instance where there is no terminal"
+        ) from None
+    if not agrees:
         raise BadInput("nothing was sent; run the same command to take part")
 
 

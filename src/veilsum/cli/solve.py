@@ -127,6 +127,8 @@ def _print(described: Scenario, run: Run) -> None:
         f"|sum of masks| {run.sum_of_masks:.2g}; "
         f"{run.rounds:,} rounds, {run.bytes:,} bytes"
     )
+    if run.tolerance_unused is not None:
+        screen.print(f"the tolerance was not used: {run.tolerance_unused}")
     if run.quantisation is not None:
         screen.print(_grid_sentence(run.quantisation))
     screen.print()

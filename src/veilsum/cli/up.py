@@ -113,10 +113,25 @@ def _report(run: LocalRun, *, as_json: bool) -> None:
     ]
     receipts = [read_receipt(out / "receipt.json") for out in outs]
     verdict = verify_receipts(receipts, run.consortium)
+    same = one_answer(results)
     if as_json:
-        print_json({**results[0], "parties": list(run.seats), "verified": verdict.good})
-        return
-    same = all(one["minimiser"] == results[0]["minimiser"] for one in results)
+        verified = verdict.good and same
+        print_json({**results[0], "parties": list(run.seats), "verified": verified})
+    else:
+        _print(results, same=same, good=verdict.good)
+    wrong = [f"{one.check}: {one.detail}" for one in verdict.findings if not one.good]
+    if not same:
+        wrong.insert(0, "the parties' answers differ")
+    if wrong:
+        raise Failure(f"do not use this result: {'; '.join(wrong)}")
+
+
+def one_answer(results: list[dict[str, Any]]) -> bool:
+    """Say whether all parties have found the same."""
+    return all(one["minimiser"] == results[0]["minimiser"] for one in results)
+
+
+def _print(results: list[dict[str, Any]], *, same: bool, good: bool) -> None:
     screen = console()
     screen.print(f"\n{len(results)} parties, {'one answer' if same else 'NOT one'}:")
     names = [row["name"] for row in results[0].get("table", ())]
@@ -125,4 +140,4 @@ def _report(run: LocalRun, *, as_json: bool) -> None:
         screen.print(f"  {escape(name):<16}{number:.12g}")
     guarantee = results[0]["guarantee"]
     screen.print(f"{guarantee['status']}, epsilon {guarantee['epsilon']}")
-    screen.print("receipts " + ("verified" if verdict.good else "NOT in order"))
+    screen.print("receipts " + ("verified" if good else "NOT in order"))

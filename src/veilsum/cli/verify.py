@@ -28,24 +28,42 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="The consortium file: whose certificates they are, and which edges there are.",
 )
+@click.option(
+    "--result",
+    "answer",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A party's result.json: whether its minimiser and its guarantee are those "
+    "that were signed. Nothing else in it is compared.",
+)
 @json_option
-def command(*, files: tuple[Path, ...], agreed: Path | None, as_json: bool) -> None:
+def command(
+    *,
+    files: tuple[Path, ...],
+    agreed: Path | None,
+    answer: Path | None,
+    as_json: bool,
+) -> None:
     """Check what the parties of a run have signed: RECEIPTS, one file of each.
 
     Signatures are good, all speak of the same run, plan and result, every edge was
-    confirmed by both ends, and nobody's receipt is missing. The exit code is 0 only if
-    all of this holds, 1 if something does not, 2 if a file cannot be read.
+    confirmed by both ends, nobody's receipt is missing, and nobody was left out whom
+    the policy does not let go. The exit code is 0 only if all of this holds, 1 if
+    something does not, 2 if a file cannot be read or compared.
 
     \b
     Example:
       veilsum verify out/*/receipt.json --consortium study.veil
+      veilsum verify out/*/receipt.json --result out/mine/result.json
     """
     from veilsum.files.consortiums import read_consortium
-    from veilsum.net.receipt import read_receipt
+    from veilsum.net.receipt import read_receipt, read_result
     from veilsum.net.verifying import verify_receipts
 
     consortium = None if agreed is None else read_consortium(agreed)
-    verdict = verify_receipts([read_receipt(file) for file in files], consortium)
+    receipts = [read_receipt(file) for file in files]
+    result = None if answer is None else read_result(answer)
+    verdict = verify_receipts(receipts, consortium, result=result)
     if as_json:
         print_json(verdict.to_dict())
     else:

@@ -7,7 +7,8 @@ agent, `n` for all of them, so one formula serves a party and a simulator alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from numbers import Integral, Real
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -64,6 +65,26 @@ def as_rows(values: ArrayLike, *, n_agents: int, what: str) -> AgentRows:
             f"found shape {array.shape}"
         )
     return rows
+
+
+def is_number(found: object) -> TypeGuard[float]:
+    """Say whether it is a number, Python's or numpy's; true and false are none."""
+    return isinstance(found, Real) and not isinstance(found, bool)
+
+
+def is_whole(found: object) -> TypeGuard[int]:
+    """Say whether it is a whole number, Python's or numpy's."""
+    return is_number(found) and isinstance(found, Integral)
+
+
+def as_whole(found: object, *, what: str, least: int) -> int:
+    """Return a whole number as Python's own; refuse one that is below the least."""
+    if not is_whole(found):
+        raise InvalidInputError(f"{what} must be a whole number, found {found!r}")
+    if found < least:
+        bound = f"be at least {least}" if least else "not be negative"
+        raise InvalidInputError(f"{what} must {bound}, found {found}")
+    return int(found)
 
 
 def frozen(array: FloatArray) -> FloatArray:

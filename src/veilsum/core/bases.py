@@ -13,7 +13,14 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from veilsum.core.arrays import Array, Coefficients, FloatArray, Matrix, Vectors
+from veilsum.core.arrays import (
+    Array,
+    Coefficients,
+    FloatArray,
+    Matrix,
+    Vectors,
+    as_whole,
+)
 from veilsum.errors import InvalidInputError
 
 
@@ -48,8 +55,7 @@ class Basis(Protocol):
 
 def check_dimension(dim: int) -> None:
     """Refuse a dimension of x below one."""
-    if dim < 1:
-        raise InvalidInputError(f"the dimension of x must be at least 1, found {dim}")
+    as_whole(dim, what="the dimension of x", least=1)
 
 
 @dataclass(frozen=True)

@@ -122,12 +122,13 @@ class Cost(Secret):
         alpha = grad h(x0) is masked; what is left, grad h(x) - grad h(x0), is not.
 
         Args:
-            gradient: of one point (dim,), which it must not change.
+            gradient: of one point (dim,), a copy that it may change.
             dim: m, the dimension of x.
             anchor: x0, the same for all parties; one number stands for all of them.
             value: h itself, if at hand, for a check of the gradient; it is not kept.
             check: whether to compare the two, at a few public points near the anchor.
         """
+        check_dimension(dim)
         start = as_vector(anchor, dim=dim, what="the anchor")
         alpha = frozen(slope_at(gradient, start))
         if value is not None and check:

@@ -7,7 +7,6 @@ fault does not change what another does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal, TypeAlias
@@ -15,9 +14,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Int
 
-from veilsum.core.arrays import Array
+from veilsum.core.arrays import Array, as_whole, is_number, is_whole
 from veilsum.core.methods.exchange import Message
-from veilsum.core.methods.table import Refusal, traits
+from veilsum.core.methods.table import Needs, Refusal, fitting, objection, traits
 from veilsum.errors import InvalidInputError
 
 Fault: TypeAlias = Literal["loss", "delay", "stragglers", "changing", "quantise"]
@@ -28,7 +27,8 @@ IdleAgents: TypeAlias = Bool[Array[np.bool_], " n"]
 # What a message takes that never arrives.
 LOST = -1
 
-# Which faults a method still converges under; to the order of the grid if quantised.
+# Which faults a method still converges under, if its steps are short enough for them;
+# to the order of the grid if quantised.
 BEARS: dict[str, frozenset[Fault]] = {
     "dgd": frozenset({"loss", "delay", "stragglers", "changing", "quantise"}),
     "extra": frozenset({"quantise"}),
@@ -46,6 +46,9 @@ REASONS: dict[Fault, str] = {
     "changing": "is proved only where the same links work in every iteration",
     "quantise": "needs messages that are not rounded",
 }
+
+# Faults under which nobody can tell when a word has reached everybody.
+UNSURE: frozenset[Fault] = frozenset({"loss", "delay", "stragglers", "changing"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,22 +85,14 @@ class LinkFaults:
         _check_chance("idle", self.idle, "stragglers would never move")
         _check_chance("changing", self.changing, "no link would ever work")
         _check_delay(self.delay)
-        if isinstance(self.stragglers, float | int) and not 0 <= self.stragglers <= 1:
-            raise InvalidInputError(
-                "stragglers must be a part of the agents from 0 to 1, or the agents' "
-                f"row numbers like (0, 3), found {self.stragglers}"
-            )
-        if self.within < 1:
-            raise InvalidInputError(
-                f"within must be one iteration at least, found {self.within}"
-            )
-        if not 0 <= self.quantise < float("inf"):
+        _check_stragglers(self.stragglers)
+        as_whole(self.within, what="within", least=1)
+        if not (is_number(self.quantise) and 0 <= self.quantise < float("inf")):
             raise InvalidInputError(
                 "quantise must be the step of a grid, or 0 for none, found "
-                f"{self.quantise}"
+                f"{self.quantise!r}"
             )
-        if self.seed < 0:
-            raise InvalidInputError(f"a seed must not be negative, found {self.seed}")
+        as_whole(self.seed, what="a seed", least=0)
 
     @property
     def kinds(self) -> frozenset[Fault]:
@@ -110,6 +105,17 @@ class LinkFaults:
             "quantise": self.quantise > 0,
         }
         return frozenset(kind for kind, there in asked.items() if there)
+
+    @property
+    def no_stopping(self) -> str | None:
+        """Why parties cannot stop at a tolerance, all at once; None if they can."""
+        kinds = [kind for kind in REASONS if kind in self.kinds & UNSURE]
+        if not kinds:
+            return None
+        return (
+            f"under faults ({', '.join(kinds)}) no party can tell when all have heard "
+            "how near everybody is"
+        )
 
     def takes(self, iteration: int, links: int, *, turn: int = 0) -> Takes:
         """Return how many rounds each link's message takes, or LOST.
@@ -170,38 +176,79 @@ class LinkFaults:
         return np.random.default_rng((self.seed, *purpose))
 
 
-def bearing(faults: LinkFaults) -> tuple[str, ...]:
-    """Return the methods that bear all these faults, the fastest first.
+def bearing(faults: LinkFaults, asked: Needs | None = None) -> tuple[str, ...]:
+    """Return the methods that bear all these faults and do what a problem asks.
+
+    The most wanted come first. Without a problem, it is one that asks for nothing.
 
     >>> bearing(LinkFaults(loss=0.3)), bearing(LinkFaults(changing=0.5))
     (('running-sums', 'dgd'), ('gradient-tracking', 'running-sums', 'dgd'))
     """
-    fastest = ("gradient-tracking", "accelerated", "push-pull", "nids", "extra")
-    names = (*fastest, "running-sums", "dgd")
+    names = fitting(asked or Needs(bounded=True))
     return tuple(name for name in names if faults.kinds <= BEARS[name])
 
 
-def fault_refusal(name: str, faults: LinkFaults) -> Refusal | None:
-    """Return why a method does not bear these faults, and which one does."""
+def choose_bearing(faults: LinkFaults, asked: Needs) -> str:
+    """Return the method for "auto" under faults."""
+    found = bearing(faults, asked)
+    if not found:
+        objections = [f"{name} {objection(name, asked)}" for name in bearing(faults)]
+        raise InvalidInputError(
+            "no method that bears these faults fits this problem: "
+            + "; ".join(objections)
+        )
+    return found[0]
+
+
+def fault_refusal(
+    name: str, faults: LinkFaults, asked: Needs | None = None
+) -> Refusal | None:
+    """Return why a method is not to be used under these faults, and which one is."""
     traits(name)
     unborne = [kind for kind in REASONS if kind in faults.kinds - BEARS[name]]
-    if not unborne:
+    said: str | None = " and ".join(REASONS[kind] for kind in unborne)
+    if not said and asked is not None:
+        said = objection(name, asked)
+    if not said:
         return None
-    said = " and ".join(REASONS[kind] for kind in unborne)
-    return Refusal(f"{name} {said}", bearing(faults)[0])
+    return Refusal(f"{name} {said}", next(iter(bearing(faults, asked)), None))
 
 
-def _check_chance(what: str, found: float, at_one: str) -> None:
-    if not 0 <= found < 1:
+def check_bears(name: str, faults: LinkFaults, asked: Needs | None = None) -> None:
+    """Refuse a method for these faults, with the reason and what to use."""
+    refused = fault_refusal(name, faults, asked)
+    if refused is not None:
+        advice = f"; use {refused.instead}" if refused.instead else ""
+        raise InvalidInputError(f"{refused.reason}{advice}")
+
+
+def _check_chance(what: str, found: object, at_one: str) -> None:
+    if not (is_number(found) and 0 <= found < 1):
         raise InvalidInputError(
-            f"{what} is a chance from 0 to below 1, at which {at_one}; found {found}"
+            f"{what} is a chance from 0 to below 1, at which {at_one}; found {found!r}"
         )
 
 
-def _check_delay(found: Sequence[int]) -> None:
-    whole = len(found) == 2 and all(isinstance(each, int) for each in found)
-    if not whole or not 0 <= found[0] <= found[1]:
+def _check_stragglers(found: object) -> None:
+    if isinstance(found, tuple):
+        fits = all(is_whole(row) for row in found)
+    else:
+        fits = is_number(found) and 0 <= found <= 1
+    if not fits:
+        raise InvalidInputError(
+            "stragglers must be a part of the agents from 0 to 1, or the agents' row "
+            f"numbers like (0, 3), found {found!r}"
+        )
+
+
+def _check_delay(found: object) -> None:
+    match found:
+        case (least, most) if is_whole(least) and is_whole(most):
+            fits = 0 <= least <= most
+        case _:
+            fits = False
+    if not fits:
         raise InvalidInputError(
             "delay must be two whole numbers of rounds, the least and the most, like "
-            f"(0, 5); found {found}"
+            f"(0, 5); found {found!r}"
         )

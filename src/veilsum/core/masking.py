@@ -15,12 +15,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Shaped
 
-from veilsum.core.arrays import Array
+from veilsum.core.arrays import Array, as_whole
 from veilsum.core.laws import Law
 from veilsum.core.secrets import Secret
 from veilsum.core.streams import Keystream, SeededStream, Stream
 from veilsum.core.topology import Topology
-from veilsum.errors import InvalidInputError
 
 # Streams of one root are told apart by purpose; later purposes take later numbers.
 _SHARE_PURPOSE = 1
@@ -52,9 +51,9 @@ class ShareStreams(Secret):
     @classmethod
     def from_seed(cls, seed: int | None) -> ShareStreams:
         """Return streams that a seed repeats, or fresh ones without a seed."""
-        if seed is not None and seed < 0:
-            raise InvalidInputError(f"a seed must not be negative, found {seed}")
-        return cls(secrets.randbits(128) if seed is None else seed)
+        if seed is None:
+            return cls(secrets.randbits(128))
+        return cls(as_whole(seed, what="a seed", least=0))
 
     def stream(self, *, epoch: int, sender: int, receiver: int) -> SeededStream:
         """Return the stream of the share that `sender` draws for `receiver`."""

@@ -161,7 +161,7 @@ def _gradient_of(row: int, member: Remainder, x: Vectors) -> Vectors:
     try:
         return member.gradient(x)
     except BadGradientError as error:
-        raise BadGradientError(error.reason, row) from error
+        raise BadGradientError(error.reason, row) from error.__cause__
 
 
 def stack(members: Sequence[Remainder]) -> Remainder:
@@ -177,8 +177,14 @@ def exposed(remainder: Remainder) -> tuple[str, ...]:
 
 
 def checked_gradient(function: Callable[[Vector], Vector], x: Vector) -> Vector:
-    """Return function(x) as float64; refuse a wrong shape or a number not finite."""
-    value = np.asarray(function(x), dtype=np.float64)
+    """Return function(x) as float64; refuse a wrong shape or a number not finite.
+
+    The function has a copy of x, which it may change: x itself belongs to the method.
+    """
+    try:
+        value = np.asarray(function(x.copy()), dtype=np.float64)
+    except Exception as error:  # whatever a user's function may raise
+        raise BadGradientError(f"the gradient raised {error!r}") from error
     if value.shape != x.shape:
         raise BadGradientError(
             f"the gradient must return {x.size} numbers, found shape {value.shape}"

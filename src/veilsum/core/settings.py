@@ -7,6 +7,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
+from veilsum.core.arrays import as_whole, is_number
 from veilsum.core.methods.certificate import Bounds
 from veilsum.core.methods.table import TABLE
 from veilsum.core.spreading import choose_spread
@@ -15,6 +16,7 @@ from veilsum.errors import InvalidInputError
 METHODS = ("auto", "one-shot", *TABLE)
 ENGINES = ("auto", "numpy", "numba", "jax")
 PRECISIONS = ("float64", "float32")
+POSITIVE = ("tolerance", "step", "power", "smooth", "mean_smooth", "mean_convex")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class Settings:
         tolerance: how far estimates may be from the answer: methods with a fixed step
             stop there, all parties at the same iteration. Where parties run one by
             one, each also checks the proposed answer against its own.
-        byte_budget: how many bytes of estimates may cross all links together.
+        byte_budget: how many bytes may cross all links together, shares included.
         step: the step size, a_0 for dgd; without it, dgd takes 1 and others what the
             bounds admit.
         power: dgd's steps shrink like 1 / (k + 1)^power.
@@ -78,10 +80,13 @@ class Settings:
         _check_choice("engine", self.engine, ENGINES)
         _check_choice("precision", self.precision, PRECISIONS)
         _check_choice("gradient_at", self.gradient_at, ("mixed", "own"))
-        for name in ("tolerance", "step", "smooth", "mean_smooth", "mean_convex"):
+        for name in POSITIVE:
             _check_positive(name, getattr(self, name))
         for name in ("iterations", "rounds", "byte_budget", "history"):
-            _check_count(name, getattr(self, name))
+            found = getattr(self, name)
+            if found is not None:
+                whole = as_whole(found, what=name, least=1)
+                object.__setattr__(self, name, whole)
         choose_spread(self.spread, n_agents=1, vector_bytes=0)
 
     @property
@@ -115,11 +120,6 @@ def _check_choice(what: str, found: str, known: tuple[str, ...]) -> None:
         )
 
 
-def _check_positive(what: str, found: float | None) -> None:
-    if found is not None and not 0 < found < float("inf"):
-        raise InvalidInputError(f"{what} must be positive and finite, found {found}")
-
-
-def _check_count(what: str, found: int | None) -> None:
-    if found is not None and found < 1:
-        raise InvalidInputError(f"{what} must be at least 1, found {found}")
+def _check_positive(what: str, found: object) -> None:
+    if found is not None and not (is_number(found) and 0 < found < float("inf")):
+        raise InvalidInputError(f"{what} must be positive and finite, found {found!r}")

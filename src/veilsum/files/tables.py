@@ -178,10 +178,13 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
     _check_names(names, where=f"the file {path.name!r}")
     other = re.search(r"[;,\t|]", names[0]) if len(names) == 1 else None
     if other:
+        mark = repr(other.group())
+        typed = f"${mark}" if other.group() == "\t" else mark
         raise InvalidInputError(
             f"the file {path.name!r} has one column, {names[0]!r}, when cells are "
             f"separated by {options['sep']!r}; if they are separated by "
-            f"{other.group()!r}, read it again with separator = {other.group()!r}"
+            f"{mark}, read it again with separator = {mark} (veilsum join: "
+            f"--separator {typed})"
         )
 
 

@@ -30,6 +30,7 @@ class Assignment(Secret):
         plan: what all have agreed on.
         work: this party's part.
         promise: what holds if it takes part.
+        shown: what everybody learns, in words, as far as it is known by now.
         charge: keeps its books; None if it keeps none.
         check: raises if these would not allow it to begin.
     """
@@ -37,6 +38,7 @@ class Assignment(Secret):
     plan: Plan
     work: Work
     promise: Guarantee
+    shown: tuple[str, ...]
     charge: Charging | None
     check: Callable[[], None] | None = None
 

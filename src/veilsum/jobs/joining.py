@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
 from typing import Any, TypeAlias
 
 from veilsum import __version__
 from veilsum.agent.codec import Codec
+from veilsum.core.arrays import listed
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import Frame, read_table
+from veilsum.jobs.driving import Assignment
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.networked import Networked
 from veilsum.jobs.party_cost import CostResult, PartyCost
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.schema import Schema
 from veilsum.net.receipt import Receipt, make_receipt
+from veilsum.privacy.guarantee import Guarantee
 from veilsum.scenario import JOB_COMMANDS
 from veilsum.scenario.consortium import Consortium
 
@@ -137,6 +140,17 @@ def own_part(
     return OwnTable(consortium=consortium, name=given.name, kind=kind, table=table)
 
 
+def promise_shown(task: Assignment) -> Guarantee:
+    """Return a promise for the screen: what everybody learns, then what colluders do.
+
+    Colluders know what they gave themselves, and so the sum of the others.
+    """
+    promise, who = task.promise, task.promise.corrupted
+    knowing = f"with what {listed(who)} {'knows' if len(who) == 1 else 'know'}: "
+    view = [f"{knowing}{line}" for line in promise.released if who]
+    return replace(promise, released=(*task.shown, *view))
+
+
 def receipt_of(driver: Networked, result: Result) -> Receipt:
     """Return what this party signs about a run that has ended."""
     ending, plan = driver.ending, driver.plan
@@ -155,7 +169,7 @@ def receipt_of(driver: Networked, result: Result) -> Receipt:
         epochs=list(ending.epochs),
         confirmed=[name for name in near if name in members],
         result=Codec.digest(ending.finish.result).hex(),
-        released=list(result.guarantee.released),
+        released=list(result.shown),
         guarantee=result.guarantee.to_dict(),
         started=ending.notes["began"],
         finished=ending.notes["ended"],

@@ -14,8 +14,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import forkserver
@@ -102,8 +102,9 @@ class LocalRun(Secret):
         process = _processes().Process(
             target=_party, args=(seat.command, str(seat.folder)), name=name
         )
-        process.start()
+        # First: to start it takes a while, in which a person may change their mind.
         self._processes[name] = process
+        process.start()
         return process
 
     def start_all(self) -> None:
@@ -111,11 +112,12 @@ class LocalRun(Secret):
         for name in self.seats:
             self.start(name)
 
-    def kill(self, name: str) -> None:
-        """Kill a party's process as rudely as there is (SIGKILL)."""
+    def kill(self, name: str) -> bool:
+        """Kill a party's process (SIGKILL); say whether it was still there for that."""
         process = self._processes[name]
         process.kill()
         process.join()
+        return (process.exitcode or 0) < 0  # by a signal, and not by itself
 
     def wait(self, look: Callable[[], None] = lambda: None) -> dict[str, int]:
         """Wait for everybody; return the exit codes. `look` is called now and then."""
@@ -126,11 +128,14 @@ class LocalRun(Secret):
         look()
         return {name: one.exitcode or 0 for name, one in self._processes.items()}
 
+    def words(self, name: str) -> list[str]:
+        """Return all lines that a party wrote to its log."""
+        log = self.seats[name].log
+        return log.read_text("utf-8").splitlines() if log.exists() else []
+
     def last_words(self, name: str) -> str:
         """Return the last line that a party wrote to its log."""
-        log = self.seats[name].log
-        lines = log.read_text("utf-8").splitlines() if log.exists() else []
-        return lines[-1] if lines else "nothing in its log"
+        return (self.words(name) or ["nothing in its log"])[-1]
 
 
 @cache
@@ -142,12 +147,40 @@ def _processes() -> Any:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     multiprocessing.set_forkserver_preload([*LOADED])
-    forkserver.ensure_running()  # it loads while others prepare what to run
+    with _deaf():
+        forkserver.ensure_running()  # it loads while others prepare what to run
     return multiprocessing.get_context("forkserver")
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes be made that Ctrl-C says nothing to: who made them ends them.
+
+    A terminal tells all of them, also those that have loaded half of what they need.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what is heard
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _party(command: list[str], folder: str) -> None:
     """Be a party's process: its folder, its output, its command, nothing inherited."""
+    try:
+        _settle(folder)
+    except FileNotFoundError:
+        return  # whoever started this has gone, and taken the folder along
+    threading.Thread(target=_watch_over, daemon=True).start()
+    sys.argv = command
+    runpy.run_module("veilsum", run_name="__main__")
+
+
+def _settle(folder: str) -> None:
+    """Work in a folder, and speak into files there."""
     os.chdir(folder)
     for number, name, mode in (
         (0, os.devnull, os.O_RDONLY),
@@ -155,9 +188,6 @@ def _party(command: list[str], folder: str) -> None:
         (2, "log.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND),
     ):
         os.dup2(os.open(name, mode, 0o600), number)
-    threading.Thread(target=_watch_over, daemon=True).start()
-    sys.argv = command
-    runpy.run_module("veilsum", run_name="__main__")
 
 
 def _watch_over() -> None:
@@ -258,6 +288,8 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _end(process: BaseProcess) -> None:
+    if process.pid is None:
+        return  # it was never started, or ends as soon as it finds itself alone
     if process.is_alive():
         process.terminate()
         process.join(GRACE)

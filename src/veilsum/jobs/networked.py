@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,11 +26,13 @@ from veilsum.net.runner import (
     ending_of,
     erase_secrets,
 )
-from veilsum.net.store import RunStore
+from veilsum.net.store import RunStore, has_begun
 from veilsum.net.transport import Network
 from veilsum.net.trust import check_identity
 from veilsum.scenario.consortium import Address, Consortium
 from veilsum.sim.masked_sums import GivenUpError, Released, rounds_of_a_sum
+
+LOG = logging.getLogger("veilsum.net")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -43,6 +46,7 @@ class Networked(Secret):
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
         record: for tests: told of everything that happens.
+        new_ledger: the ledger that was made for this start; None if it was there.
         ending: how it ended, once it has.
         was_over: whether it had ended before this start.
     """
@@ -55,6 +59,7 @@ class Networked(Secret):
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
+    new_ledger: Path | None = None
     ending: Ending | None = None
     was_over: bool = False
     plan: Plan | None = None
@@ -77,7 +82,9 @@ class Networked(Secret):
         weights = plan.topology.weights
         check_deployable(plan.law, least_weight=float(weights.min()))
         self.plan = plan
-        store = RunStore.open(self.state, plan=plan.digest, party=self.party)
+        store = RunStore.open(
+            self.state, plan=plan.digest, party=self.party, consortium=self.consortium
+        )
         try:
             self.ending = self._ending(assignment, store)
         finally:
@@ -87,14 +94,20 @@ class Networked(Secret):
     def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
         """Return how the run ended; take part first if it has not yet."""
         stored = store.read()
+        self._miss_ledger(stored)
         self.was_over = "closed" in stored
         if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
             return ending_of(assignment.plan, stored)
         # Until shares are drawn nothing ties the run to the data that were shown.
-        if not any(key.startswith("input/") for key in stored):
+        if not has_begun(stored):
             self._before(assignment)
         return asyncio.run(self._runner(assignment, store).run())
+
+    def _miss_ledger(self, stored: Mapping[str, bytes]) -> None:
+        """Say so if a ledger that this run has charged is gone."""
+        if self.new_ledger and any(key.startswith("commit/") for key in stored):
+            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.new_ledger)})
 
     def _before(self, assignment: Assignment) -> None:
         """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
@@ -144,6 +157,10 @@ class Networked(Secret):
         )
 
 
+LEDGER_GONE = (
+    "this run was charged to a ledger that is gone; a new one is in its place, which "
+    "knows nothing of what the data were exposed to: put the old one back"
+)
 NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
 SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
 OVER = (

@@ -21,21 +21,18 @@ from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment, Driver
-from veilsum.jobs.job_file import WAITS
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import NOBODY_CURIOUS, LedgerEntry
-from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.guarantee import Guarantee, released_by
 from veilsum.privacy.worst_case import worst_case
 from veilsum.scenario import public_scenario
+from veilsum.scenario.agreement import policy_of
 from veilsum.scenario.consortium import Consortium
 from veilsum.scenario.costs import cost_of_party
 from veilsum.sim.loopback_solve import plan_of, work_of
 from veilsum.sim.masked_sums import Released
 from veilsum.sim.phase_two import IterativePhase
 from veilsum.sim.problem import Problem, grid_bits
-
-# Seconds and counts of a policy; a party may be restarted by a person.
-POLICY = ("tolerate", "minimum_honest", "drop", *WAITS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,6 +50,11 @@ class CostResult:
     guarantee: Guarantee
     method: str
     iterations: int
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What everybody learned, in words; the guarantee has the coalition's side."""
+        return (released_by(self.released.members),)
 
     @property
     def answer(self) -> Vector:
@@ -85,15 +87,10 @@ class PartyCost(Secret):
     @classmethod
     def of(cls, consortium: Consortium, own: Mapping[str, Any]) -> PartyCost:
         """Return it from the party's own entries of [cost]; refuse what misfits."""
-        cost = cost_of_party(consortium.sections["cost"], own)
-        agreed = consortium.sections.get("policy", {})
-        known = {"tolerate": 1, "drop": False, **agreed}
-        policy = Policy(**{key: known[key] for key in POLICY if key in known})
-        least = min(3, policy.minimum_honest + policy.tolerate)
         made = cls(
             consortium=consortium,
-            cost=cost,
-            policy=replace(policy, minimum_parties=least),
+            cost=cost_of_party(consortium.sections["cost"], own),
+            policy=policy_of(consortium.sections),
         )
         made.check()
         return made
@@ -159,6 +156,7 @@ class PartyCost(Secret):
                 plan=self.plan,
                 work=work_of(self.problem, driver.party, self.cost),
                 promise=self.guarantee,
+                shown=(released_by(self.plan.parties),),
                 **self._books(ledger),
             )
         )

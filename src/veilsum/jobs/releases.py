@@ -13,7 +13,7 @@ from math import ceil
 
 from veilsum.core.arrays import listed
 from veilsum.errors import InvalidInputError
-from veilsum.privacy.guarantee import REMAINDER_LIMIT, Component, Guarantee
+from veilsum.privacy.guarantee import REMAINDER_LIMIT, Guarantee
 
 # Of the numbers in honest rows; beyond it somebody could begin to solve for them.
 FRACTION = 0.5
@@ -133,12 +133,8 @@ def with_releases(promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
     """
     if promise.law == "none":
         return promise
-    shown = tuple(
-        f"round {number}{f', at {release.where}' if release.where else ''}, "
-        f"{_whose(part)}: {release.words}"
-        for number, release in enumerate(releases, start=1)
-        for part in promise.components
-    )
+    pieces = [part.parties for part in promise.components]
+    shown = shown_of(pieces, releases)
     more = (IDENTICAL,) if promise.law == "uniform" else ()
     if promise.law != "uniform" and len(releases) > 1:
         more = (ROUNDS.format(rounds=len(releases)),)
@@ -146,6 +142,18 @@ def with_releases(promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
     kept = tuple(line for line in promise.limits if line != REMAINDER_LIMIT)
     whole = repeated(promise, len(releases))
     return replace(whole, released=shown, limits=(*kept, EXACT, *more))
+
+
+def shown_of(
+    pieces: Sequence[tuple[str, ...]], releases: Sequence[Release]
+) -> tuple[str, ...]:
+    """Return in words what each round shows of each of several sets of parties."""
+    return tuple(
+        f"round {number}{f', at {release.where}' if release.where else ''}, "
+        f"{_whose(parties)}: {release.words}"
+        for number, release in enumerate(releases, start=1)
+        for parties in pieces
+    )
 
 
 def repeated(promise: Guarantee, times: int) -> Guarantee:
@@ -172,7 +180,7 @@ def repeated(promise: Guarantee, times: int) -> Guarantee:
     )
 
 
-def _whose(part: Component) -> str:
-    if len(part.parties) == 1:
-        return f"of {part.parties[0]} alone"
-    return f"summed over {listed(part.parties, most=10_000)}"
+def _whose(parties: tuple[str, ...]) -> str:
+    if len(parties) == 1:
+        return f"of {parties[0]} alone"
+    return f"summed over {listed(parties, most=10_000)}"

@@ -18,7 +18,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
-from veilsum.jobs.releases import Release, with_releases
+from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.terms import Terms
 from veilsum.privacy.accountant import Release as KnownSum
 from veilsum.privacy.composition import Charge, Exposure
@@ -61,6 +61,11 @@ class JobResult:
         """What each sum showed."""
         sums = self.released.sums
         return tuple(self.recipe.release(sums[:k]) for k in range(len(sums)))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What everybody learned, in words; the guarantee has the coalition's side."""
+        return shown_of([self.released.members], self.releases)
 
     @cached_property
     def answer(self) -> Vector:
@@ -135,10 +140,12 @@ def _for_one_party(
 ) -> Released:
     assert not isinstance(terms.driver, str)
     party = terms.driver.party
+    first = [books.recipe.release(())]
     assignment = Assignment(
         plan=plan,
         work=works[party],
-        promise=with_releases(terms.guarantee, [books.recipe.release(())]),
+        promise=with_releases(terms.guarantee, first),
+        shown=shown_of([plan.parties], first),
         charge=partial(books.charge, party) if terms.ledgers else None,
         check=partial(books.check, party, plan.parties) if terms.ledgers else None,
     )

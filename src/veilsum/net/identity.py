@@ -46,6 +46,8 @@ except ImportError:
 # Clocks differ: a certificate made just now must be good everywhere.
 CLOCK_ALLOWANCE = timedelta(minutes=5)
 LONGEST_DAYS = 3660
+# By these a file is known for what it is.
+CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----", b"PRIVATE KEY-----"
 # What its key is not for.
 _NOT_FOR = (
     *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
@@ -237,20 +239,25 @@ def _read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def _read_private(path: Path) -> bytes:
-    """Return what is in a file that nobody else may read; look before reading."""
+    """Return what is in a key file; refuse one that others may read."""
     try:
         with path.open("rb") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            # Only POSIX says who may read a file.
-            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise InvalidInputError(
-                    f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) "
-                    f"and holds a key: run chmod 600 {path}; if anybody may have read "
-                    "it, make a new identity"
-                )
-            return stream.read()
+            mode, content = os.fstat(stream.fileno()).st_mode, stream.read()
     except OSError as error:
         raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+    if CERTIFICATE in content and KEY not in content and path.suffix != ".key":
+        raise InvalidInputError(
+            f"{path} is a certificate, which everybody may see: give the key file that "
+            f"was made with it, {path.with_suffix('.key')}"
+        )
+    # Only POSIX says who may read a file.
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InvalidInputError(
+            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
+            f"a key: run chmod 600 {path}; if anybody may have read it, make a new "
+            "identity"
+        )
+    return content
 
 
 def public_key(certificate: str) -> Ed25519PublicKey:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+
+from veilsum.agent.codec import Codec
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, public_key
@@ -22,6 +26,10 @@ from veilsum.scenario.consortium import canonical, check_name
 FORMAT = "veilsum receipt 1"
 # A signature under a receipt is for that, and for no other use of the key.
 CONTEXT = b"veilsum receipt\0"
+# Results whose files do not hold the answer that was signed, by a key they have.
+DERIVED = {"price": "a [dispatch]", "covariance": "a [statistics]"}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +105,54 @@ def make_receipt(identity: Identity, **fields: Any) -> Receipt:
 
 def read_receipt(path: Path) -> Receipt:
     """Return the receipt in a file; whether it is true is another question."""
+    return _read(path, "a receipt", receipt_from)
+
+
+def read_result(path: Path) -> ResultFile:
+    """Return what a result file says that receipts speak of too."""
+    return _read(path, "a result to compare with receipts", result_from)
+
+
+def _read(path: Path, what: str, made: Callable[[Any], T]) -> T:
     try:
-        return receipt_from(_parsed(path.read_text("utf-8")))
+        return made(_parsed(path.read_text("utf-8")))
     except OSError as error:
         raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{path} is not a receipt: {error}") from None
+        raise InvalidInputError(f"{path} is not {what}: {error}") from None
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """What a party's result file says, as far as receipts can confirm it.
+
+    Attributes:
+        digest: of its answer, as a receipt has it.
+        guarantee: what was promised.
+    """
+
+    digest: str
+    guarantee: Mapping[str, Any]
+
+
+def result_from(table: Any) -> ResultFile:
+    """Return what plain values say of a result; refuse what cannot be compared."""
+    if not isinstance(table, dict) or not isinstance(table.get("guarantee"), dict):
+        raise InvalidInputError(
+            "expected the JSON that veilsum join writes to result.json"
+        )
+    for key, kind in DERIVED.items():
+        if key in table:
+            raise InvalidInputError(
+                f"it is of {kind}, and such a file holds what follows from the signed "
+                "numbers, not these themselves; compare the parties' files with each "
+                "other"
+            )
+    answer = table.get("minimiser")
+    if not _is_list(_is_number)(answer):
+        raise InvalidInputError("its minimiser must be a list of numbers")
+    numbers = np.array(answer, dtype=np.float64)
+    return ResultFile(Codec.digest(numbers).hex(), table["guarantee"])
 
 
 def receipt_from(table: Any) -> Receipt:
@@ -146,6 +196,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    """Say whether a value is a number that float64 has room for."""
+    return type(value) in {int, float} and abs(value) <= sys.float_info.max
 
 
 def _is_list(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:

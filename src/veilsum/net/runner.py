@@ -31,6 +31,7 @@ from veilsum.agent.restoring import stored_end, stored_sums
 from veilsum.core.arrays import Array
 from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError, PeerProtocolError, VeilsumError
+from veilsum.net.store import AGREED
 
 if TYPE_CHECKING:
     from veilsum.agent.machine import Machine
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("veilsum.net")
 
-# What stays on disk when a run is over: what was released, and how it ended.
-KEPT = ("finished", "aborted", "answer/", "commit/", "closed", "lost")
+# What stays on disk when a run is over: what was agreed on and released, and how it
+# ended.
+KEPT = (AGREED, "finished", "aborted", "answer/", "commit/", "closed", "lost")
 # Seconds for the last frames of a party that gives up.
 LAST_WORDS = 5.0
 # Complaints about one neighbour that are logged; more are counted.

@@ -1,24 +1,30 @@
 """What a party must not forget during a run: one SQLite file that outlives its process.
 
-The file belongs to one party and one plan, and to one process at a time: SQLite's own
-lock on it is held from opening to closing and vanishes with the process, so there is no
-lock file that a killed one could leave behind. Nothing else in the process may open the
-file meanwhile: POSIX drops a process's locks on a file when it closes it once.
+The file belongs to one party and, from the first share on, to one plan and one
+consortium file. It belongs to one process at a time: SQLite's own lock on it is held
+from opening to closing and vanishes with the process, so there is no lock file that a
+killed one could leave behind. Nothing else in the process may open the file meanwhile:
+POSIX drops a process's locks on a file when it closes it once.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import uniform
 from time import sleep
 from typing import Self
 
 from veilsum.agent.effects import Persist
+from veilsum.core.arrays import listed
 from veilsum.errors import StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected, sync
+from veilsum.net.hello import differing
+from veilsum.scenario.consortium import Consortium, canonical
 
 STORE = Kind(
     noun="run's store",
@@ -38,6 +44,13 @@ STORE = Kind(
     page=16384,  # the state of an iterative method is up to a megabyte
 )
 
+# The key that says which consortium file it was.
+AGREED = "agreed"
+# What ties a run to its data and its file: shares that were drawn, or its end.
+BEGUN = ("input/", "closed")
+WHAT_TO_DO = (
+    "put that one back to go on with it, or give this run another path with --state"
+)
 # How often to try for the lock, and the most seconds between two tries.
 ATTEMPTS = 10
 LONGEST_PAUSE = 0.1
@@ -46,14 +59,26 @@ _PUT = (
     "INSERT INTO entry VALUES (?, ?) "
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 )
+_PUT_ASIDE = "UPDATE entry SET key = ? || key WHERE key NOT GLOB 'aside/*'"
+_TAKE_BACK = "UPDATE entry SET key = substr(key, ?) WHERE key GLOB ?"
 
 
 class RunStore(OpenFile):
     """One party's state of one run, under keys."""
 
     @classmethod
-    def open(cls, path: Path, *, plan: bytes, party: str) -> Self:
+    def open(
+        cls,
+        path: Path,
+        *,
+        plan: bytes,
+        party: str,
+        consortium: Consortium | None = None,
+    ) -> Self:
         """Return the store of this plan and party, made if it is not there yet.
+
+        The consortium that the plan was made from is remembered. As long as no shares
+        were drawn, another plan or another file may take the place of the first.
 
         Raises:
             StoreError: it is another's, damaged, open to other users, or held by a
@@ -65,14 +90,39 @@ class RunStore(OpenFile):
 
         if not path.exists():
             create(path, STORE, fill)
+        wanted = _Owner.of(plan, party, consortium)
         with inspected(path, STORE) as connection:
-            _check_owner(path, connection, plan, party)
+            _check_owner(path, connection, wanted)
         store = cls(path, STORE, _held(path))
-        # Whoever looks at a killed process's log shares an index; no longer.
-        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
-        store._live().execute("PRAGMA secure_delete = ON")
-        store._live().execute("PRAGMA temp_store = MEMORY")
+        with ExitStack() as undo:
+            undo.callback(store.close)
+            # Whoever looks at a killed process's log shares an index; no longer.
+            path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+            store._live().execute("PRAGMA secure_delete = ON")
+            store._live().execute("PRAGMA temp_store = MEMORY")
+            store._turn_to(wanted)
+            undo.pop_all()
         return store
+
+    def _turn_to(self, wanted: _Owner) -> None:
+        """Belong to this plan and file, unless the run has begun with them already.
+
+        Before the lock was had another process may have changed it: it is looked at
+        again. What another plan has left is put aside, and taken back should that plan
+        return: the others remember how this party joined, and refuse a second way.
+        """
+        with self.transaction():
+            live = self._live()
+            found = _check_owner(self.path, live, wanted)
+            if found.begun or found == wanted:
+                return
+            if found.plan != wanted.plan:
+                live.execute(_PUT_ASIDE, (found.aside,))
+                start = len(wanted.aside) + 1
+                live.execute(_TAKE_BACK, (start, f"{wanted.aside}*"))
+                live.execute("UPDATE owner SET plan = ?", (wanted.plan,))
+            if wanted.agreed is not None:
+                live.execute(_PUT, (AGREED, wanted.agreed))
 
     def read(self) -> dict[str, bytes]:
         """Return everything that is kept."""
@@ -130,21 +180,88 @@ def _held(path: Path) -> sqlite3.Connection:
     return connect(path, STORE, alone=True)
 
 
-def _check_owner(
-    path: Path, connection: sqlite3.Connection, plan: bytes, party: str
-) -> None:
+@dataclass(frozen=True)
+class _Owner:
+    """Whose a store is.
+
+    Attributes:
+        plan: the plan's digest.
+        party: whose run it is.
+        agreed: digests of the consortium file and its sections, if they are known.
+        begun: whether the store is tied to plan and file.
+    """
+
+    plan: bytes
+    party: str
+    agreed: bytes | None
+    begun: bool = field(default=False, compare=False)
+
+    @classmethod
+    def of(cls, plan: bytes, party: str, consortium: Consortium | None) -> Self:
+        """Return the one that a party asks for."""
+        if consortium is None:
+            return cls(plan, party, None)
+        sections = consortium.section_digests
+        found = {"digest": consortium.digest.hex(), "sections": sections}
+        return cls(plan, party, canonical(found))
+
+    @property
+    def aside(self) -> str:
+        """What the keys of this plan begin with while another one has the store."""
+        return f"aside/{self.plan.hex()}/"
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """The sections' digests."""
+        return dict(json.loads(self.agreed or b'{"sections": {}}')["sections"])
+
+    def has_file_of(self, other: Self) -> bool:
+        """Say whether both have one consortium file, as far as is known."""
+        return None in (self.agreed, other.agreed) or self.agreed == other.agreed
+
+
+def has_begun(keys: Iterable[str]) -> bool:
+    """Say whether a run with these entries is tied to its data and its file."""
+    return any(key.startswith(BEGUN) for key in keys)
+
+
+def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
     rows = connection.execute("SELECT plan, party FROM owner").fetchall()
     if len(rows) != 1:
         raise STORE.damaged(path, "it does not say whose it is")
-    found_plan, found_party = rows[0][0], rows[0][1].decode(errors="replace")
-    if found_party != party:
+    keys = {
+        key.decode(errors="replace")
+        for (key,) in connection.execute("SELECT key FROM entry")
+    }
+    agreed = connection.execute(
+        "SELECT value FROM entry WHERE key = ?", (AGREED,)
+    ).fetchone()
+    return _Owner(
+        plan=rows[0][0],
+        party=rows[0][1].decode(errors="replace"),
+        agreed=None if agreed is None else agreed[0],
+        begun=has_begun(keys),
+    )
+
+
+def _check_owner(path: Path, connection: sqlite3.Connection, wanted: _Owner) -> _Owner:
+    """Return whose the store is; refuse one that cannot become the wanted owner's."""
+    found = _owner(path, connection)
+    if found.party != wanted.party:
         raise StoreError(
-            f"{path} is the store of {found_party!r}, not of {party!r}: every party "
-            "has its own; give another path"
+            f"{path} is the store of {found.party!r}, not of {wanted.party!r}: every "
+            "party has its own; give another path"
         )
-    if found_plan != plan:
+    if found.begun and not found.has_file_of(wanted):
+        sections = listed(differing(found.sections, wanted.sections))
         raise StoreError(
-            f"{path} belongs to the plan {found_plan.hex()[:16]}, this run has the "
-            f"plan {plan.hex()[:16]}: the consortium file was changed after the run "
-            "began, or is another one; put it back, or give another path"
+            f"{path} belongs to a run that began with another consortium file, which "
+            f"differs from this one in {sections}: {WHAT_TO_DO}"
         )
+    if found.begun and found.plan != wanted.plan:
+        raise StoreError(
+            f"{path} belongs to the plan {found.plan.hex()[:16]}, this run has the "
+            f"plan {wanted.plan.hex()[:16]}: it began with another consortium file or "
+            f"version of veilsum; {WHAT_TO_DO}"
+        )
+    return found

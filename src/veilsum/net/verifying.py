@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from veilsum.core.arrays import listed
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import certificate_name, fingerprint
-from veilsum.net.receipt import Receipt
+from veilsum.net.receipt import Receipt, ResultFile
+from veilsum.scenario.agreement import refusal
 from veilsum.scenario.consortium import Consortium, canonical
 from veilsum.scenario.pem import der_of
 
@@ -70,11 +72,15 @@ class Verdict:
 
 
 def verify_receipts(
-    receipts: Sequence[Receipt], consortium: Consortium | None = None
+    receipts: Sequence[Receipt],
+    consortium: Consortium | None = None,
+    *,
+    result: ResultFile | None = None,
 ) -> Verdict:
     """Say what receipts prove; with a consortium file also that they are its members'.
 
-    A receipt whose signature is bad still takes part in the other findings.
+    With a result file also that it is the result they speak of. A receipt whose
+    signature is bad still takes part in the other findings.
     """
     if not receipts:
         raise InvalidInputError("expected the receipts of a run, found none")
@@ -84,9 +90,13 @@ def verify_receipts(
         *([] if consortium is None else _agreed(receipts, consortium)),
         _once_each(receipts),
         *(_alike(receipts, field) for field in ALIKE),
+        _committed(receipts),
+        _in_order(receipts),
         _members(receipts, consortium),
+        _enough(receipts, consortium),
         _missing(receipts, consortium),
         _edges(receipts, consortium),
+        *([] if result is None else _as_signed(receipts, result)),
     ]
     prints = tuple((one.party, fingerprint(one.certificate)) for one in receipts)
     return Verdict(tuple(findings), prints)
@@ -135,6 +145,15 @@ def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Fin
     yield _of_each("run and consortium are the file's", receipts, others)
 
 
+def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Finding]:
+    """Yield what can be compared with a party's result file."""
+    others = (one.party for one in receipts if one.result != result.digest)
+    yield _of_each("the file's minimiser is the signed one", receipts, others)
+    promise = canonical(result.guarantee)
+    others = (one.party for one in receipts if canonical(one.guarantee) != promise)
+    yield _of_each("the file's guarantee is the signed one", receipts, others)
+
+
 def _once_each(receipts: Sequence[Receipt]) -> Finding:
     counts = Counter(one.party for one in receipts)
     wrong = [f"{name} has {count}" for name, count in counts.items() if count > 1]
@@ -152,6 +171,17 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
 
 
+def _committed(receipts: Sequence[Receipt]) -> Finding:
+    wrong = (one.party for one in receipts if not one.epochs)
+    return _of_each("an epoch was committed", receipts, wrong)
+
+
+def _in_order(receipts: Sequence[Receipt]) -> Finding:
+    read = datetime.fromisoformat
+    wrong = (one.party for one in receipts if read(one.started) > read(one.finished))
+    return _of_each("runs started before they finished", receipts, wrong)
+
+
 def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
     """Return whether everybody counts itself in, and who took part adds up."""
     everybody = None if consortium is None else sorted(consortium.certificates)
@@ -162,6 +192,32 @@ def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Find
         if one.party not in one.parties or twice or counted != (everybody or counted):
             wrong.append(f"not those of {one.party}")
     return _finding("parties and lost ones add up", wrong, _all_of(receipts))
+
+
+def _enough(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether those who took part may go on without those who were lost."""
+    stories = {(frozenset(one.parties), frozenset(one.lost)) for one in receipts}
+    reasons = (_why_not(*story, consortium) for story in stories)
+    wrong = sorted({reason for reason in reasons if reason is not None})
+    left, lost = (set(names) for names in (receipts[0].parties, receipts[0].lost))
+    right = f"{len(left)} of {len(left | lost)}"
+    return _finding("those who are left may go on", wrong, right)
+
+
+def _why_not(
+    left: frozenset[str], lost: frozenset[str], consortium: Consortium | None
+) -> str | None:
+    """Say by the file's own rule, or else by the least of all rules, why they may not.
+
+    Without the file nobody knows whether the policy lets anybody be lost.
+    """
+    if consortium is not None:
+        return refusal(consortium, left)
+    everybody = left | lost
+    if 2 * len(left) > len(everybody):
+        return None
+    names = listed(sorted(left)) or "nobody"
+    return f"{names} of {len(everybody)} parties are not more than half"
 
 
 def _lost(receipts: Sequence[Receipt]) -> set[str]:

@@ -335,13 +335,14 @@ def success_at(
 def _released(parts: tuple[Component, ...], law: LawName) -> tuple[str, ...]:
     if law == "none":
         return ("every coefficient of every party",)
-    return tuple(_released_by(part) for part in parts)
+    return tuple(released_by(part.parties) for part in parts)
 
 
-def _released_by(part: Component) -> str:
-    if len(part.parties) == 1:
-        return f"every coefficient of {part.parties[0]}, exactly"
-    return f"the sum of the coefficients of {', '.join(part.parties)}"
+def released_by(parties: tuple[str, ...]) -> str:
+    """Return in words what connected parties cannot hide."""
+    if len(parties) == 1:
+        return f"every coefficient of {parties[0]}, exactly"
+    return f"the sum of the coefficients of {', '.join(parties)}"
 
 
 def _limits(noise: Noise) -> tuple[str, ...]:

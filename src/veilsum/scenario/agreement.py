@@ -6,14 +6,15 @@ the file before anybody else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from veilsum.agent.plan import Policy
+from veilsum.agent.plan import Plan, Policy
 from veilsum.core.arrays import listed
 from veilsum.core.connectivity import components
-from veilsum.core.laws import check_deployable, make_law
+from veilsum.core.laws import Law, check_deployable, make_law
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.scenario import (
@@ -32,7 +33,6 @@ from veilsum.scenario.reading import (
     entries,
     flag,
     integer,
-    names,
     need,
     number,
 )
@@ -53,6 +53,8 @@ TASKS = ("cost", *JOB_COMMANDS)
 COST_ONLY = ("domain", "method", "stopping")
 # Jobs on tables: everybody must know what a table looks like.
 ON_TABLES = ("model", "statistics")
+# What real parties keep to where their policy says nothing else.
+USUAL = {"tolerate": 1, "drop": False}
 
 SCHEMA_HINT = (
     "real parties cannot read one off all tables: write down what every table looks "
@@ -72,7 +74,7 @@ def check_agreement(found: Consortium) -> None:
     _check_graph(found)
     _check_links(found)
     _check_masks(sections.get("masks", {}), found.topology)
-    _check_policy(sections.get("policy", {}), found.topology)
+    _check_policy(sections.get("policy", {}))
     if task_of(sections) == "cost":
         _check_costs(sections)
     else:
@@ -89,6 +91,30 @@ def task_of(table: Table) -> str:
             f"{listed(found) or 'none'}"
         )
     return found[0]
+
+
+def policy_of(sections: Table) -> Policy:
+    """Return what the machines of real parties keep to."""
+    kept = {one.name for one in fields(Policy)}
+    known = {**USUAL, **sections.get("policy", {})}
+    found = Policy(**{key: known[key] for key in known if key in kept})
+    least = min(3, found.minimum_honest + found.tolerate)
+    return replace(found, minimum_parties=least)
+
+
+def refusal(found: Consortium, members: Collection[str]) -> str | None:
+    """Say why these members may not go on without the others, if they may not."""
+    topology, policy = found.topology, policy_of(found.sections)
+    left = tuple(name for name in topology.parties if name in members)
+    if len(left) < topology.n_agents and not policy.drop:
+        lost = [name for name in topology.parties if name not in members]
+        return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
+    # Of a plan only the graph and the policy decide this.
+    law = _law(found.sections.get("masks", {}), topology)
+    plan = Plan(
+        terms=b"", topology=topology, law=law, size=1, answer_size=1, policy=policy
+    )
+    return plan.refusal(left)
 
 
 @contextmanager
@@ -132,16 +158,25 @@ def _check_links(found: Consortium) -> None:
 
 def _check_masks(section: Table, topology: Topology) -> None:
     check_keys(section, SECTIONS["masks"], "[masks]")
-    law, sigma, grid, largest = masks_of(section)
     with about("masks"):
-        made = make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
+        made = _law(section, topology)
         check_deployable(made, least_weight=float(topology.weights.min()))
 
 
-def _check_policy(section: Table, topology: Topology) -> None:
+def _law(section: Table, topology: Topology) -> Law:
+    law, sigma, grid, largest = masks_of(section)
+    return make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
+
+
+def _check_policy(section: Table) -> None:
     check_keys(section, SECTIONS["policy"], "[policy]")
+    if "corrupted" in section:
+        raise InvalidScenarioError(
+            "[policy] corrupted names a coalition for a simulation, and real parties "
+            "promise nothing about it by name: take it out; tolerate says how many "
+            "may collude, whoever they are"
+        )
     with about("policy"):
-        topology.indices(names(section.get("corrupted", ()), "[policy] corrupted"))
         Policy(**_waits(section))
     for key in ("tolerate", "minimum_honest", "minimum_cell"):
         if integer(section, "policy", key) < 0:

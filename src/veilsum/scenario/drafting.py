@@ -15,7 +15,13 @@ from veilsum.scenario import (
     OTHER_SECTIONS,
     SECTIONS,
 )
-from veilsum.scenario.agreement import COST_ONLY, PUBLIC_COST, about, task_of
+from veilsum.scenario.agreement import (
+    COST_ONLY,
+    PUBLIC_COST,
+    USUAL,
+    about,
+    task_of,
+)
 from veilsum.scenario.consortium import (
     FORMAT,
     PUBLIC,
@@ -25,7 +31,7 @@ from veilsum.scenario.consortium import (
 )
 from veilsum.scenario.costs import COSTS, PRIVATE, costs_of
 from veilsum.scenario.graphs import ReadGraph, topology_of
-from veilsum.scenario.reading import Table, check_keys, choice, names
+from veilsum.scenario.reading import Table, check_keys, choice, integer, names
 
 # What a scenario says about real parties.
 DEPLOYMENT = (*SECTIONS["masks"], "addresses", "certificates")
@@ -34,6 +40,11 @@ LAW_KEYS: dict[str, tuple[str, ...]] = {
     "lattice": ("law", "sigma", "grid", "largest"),
     "uniform": ("law", "grid", "largest"),
 }
+
+COVERED = (
+    "names a coalition for a simulation; among real parties tolerate covers every "
+    "coalition of that size"
+)
 
 
 def consortium_of(
@@ -61,6 +72,8 @@ def consortium_of(
     public = {name: table[name] for name in PUBLIC if name in table}
     public["graph"] = _explicit(topology)
     public["masks"] = masks_between(table)
+    if "policy" in table:
+        public["policy"] = _public_policy(table["policy"], topology)
     if task == "cost":
         public["cost"] = _public_cost(table["cost"], topology)
     else:
@@ -173,6 +186,24 @@ def _public_cost(section: Table, topology: Topology) -> dict[str, Any]:
     return public
 
 
+def _public_policy(section: Table, topology: Topology) -> dict[str, Any]:
+    """Return the policy without a named coalition; refuse one beyond `tolerate`.
+
+    Real parties are promised the same against whoever colludes, up to that number.
+    """
+    named = names(section.get("corrupted", ()), "[policy] corrupted")
+    with about("policy"):
+        size = len(topology.indices(named))
+    covered = integer(section, "policy", "tolerate", USUAL["tolerate"])
+    if size > covered:
+        raise InvalidScenarioError(
+            f"[policy] corrupted names {size} parties ({listed(named)}), and what real "
+            f"parties are promised holds against {covered} (tolerate), whoever they "
+            f"are: set tolerate = {size}, or name fewer"
+        )
+    return {key: section[key] for key in section if key != "corrupted"}
+
+
 def _basis(section: Table, kind: str, topology: Topology) -> Basis:
     key, others, _ = COSTS[kind]
     described = {k: section[k] for k in ("kind", key, *others) if k in section}
@@ -195,6 +226,8 @@ def _left_out(table: Table, task: str) -> list[str]:
         ]
     if "data" in table:
         found.append("[data]: private, each party gives its own table")
+    if "corrupted" in table.get("policy", {}):
+        found.append(f"[policy] corrupted: {COVERED}")
     simulation = table.get("simulation", {})
     found += [f"[simulation] {key}: {_why(key)}" for key in simulation]
     return found + _replaced_masks(table)

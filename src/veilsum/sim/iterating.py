@@ -90,6 +90,8 @@ class Journey:
     _kept: dict[int, AgentPoints] = field(default_factory=dict)
     _before: tuple[AgentPoints, AgentPoints] | None = None
     _enough: dict[int, bool] = field(default_factory=dict)
+    _earlier: State | None = None
+    _first_move: float = 0.0
 
     def run(self) -> Iterated:
         """Go on to the end, or until everybody is near enough.
@@ -105,6 +107,8 @@ class Journey:
             self._note(state, marks)
         self._kept[state.iteration] = self.engine.points(state)
         arrived = self._enough.get(state.iteration, False)
+        if not arrived:
+            self._check_settling(state)
         return Iterated(
             np.array(list(self._kept), dtype=np.int64),
             np.stack(list(self._kept.values())),
@@ -121,7 +125,8 @@ class Journey:
         stride = max(1, last // REPORTS)
         place = int(np.searchsorted(self.times, now, side="right"))
         kept = int(self.times[place]) if place < len(self.times) else last
-        found = [last, kept, now + stride - now % stride]
+        # The first by itself: later ones are held against how far it went.
+        found = [1, last, kept, now + stride - now % stride]
         if (rule := self.schedule.stopping) is not None:
             look = now + rule.every - now % rule.every
             found += [look - 1, look, look - rule.every + rule.lag]
@@ -152,7 +157,31 @@ class Journey:
                 self._blame(state, iteration, error)
             if self._strayed(after).any():
                 self._complain(state, iteration)
+        if self._earlier is None:
+            step = self.engine.points(after) - self.engine.points(state)
+            self._first_move = float(np.linalg.norm(step, axis=-1).max())
+        self._earlier = state
         return after
+
+    def _check_settling(self, last: State) -> None:
+        """Refuse an end in the middle of ever longer moves, where a bound is broken.
+
+        Numbers need not run away for that: some costs throw them to and fro.
+        """
+        bounds = self.schedule.bounds
+        if bounds is None or last.iteration < 2:
+            return
+        x = self.engine.points(last)
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                after = self.engine.points(self.engine.advance(last, 1))
+                why = broken_bound(self.cost, bounds, after, x, self.names)
+            except BadGradientError:
+                return  # nobody asked for this iteration
+        moves = np.linalg.norm(after - x, axis=-1)
+        if why is not None and float(moves.max()) >= self._first_move:
+            furthest = self.names[int(np.argmax(moves))]
+            raise DivergedError(furthest, last.iteration, x, why)
 
     def _blame(self, good: State, until: int, error: BadGradientError) -> NoReturn:
         """Go the last bit again, step by step, to see when it went wrong."""
@@ -178,7 +207,7 @@ class Journey:
 
     def _complain(self, good: State, until: int) -> NoReturn:
         """Go the last bit again, step by step, to see where it went wrong."""
-        before = good
+        before = self._earlier or good
         while good.iteration < until:
             after = self.engine.advance(good, 1)
             if self._strayed(after).any():
@@ -186,5 +215,15 @@ class Journey:
             before, good = good, after
         agent = self.names[int(np.argmax(self._strayed(after)))]
         x, old = self.engine.points(good), self.engine.points(before)
-        why = broken_bound(self.cost, self.schedule.bounds, x, old, self.names)
-        raise DivergedError(agent, after.iteration, x, why)
+        raise DivergedError(agent, after.iteration, x, self._why(x, old))
+
+    def _why(self, x: AgentPoints, before: AgentPoints) -> str:
+        """Say what made numbers run away, as far as two estimates show it."""
+        bounds = self.schedule.bounds
+        if bounds is None:
+            return "steps are too long: give a smaller step"
+        return broken_bound(self.cost, bounds, x, before, self.names) or (
+            "no bound was seen broken: leave step and rounds out if they were given, "
+            "they are other than what is proved to converge; over links that change, "
+            "give a smaller step"
+        )

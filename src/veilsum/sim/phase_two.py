@@ -24,10 +24,11 @@ from veilsum.core.bases import Basis
 from veilsum.core.domains import Domain
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.laws import GaussianMasks, LatticeMasks, Law
-from veilsum.core.link_faults import LinkFaults
+from veilsum.core.link_faults import LinkFaults, check_bears, choose_bearing
 from veilsum.core.methods.making import Facts
 from veilsum.core.methods.one_shot import OneShot
-from veilsum.core.methods.schedule import FLOAT_BYTES, Schedule, schedule
+from veilsum.core.methods.schedule import FLOAT_BYTES, Schedule, needs, schedule
+from veilsum.core.methods.table import Needs
 from veilsum.core.recentring import recentre
 from veilsum.core.remainders import Remainder, SquaredNorm
 from veilsum.core.settings import Settings
@@ -48,8 +49,6 @@ from veilsum.sim.iterating import Journey, Progress, Times, kept_times
 MaskedRows = Shaped[Array[Any], "n p"]
 MaskedSum = Shaped[Array[Any], " p"]
 
-# Faults after which an agent goes on without what a neighbour told.
-MISSING = frozenset({"loss", "delay", "stragglers"})
 # Up to here "auto" prefers one sum of all coefficients to iterations.
 MOST_COEFFICIENTS = 5000
 
@@ -69,6 +68,7 @@ class Outcome:
         method: its name.
         stopped: why an iterative method ended.
         engine: what carried its iterations out.
+        tolerance_unused: why a tolerance that was asked for could not end it.
     """
 
     times: Int[Array[np.int64], " times"]
@@ -81,6 +81,7 @@ class Outcome:
     method: str = "one-shot"
     stopped: str | None = None
     engine: str | None = None
+    tolerance_unused: str | None = None
 
 
 @runtime_checkable
@@ -102,8 +103,11 @@ def phase_two(
     faults: LinkFaults | None = None,
 ) -> PhaseTwo:
     """Return the method that the settings name, or refuse with the reason."""
-    if settings.method == "one-shot" or _is_simple(settings, basis, remainder):
+    wrong = faults is not None and bool(faults.kinds)
+    simple = not wrong and _is_simple(settings, basis, remainder)
+    if settings.method == "one-shot" or simple:
         _check_both_ways(topology)
+        _check_no_faults(wrong=wrong)
         method = OneShot(basis, remainder, topology.n_agents, domain)
         way = choose_spread(
             settings.spread,
@@ -111,16 +115,17 @@ def phase_two(
             vector_bytes=basis.size * law.number_bytes,
         )
         return OneShotPhase(method, topology, law, way)
-    _check_magnitudes(settings, law)
+    _check_magnitudes(settings, law, wrong=wrong)
     facts = public_facts(topology, domain, law, basis, remainder)
+    chosen = settings
     if faults is not None:
-        facts = replace(facts, lossy=bool(faults.kinds & MISSING))
+        chosen = _under(faults, settings, needs(settings, facts, topology))
     return IterativePhase(
         settings=settings,
         facts=facts,
         topology=topology,
         law=law,
-        schedule=schedule(settings, facts, topology),
+        schedule=schedule(chosen, facts, topology),
         start=_start(settings.start, topology, domain),
         remainder=remainder,
         faults=faults,
@@ -131,6 +136,16 @@ def _is_simple(settings: Settings, basis: Basis, remainder: Remainder) -> bool:
     """Say whether "auto" needs no iterations: one sum, and everybody can solve."""
     known = remainder.kind != "local" and basis.size <= MOST_COEFFICIENTS
     return settings.method == "auto" and known
+
+
+def _under(faults: LinkFaults, settings: Settings, asked: Needs) -> Settings:
+    """Return the settings with a method that bears the faults, and what they admit."""
+    name = settings.method
+    if name == "auto":
+        name = choose_bearing(faults, asked)
+    check_bears(name, faults, asked)
+    tolerance = None if faults.no_stopping else settings.tolerance
+    return replace(settings, method=name, tolerance=tolerance)
 
 
 def public_facts(
@@ -147,6 +162,7 @@ def public_facts(
         curvature=2.0 * shared if shared > 0 else None,
         sigma=sigma,
         integers=isinstance(law, LatticeMasks),
+        number_bytes=law.number_bytes,
     )
 
 
@@ -223,7 +239,14 @@ class IterativePhase:
             method=self.schedule.name,
             stopped=found.stopped,
             engine=engine.name,
+            tolerance_unused=self._tolerance_unused,
         )
+
+    @property
+    def _tolerance_unused(self) -> str | None:
+        if self.faults is None or self.settings.tolerance is None:
+            return None
+        return self.faults.no_stopping
 
     def _engine(self, task: Task) -> Engine:
         if self.faults is None:
@@ -267,12 +290,21 @@ def _check_both_ways(topology: Topology) -> None:
         )
 
 
-def _check_magnitudes(settings: Settings, law: Law) -> None:
+def _check_no_faults(*, wrong: bool) -> None:
+    if wrong:
+        raise InvalidInputError(
+            "faults are simulated between iterations, and one-shot takes none: use "
+            "method auto, which takes one that bears them, or leave faults out"
+        )
+
+
+def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
     if law.name == "uniform":
+        use = "law lattice" if wrong else "method one-shot, or law lattice"
         raise InvalidInputError(
             f"{settings.method} needs masked costs that have a size, and uniform masks "
             "leave residues modulo 2^64 that mean nothing until they are summed: use "
-            "method one-shot, or law lattice"
+            f"{use}"
         )
     if settings.recentre and isinstance(law, GaussianMasks):
         raise InvalidInputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import UnionType
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,6 +70,9 @@ class Problem(Secret):
         faults: LinkFaults | None = None,
     ) -> Problem:
         """Return the problem, or refuse what does not fit, in the user's words."""
+        _check_kind("the topology", topology, Topology, 'Topology.family("ring:6")')
+        _check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
+        _check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
         members = _in_order(costs, topology)
         _check_problem(members, topology, domain)
         masks = make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
@@ -146,12 +150,14 @@ def _in_order(
     costs: Mapping[str, Cost] | Sequence[Cost], topology: Topology
 ) -> list[Cost]:
     if not isinstance(costs, Mapping):
-        if len(costs) != topology.n_agents:
+        _check_kind("costs", costs, Iterable, "one Cost per party, in a list")
+        members = list(costs)
+        if len(members) != topology.n_agents:
             raise InvalidInputError(
                 f"expected one cost for each of {topology.n_agents} parties, "
-                f"found {len(costs)}"
+                f"found {len(members)}"
             )
-        return list(costs)
+        return members
     given = {str(name): cost for name, cost in costs.items()}
     missing = [name for name in topology.parties if name not in given]
     unknown = [name for name in given if name not in topology.parties]
@@ -166,7 +172,11 @@ def _in_order(
 
 def _check_problem(members: list[Cost], topology: Topology, domain: Domain) -> None:
     _check_domain(domain)
-    common_basis(dict(zip(topology.parties, members, strict=True)))
+    named = dict(zip(topology.parties, members, strict=True))
+    for name, cost in named.items():
+        wanted = "Cost.from_gradient(function, dim=2)"
+        _check_kind(f"the cost of {name!r}", cost, Cost, wanted)
+    common_basis(named)
     if members[0].dim != domain.dim:
         raise InvalidInputError(
             f"the costs are functions of {members[0].dim} variables, "
@@ -179,6 +189,12 @@ def _check_problem(members: list[Cost], topology: Topology, domain: Domain) -> N
             f"the graph is in {len(parts)} pieces ({pieces}): estimates cannot spread "
             "and the sum cannot be minimised; add links between the pieces"
         )
+
+
+def _check_kind(what: str, found: object, kind: type | UnionType, wanted: str) -> None:
+    if not isinstance(found, kind):
+        name = type(found).__name__
+        raise InvalidInputError(f"{what} cannot be a {name}: give {wanted}")
 
 
 def _check_domain(domain: object) -> None:

@@ -77,6 +77,8 @@ class Run:
         method: the name of the method that ran.
         stopped: why it ended: "tolerance", "iterations" or "bytes"; None for one-shot.
         engine: what carried iterations out; None if parties did, one by one.
+        tolerance_unused: why a tolerance that was asked for could not end it; None if
+            it could, or there was none.
     """
 
     topology: Topology
@@ -95,6 +97,7 @@ class Run:
     method: str
     stopped: str | None
     engine: str | None
+    tolerance_unused: str | None
     _shares: Shares = field(repr=False)
     _private: MaskedRows = field(repr=False)
 
@@ -128,6 +131,7 @@ class Run:
             "method": self.method,
             "stopped": self.stopped,
             "engine": self.engine,
+            "tolerance_unused": self.tolerance_unused,
             "guarantee": self.guarantee.to_dict(),
         }
 
@@ -158,6 +162,7 @@ def finished_run(problem: Problem, shares: Shares, outcome: Outcome) -> Run:
         method=outcome.method,
         stopped=outcome.stopped,
         engine=outcome.engine,
+        tolerance_unused=outcome.tolerance_unused,
         _shares=shares,
         _private=problem.private,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from numpy.typing import ArrayLike
 
@@ -13,6 +14,7 @@ from veilsum.core.link_faults import LinkFaults
 from veilsum.core.masking import draw_shares
 from veilsum.core.settings import Settings
 from veilsum.core.topology import Topology
+from veilsum.errors import BadGradientError
 from veilsum.sim.iterating import Progress
 from veilsum.sim.problem import Problem
 from veilsum.sim.run import Run, finished_run
@@ -83,5 +85,18 @@ def solve_vectorised(
         problem.streams(seed),
         size=problem.basis.size,
     )
-    outcome = problem.method.run(problem.private + shares.masks(), progress)
-    return finished_run(problem, shares, outcome)
+    with _named(problem.topology.parties):
+        outcome = problem.method.run(problem.private + shares.masks(), progress)
+        return finished_run(problem, shares, outcome)
+
+
+@contextmanager
+def _named(parties: tuple[str, ...]) -> Iterator[None]:
+    """Say a party's name where only its row was known: before and after iterations."""
+    try:
+        yield
+    except BadGradientError as error:
+        if not isinstance(error.agent, int):
+            raise
+        named = BadGradientError(error.reason, parties[error.agent])
+        raise named from error.__cause__

@@ -246,6 +246,45 @@ def test_a_budget_is_divided_by_what_an_iteration_takes():
     assert (enough.iterations, enough.limit) == (10_000, "iterations")
 
 
+def test_a_budget_has_to_do_for_shares_and_recentring_too():
+    facts = masked(1e6, domain=WholeSpace(2), basis=Affine(2), curvature=2.0)
+    free = schedule(named("nids", tolerance=1e-6), facts, RING)
+    before = (1 + free.recentring) * 2 * RING.n_edges * 2 * 8
+    each = 2 * RING.n_edges * (2 + 1) * 8
+    asked = named("nids", tolerance=1e-6, byte_budget=before + 3 * each)
+    assert free.recentring > 0
+    assert schedule(asked, facts, RING).iterations == 3
+
+
+# Masks on one-way links
+
+
+ONE_WAY = Topology.from_edges([("a", "b"), ("b", "c"), ("c", "a")], directed=True)
+
+
+def test_masks_are_not_drawn_together_over_one_way_links():
+    facts = masked(1e3, domain=WholeSpace(2), basis=Affine(2), curvature=2.0)
+    assert schedule(named("push-pull"), facts, ONE_WAY).recentring == 0
+    with pytest.raises(InvalidInputError, match="has one-way links: leave recentre"):
+        schedule(named("push-pull", recentre=True), facts, ONE_WAY)
+
+
+@pytest.mark.parametrize(
+    ("topology", "asked", "advice"),
+    [
+        (ONE_WAY, {"method": "push-pull"}, "use an undirected graph"),
+        (RING, {"method": "nids", "recentre": False}, "use recentre = true or a"),
+    ],
+    ids=["one-way links", "not drawn together"],
+)
+def test_masks_too_large_for_the_tolerance_name_the_real_remedy(
+    topology, asked, advice
+):
+    facts = masked(1e12, domain=WholeSpace(2), basis=Affine(2), curvature=2.0)
+    with pytest.raises(InvalidInputError, match=advice):
+        schedule(Settings(tolerance=1e-8, **asked), facts, topology)
+
+
 def test_half_lines_are_no_whole_space():
     facts = replace(OPEN, domain=HalfSpaces([[1.0, 0.0]], [1.0]))
     assert needs(KNOWN, facts, RING).constrained

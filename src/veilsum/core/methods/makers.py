@@ -117,7 +117,9 @@ def _running_sums(making: Making) -> Made:
     usual = running_sums_step(rate, bounds.smooth, directed=making.topology.directed)
     usual /= mixing.gain
     step = making.settings.step or usual
-    return RunningSums(making.facts.domain, step), 2.0 / (step * bounds.mean_convex)
+    # Where mixing is what is slow, moves shrink several times slower than it mixes.
+    patience = max(2.0 / (step * bounds.mean_convex), 10.0 / (1.0 - rate))
+    return RunningSums(making.facts.domain, step), patience
 
 
 def _mixed(making: Making, method: Method[Any], rounds: int) -> Method[Any]:

@@ -37,6 +37,7 @@ class Facts:
             every gradient turns by exactly so much.
         sigma: the largest standard deviation of a share, over links and coefficients.
         integers: whether masks are integers, which recentring needs.
+        number_bytes: what one masked number takes on a link.
         lossy: whether links may lose messages.
     """
 
@@ -45,6 +46,7 @@ class Facts:
     curvature: float | None = None
     sigma: float = 0.0
     integers: bool = False
+    number_bytes: int = 8
     lossy: bool = False
 
     @property
@@ -82,6 +84,11 @@ class Making:
     @cached_property
     def recentred(self) -> bool:
         """Whether masked integers are drawn together first."""
+        if self.settings.recentre and self.topology.directed:
+            raise InvalidInputError(
+                "masks are drawn together over links that go both ways, and this graph "
+                "has one-way links: leave recentre out, or use an undirected graph"
+            )
         wanted = self.facts.integers and self.settings.recentre is not False
         return wanted and not self.topology.directed
 

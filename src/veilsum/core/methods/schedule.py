@@ -74,8 +74,7 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
     per_iteration = method.rounds_per_iteration
     iterations, limit = _iterations(making, per_iteration)
     stopping = None
-    settles = traits(making.name).settles and not facts.lossy
-    if settings.tolerance is not None and settles:
+    if settings.tolerance is not None and traits(making.name).settles:
         stopping = Stopping.on(
             topology,
             tolerance=settings.tolerance,
@@ -126,39 +125,74 @@ def _name(settings: Settings, facts: Facts, topology: Topology) -> str:
 
 
 def _check_precision(making: Making) -> None:
-    """Refuse a tolerance that float64 cannot reach while masks are large.
+    """Refuse a tolerance that rounding keeps out of reach.
 
-    Rounding leaves errors of up to 3 u sigma / mu_bar, u being the unit roundoff.
+    With unit roundoff u it leaves errors of up to 3 u sigma / mu_bar while masks are
+    large, and for numbers about 1 of 3 u L / mu_bar in any case.
     """
     settings, bounds, sigma = making.settings, making.bounds, making.facts.sigma
     settles = traits(making.name).settles
-    if settings.tolerance is None or bounds is None or not settles or making.recentring:
+    if settings.tolerance is None or bounds is None or not settles:
         return
     roundoff = float(np.finfo(settings.precision).eps) / 2.0
-    reached = 3.0 * roundoff * sigma / bounds.mean_convex
+    largest = bounds.smooth if making.recentring else max(sigma, bounds.smooth)
+    reached = 3.0 * roundoff * largest / bounds.mean_convex
     if reached > settings.tolerance:
         raise InvalidInputError(
-            f"masks of sigma = {sigma:.3g} in {settings.precision} leave errors of "
-            f"about {reached:.2g}, more than the tolerance {settings.tolerance:.2g}: "
-            "use law lattice, which draws masks together first, a smaller sigma, or a "
-            "larger tolerance"
+            f"{_cause(making)} in {settings.precision} leave errors of about "
+            f"{reached:.2g}, more than the tolerance {settings.tolerance:.2g}: use "
+            f"{' or '.join([*_remedies(making), 'a larger tolerance'])}"
         )
+
+
+def _cause(making: Making) -> str:
+    if making.recentring or making.facts.sigma == 0:
+        return "costs as uneven as these"
+    return f"masks of sigma = {making.facts.sigma:.3g}"
+
+
+def _remedies(making: Making) -> list[str]:
+    """Return what would leave smaller errors."""
+    finer = ["float64"] if making.settings.precision == "float32" else []
+    if making.recentring or making.facts.sigma == 0:
+        return finer
+    if making.topology.directed:
+        together = "an undirected graph, on which masks are drawn together"
+    elif making.facts.integers:
+        together = "recentre = true"
+    else:
+        together = "law lattice, which draws masks together first"
+    return [*finer, together, "a smaller sigma"]
 
 
 def _iterations(making: Making, per_iteration: int) -> tuple[int, str]:
     """Return how many iterations at most, and what says so."""
-    settings, topology = making.settings, making.topology
+    settings = making.settings
     if settings.byte_budget is None:
         return settings.iterations, "iterations"
-    links = topology.n_edges * (1 if topology.directed else 2)
-    vectors = traits(making.name).vectors * per_iteration
-    each = links * vectors * making.facts.domain.dim * FLOAT_BYTES
-    affordable = settings.byte_budget // each
+    before, each = _bytes(making, per_iteration)
+    affordable = (settings.byte_budget - before) // each
     if affordable < 1:
         raise InvalidInputError(
-            f"one iteration of {making.name} takes {each:,} bytes on this graph, and "
-            f"byte_budget is {settings.byte_budget:,}"
+            f"one iteration of {making.name} takes {each:,} bytes on this graph, what "
+            f"comes before takes {before:,}, and byte_budget is "
+            f"{settings.byte_budget:,}"
         )
     if affordable < settings.iterations:
         return int(affordable), "bytes"
     return settings.iterations, "iterations"
+
+
+def _bytes(making: Making, per_iteration: int) -> tuple[int, int]:
+    """Return the bytes on all links together: before the method, in an iteration.
+
+    Before it, shares are exchanged and masked numbers drawn together.
+    """
+    settings, topology, facts = making.settings, making.topology, making.facts
+    arcs = topology.n_edges * (1 if topology.directed else 2)
+    exchanges = making.recentring + (facts.sigma > 0)
+    before = exchanges * facts.basis.size * facts.number_bytes
+    # Whoever is to stop in time says in every message how near it is.
+    message = traits(making.name).vectors * facts.domain.dim
+    message += settings.tolerance is not None
+    return arcs * before, arcs * per_iteration * message * FLOAT_BYTES

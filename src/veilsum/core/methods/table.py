@@ -164,13 +164,13 @@ def choose(needs: Needs) -> str:
     >>> choose(Needs()), choose(Needs(directed=True)), choose(Needs(lossy=True))
     ('gradient-tracking', 'push-pull', 'running-sums')
     """
-    found = _first_that_fits(needs)
-    if found is None:
+    found = fitting(needs)
+    if not found:
         objections = [f"{name} {objection(name, needs)}" for name in _preferred(needs)]
         raise InvalidInputError(
             "no iterative method fits this problem: " + "; ".join(objections)
         )
-    return found
+    return found[0]
 
 
 def refusal(name: str, needs: Needs) -> Refusal | None:
@@ -178,7 +178,7 @@ def refusal(name: str, needs: Needs) -> Refusal | None:
     said = objection(name, needs)
     if said is None:
         return None
-    return Refusal(f"{name} {said}", _first_that_fits(needs))
+    return Refusal(f"{name} {said}", next(iter(fitting(needs)), None))
 
 
 def objection(name: str, needs: Needs) -> str | None:
@@ -199,9 +199,10 @@ def traits(name: str) -> Traits:
     return TABLE[name]
 
 
-def _first_that_fits(needs: Needs) -> str | None:
-    fitting = (name for name in _preferred(needs) if objection(name, needs) is None)
-    return next(fitting, None)
+def fitting(needs: Needs) -> tuple[str, ...]:
+    """Return the methods that do what a problem asks, the most wanted first."""
+    names = _preferred(needs)
+    return tuple(name for name in names if objection(name, needs) is None)
 
 
 def _preferred(needs: Needs) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from veilsum.core.link_faults import (
     LinkFaults,
     OutLinks,
     Takes,
-    fault_refusal,
+    check_bears,
 )
 from veilsum.core.methods.accelerated import AcceleratedTracking
 from veilsum.core.methods.chebyshev import Chebyshev
@@ -255,9 +255,7 @@ def check_borne(method: Method[Any], faults: LinkFaults) -> None:
     """Refuse faults that a method does not bear, with the reason and what to use."""
     inner = method.method if isinstance(method, Chebyshev) else method
     name = method_name(inner)
-    refused = fault_refusal(name, faults)
-    if refused is not None:
-        raise InvalidInputError(f"{refused.reason}; use {refused.instead}")
+    check_bears(name, faults)
     fixed = faults.kinds <= {"changing", "quantise"} and traits(name).symmetric
     if method.rounds_per_iteration > inner.rounds_per_iteration and not (
         fixed or faults.kinds <= {"quantise"}
