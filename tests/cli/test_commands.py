@@ -210,7 +210,7 @@ def test_every_example_runs_and_reaches_the_pooled_answer(name):
     assert list(found) == [
         *("minimiser", "reference", "max_error", "sum_of_masks"),
         *("iterations", "rounds", "bytes", "quantisation", "spread"),
-        *("method", "stopped", "engine", "guarantee"),
+        *("method", "stopped", "engine", "tolerance_unused", "guarantee"),
     ]
     assert found["max_error"] < ERRORS[name]
     assert found["sum_of_masks"] < 1e-12
