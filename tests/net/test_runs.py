@@ -172,11 +172,12 @@ def test_who_dies_and_comes_back_goes_on(table, what, count, tmp_path):
 
 
 def test_without_its_state_it_is_not_the_same_party(tmp_path):
-    """The twin: one that forgets what it has shown is not let in again."""
+    """The twin: one that forgets what it has shown is stopped by its own ledger."""
     company = Company(tmp_path, changed(ONE_SHOT, policy={"deadline": 1.0}))
     forgetful = dies_and_returns("charge", forget=True)
-    found = company.run("a", "c", "d", meanwhile=forgetful)
-    assert all("b" in why for why in reasons(found).values())
+    told = reasons(company.run("a", "c", "d", meanwhile=forgetful))
+    assert "the file with its state is gone" in told.pop("b")
+    assert all("waited for b" in why for why in told.values())
 
 
 def test_a_run_that_is_over_needs_no_network(tmp_path):

@@ -14,7 +14,7 @@ from veilsum.agent.plan import Plan
 from veilsum.core.arrays import Array, Vector
 from veilsum.core.masking import ShareStreams
 from veilsum.core.secrets import Secret
-from veilsum.errors import InvalidInputError
+from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
@@ -217,6 +217,13 @@ class LedgerEntry:
 
     def check(self, ledger: Ledger, parties: tuple[str, ...], release: Release) -> None:
         """Raise if the ledger would refuse; what is masked is not known yet."""
+        charged = (one.epoch for one in ledger.history().charges)
+        if any(epoch.startswith(f"{self.run} / ") for epoch in charged):
+            raise BudgetError(
+                f"this ledger was charged for the run {self.run} before, and the file "
+                "with its state is gone or another one: put it back, or give it with "
+                "--state; without it only a new run can be joined"
+            )
         emission = Emission(0, parties, np.zeros(0))
         known = self._known(release, parties)
         ledger.check(self._charge(ledger, emission), releases=[known])
