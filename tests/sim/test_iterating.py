@@ -326,3 +326,13 @@ def test_a_tolerance_beyond_the_precision_is_refused(method):
     with pytest.raises(InvalidInputError, match="use float64 or a larger tolerance"):
         solved(costs, replace(single, tolerance=1e-9))
     assert solved(costs, replace(single, tolerance=1e-3)).max_error < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_running_sums_do_not_stop_too_soon_where_mixing_is_slow():
+    costs, bounds = uneven(50)
+    asked = replace(bounds, method="running-sums", tolerance=1e-6, iterations=60_000)
+    run = solved(costs, asked, sigma=1.0)
+    assert run.stopped == "tolerance"
+    assert run.max_error < 1e-6
