@@ -91,7 +91,8 @@ def test_a_second_process_of_the_same_run_is_refused(tmp_path):
     company, told = Company(tmp_path, ONE_SHOT), []
 
     async def once_more(company):
-        await until((company.folder("d") / "state.run").exists)
+        # The file is there a moment before it is locked; a runner is made after that.
+        await until(lambda: getattr(company.drivers.get("d"), "runner", None))
         first = company.drivers["d"]
         second = await company.start("d")
         company.drivers["d"] = first
