@@ -1,5 +1,6 @@
 """Logs of a real party: one line for people, one JSON object for machines."""
 
+import asyncio
 import io
 import json
 import logging
@@ -11,11 +12,12 @@ from veilsum.cli.logs import ForMachines, ForPeople, fields_of, set_up
 
 @pytest.fixture
 def log():
-    found = logging.getLogger("veilsum.net")
-    before = (found.handlers[:], found.propagate, found.level)
-    yield found
-    found.handlers[:], found.propagate = before[:2]
-    found.setLevel(before[2])
+    logs = [logging.getLogger(name) for name in ("veilsum.net", "asyncio")]
+    before = [(one.handlers[:], one.propagate, one.level) for one in logs]
+    yield logs[0]
+    for one, (handlers, propagate, level) in zip(logs, before, strict=True):
+        one.handlers[:], one.propagate = handlers, propagate
+        one.setLevel(level)
 
 
 def record(**extra):
@@ -67,3 +69,17 @@ def test_setting_up_twice_says_things_once(log):
     set_up(style="text")
     set_up(style="json")
     assert len(log.handlers) == 1
+
+
+def test_what_the_event_loop_says_is_an_object_too(log):
+    set_up(style="json")
+    log.handlers[0].setStream(io.StringIO())
+
+    async def stumble():
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": "a task\nwas lost"})
+
+    asyncio.run(stumble())
+    (line,) = log.handlers[0].stream.getvalue().splitlines()
+    assert json.loads(line)["level"] == "error"
+    assert json.loads(line)["event"] == "a task\nwas lost"
