@@ -28,7 +28,7 @@ from veilsum.privacy.accountant import Budget
 from veilsum.scenario.consortium import Address
 
 # No run here may take longer: what hangs is an error.
-LONGEST = 60.0
+LONGEST = 120.0
 TARGETS = [[1.25, 2.0], [3.0, -4.5], [5.75, 6.0], [-7.0, 8.125]]
 # Nobody waits for a person: parties are here or they are not.
 WAITS = {"resend": 0.2, "deadline": 5.0, "patience": 2}

@@ -229,7 +229,10 @@ def all_logs():
     "kind", [pytest.param("cost", marks=pytest.mark.slow), "table"]
 )
 def test_no_log_holds_a_secret(kind, tmp_path):
-    company = Company(tmp_path, COSTS if kind == "cost" else job(tmp_path))
+    # To log everything, and to be cut off, takes time.
+    waits = {"deadline": 20.0, "patience": 3}
+    table = COSTS if kind == "cost" else job(tmp_path)
+    company = Company(tmp_path, changed(table, policy=waits))
     watched(company)
 
     async def talkative():
