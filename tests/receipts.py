@@ -13,6 +13,13 @@ EDGES = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "e"], ["e", "a"], ["a", "c"]]
 DIGEST, OTHER = "0f" * 32, "aa" * 32
 
 
+def promised(members):
+    """A guarantee about these parties, one of whom is corrupted."""
+    first, *others = sorted(members)
+    sides = {"corrupted": [first], "honest": others}
+    return {"status": "private", "epsilon": 0.125, "cut": None, **sides}
+
+
 @dataclass
 class Study:
     """Who they are and what they agreed on; `receipt` signs in a party's name."""
@@ -51,6 +58,7 @@ class Study:
 
     def fields(self, party, **changes):
         near = [a if b == party else b for a, b in EDGES if party in (a, b)]
+        members = changes.get("parties", PARTIES)
         return {
             "run": self.consortium.run,
             "plan": DIGEST,
@@ -61,7 +69,7 @@ class Study:
             "confirmed": near,
             "result": DIGEST,
             "released": ["the sum over all parties"],
-            "guarantee": {"status": "private", "epsilon": 0.125, "cut": None},
+            "guarantee": promised(members),
             "started": "2030-01-31T12:00:00+00:00",
             "finished": "2030-01-31T12:00:05.250000+00:00",
             "version": "1.0",

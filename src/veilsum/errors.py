@@ -30,6 +30,11 @@ from __future__ import annotations
 class VeilsumError(Exception):
     """Everything this package raises on purpose."""
 
+    @property
+    def plain(self) -> str:
+        """The message as a log may have it: without a private value."""
+        return str(self)
+
 
 class InvalidInputError(VeilsumError, ValueError):
     """The caller's input cannot be used; the message says what would be."""
@@ -82,6 +87,15 @@ class OutputError(InvalidInputError):
 
 class RangeError(InvalidInputError):
     """A private value is beyond the declared range; shown to its owner only."""
+
+    def __init__(self, message: str, *, plain: str | None = None) -> None:
+        super().__init__(message)
+        self._plain = plain
+
+    @property
+    def plain(self) -> str:
+        """The message without the value's magnitude."""
+        return str(self) if self._plain is None else self._plain
 
 
 class LedgerError(VeilsumError):

@@ -158,6 +158,7 @@ REFUSED = {
     "no key": (["--identity", "nobody.key"], "nobody.key"),
     "json without yes": (["--json"], "--yes"),
     "no such address": (["--listen", "here", "--yes"], "host:port"),
+    "an empty folder name": (["--out", "", "--yes"], "found nothing"),
 }
 
 
@@ -167,6 +168,67 @@ def test_mistakes_are_one_sentence(words, why, company):
     assert found.exit_code == 2
     assert why in found.stderr
     assert found.stderr.count("\n") == 1
+
+
+def lose_key(folder):
+    (folder / "a.key").unlink()
+
+
+def find_two_keys(folder):
+    shutil.copy(folder / "a.key", folder / "a2.key")
+
+
+def put_a_file_in_the_way(folder):
+    (folder / "out").write_text("")
+
+
+UNREADY = {
+    "no key": (lose_key, ["--yes", "--json"], "new consortium file"),
+    "two keys": (find_two_keys, ["--yes", "--json"], "a.key, a2.key"),
+    "no folder": (put_a_file_in_the_way, ["--yes", "--json"], "cannot write into"),
+    "json without yes": (lambda _: None, ["--json"], "add --yes"),
+}
+
+
+def events(found):
+    """What was logged; all of standard error must be that."""
+    return [json.loads(line) for line in found.stderr.splitlines()]
+
+
+@pytest.mark.parametrize(("spoil", "words", "why"), UNREADY.values(), ids=UNREADY)
+def test_a_json_log_says_why_nothing_began(spoil, words, why, company):
+    spoil(company.folder("a"))
+    found = join(company, "a", *words, "--log", "json")
+    assert found.exit_code == 2
+    (event,) = events(found)
+    assert event["event"] == "ended"
+    assert why in event["reason"]
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize(("spoil", "words", "why"), UNREADY.values(), ids=UNREADY)
+def test_a_person_reads_the_same_as_a_sentence(spoil, words, why, company):
+    """The twin."""
+    spoil(company.folder("a"))
+    found = join(company, "a", *words)
+    assert found.exit_code == 2
+    assert found.stderr.startswith("Error: ")
+    assert why in found.stderr
+
+
+def test_a_question_that_nobody_answers_is_logged_on_a_line_of_its_own(company):
+    found = join(company, "a", "--log", "json")
+    assert found.exit_code == 2
+    event = json.loads(found.stderr.splitlines()[-1])
+    assert event["event"] == "ended"
+    assert "nobody answered" in event["reason"]
+
+
+def test_the_current_folder_is_taken_where_it_is_named(company, monkeypatch):
+    """The twin of an empty name."""
+    monkeypatch.chdir(company.folder("a"))
+    found = join(company, "a", "--out", ".", answer="n\n")
+    assert "nothing was sent; run the same command" in found.stderr
 
 
 def test_a_cost_is_wanted_where_costs_were_agreed_on(company):
@@ -246,11 +308,15 @@ def what_comes_after(company, out):
     assert "--out" in found.stderr
     assert (out / "receipt.json").read_bytes() == before
     shutil.copy(company.folder("b") / "consortium.toml", folder)
-    (folder / "a.ledger").unlink()
-    found = join(company, "a", "--yes")
-    assert found.exit_code == 0
-    assert "was charged to a ledger that is gone" in found.stderr
-    assert f"ledger={folder / 'a.ledger'}" in found.stderr
+    right = (folder / "a.ledger").rename(folder / "right")
+    # The first time it is made; the second time it is there, and knows nothing still.
+    for _ in range(2):
+        found = join(company, "a", "--yes")
+        assert found.exit_code == 0
+        assert "was charged to a ledger that is gone" in found.stderr
+        assert f"ledger={folder / 'a.ledger'}" in found.stderr
+    right.rename(folder / "a.ledger")
+    assert "ledger" not in join(company, "a", "--yes").stderr
     (out / "receipt.json").write_text("{}")
     found = join(company, "a", "--yes")
     assert found.exit_code == 2
@@ -263,11 +329,15 @@ def test_json_is_the_result_and_nothing_else(company):
     result = json.loads(found.stdout)
     np.testing.assert_allclose(result["minimiser"], MEAN, atol=1e-6)
     assert result["guarantee"]["status"] == "private"
-    events = [json.loads(line) for line in found.stderr.splitlines()]
-    phases = [one["phase"] for one in events if one["event"] == "phase"]
+    said = events(found)
+    phases = [one["phase"] for one in said if one["event"] == "phase"]
     assert phases[0] == "greeting"
     assert phases[-1] == "finished"
-    assert {"listening", "connected"} <= {one["event"] for one in events}
+    assert {"listening", "connected"} <= {one["event"] for one in said}
+    again = join(company, "b", "--yes", "--json", "--log", "json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout) == result
+    assert [one["event"] for one in events(again)] == ["was over"]
 
 
 def test_giving_up_is_exit_code_one_and_says_who(tmp_path):

@@ -55,6 +55,15 @@ def test_the_average_is_the_one_that_solve_finds(tmp_path):
     assert (tmp_path / "run").stat().st_mode & 0o077 == 0, "keys are in there"
 
 
+def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    found = up(AVERAGE, "--out", "")
+    assert found.exit_code == 2
+    assert "expected a path, found nothing" in found.stderr
+    assert not list(Path().iterdir())
+
+
 def edit(path, **entries):
     path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
 

@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -597,11 +598,14 @@ def test_nobody_else_may_read_the_ledger_or_its_log(path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
-def test_a_ledger_that_lies_open_is_refused(path):
+def test_a_ledger_that_lies_open_is_refused(tmp_path):
+    path = tmp_path / "ann's own; ledger"
     filled(path)
     path.chmod(0o640)
-    with pytest.raises(LedgerError, match=r"mode 0640.*chmod 600"):
+    with pytest.raises(LedgerError, match=r"mode 0640.*chmod 600") as caught:
         open_ledger(path)
+    _, _, command = str(caught.value).partition(": run ")
+    assert shlex.split(command) == ["chmod", "600", str(path)]
 
 
 def test_the_file_says_whose_it_is(path):

@@ -7,7 +7,7 @@ from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.core.link_faults import LinkFaults
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
-from veilsum.files.scenarios import read_scenario
+from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.scenario import SECTIONS, scenario_from
 
 
@@ -28,6 +28,20 @@ def parsed(**changes):
 
 def _no_files(name, weight):
     raise AssertionError("no graph file was named")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path, encoding):
+    path = tmp_path / "saved by an editor.toml"
+    path.write_text('title = "M\u00e4rz"\n', encoding=encoding)
+    assert read_toml(path) == {"title": "M\u00e4rz"}
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path):
+    path = tmp_path / "broken.toml"
+    path.write_bytes("title = 1".encode("utf-16"))
+    with pytest.raises(InvalidScenarioError, match=r"broken\.toml is not valid TOML"):
+        read_toml(path)
 
 
 def test_defaults_are_the_papers_method():

@@ -60,6 +60,18 @@ def test_a_second_round_is_asked_for_only_where_digits_were_lost(data):
     )
 
 
+@pytest.mark.parametrize("place", [0, -2, -1])
+def test_a_second_sum_about_other_rows_is_refused(data, place):
+    """As of a party whose table, or whose program, changed between two sums."""
+    far = statistics(data, columns=["far"], driver="vectorised")
+    first, second = far.released.sums
+    np.testing.assert_array_equal(far.recipe.answer((first, second)), second)
+    other = second.copy()
+    other[place] -= 1
+    with pytest.raises(InvalidInputError, match="other rows in the second sum"):
+        far.recipe.answer((first, other))
+
+
 def test_histograms_and_tables(frame, data):
     found = statistics(
         data,

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -26,9 +26,12 @@ from net.runs import (
     reasons,
 )
 from net.village import free_port, until
-from veilsum.agent.messages import Share
+from veilsum.agent.messages import Quit, Share
 from veilsum.agent.party import codec_for
 from veilsum.errors import InvalidInputError, StoreError
+from veilsum.files.ledger import open_ledger
+from veilsum.jobs.networked import LEDGER_GONE, LEFT
+from veilsum.privacy.accountant import Budget
 from veilsum.scenario.consortium import Address
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -224,7 +227,7 @@ def test_a_table_that_fits_is_not_refused(tmp_path):
 BAD_COSTS = {
     "another size": ("targets = [1.0, 2.0, 3.0]", "agreed on 2 variables"),
     "another key": ("target = [1.0, 2.0]", "targets"),
-    "no number": ('targets = ["one", "two"]', "one"),
+    "no number": ('targets = ["one", "two"]', "targets"),
 }
 
 
@@ -276,6 +279,16 @@ def dying(what):
     return record
 
 
+def at_key(start, record):
+    """Tell only of what was written under a key that begins so."""
+
+    def look(what, detail, peer):
+        if what == "persist" and detail.key.startswith(start):
+            record(what, detail, peer)
+
+    return look
+
+
 def test_data_changed_between_two_starts_are_refused_and_the_old_ones_go_on(tmp_path):
     company, told = Company(tmp_path, ONE_SHOT), []
     path = company.folder("b") / "cost.toml"
@@ -295,6 +308,77 @@ def test_data_changed_between_two_starts_are_refused_and_the_old_ones_go_on(tmp_
     (error,) = told
     assert isinstance(error, InvalidInputError)
     assert "the data have changed since this run began" in str(error)
+
+
+@contextmanager
+def own_ledger(company, **options):
+    """What the command does: the driver knows the ledger of "b"."""
+    path = company.folder("b") / "b.ledger"
+    with open_ledger(path, create=Budget()) as books:
+        company.options["b"] = {"ledger": books, **options}
+        yield books
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_who_was_killed_between_commit_and_charge_misses_no_ledger(
+    new, tmp_path, caplog
+):
+    """Unless it was made since: then the one that was there is gone."""
+    company = Company(tmp_path, ONE_SHOT)
+
+    async def come_and_go(company):
+        company.records["b"] = at_key("commit/", dying("persist"))
+        died = await company.start("b")
+        assert isinstance(died["b"], DiedError), died
+        assert not books.history().charges
+        company.records["b"] = None
+        return await company.start("b")
+
+    with own_ledger(company, new_ledger=new) as books:
+        agrees(company.run("a", "c", "d", meanwhile=come_and_go))
+    assert (LEDGER_GONE in caplog.messages) == new
+
+
+def test_a_ledger_that_refused_is_not_a_ledger_that_is_gone(tmp_path, caplog):
+    """Nor was anything shown; all others are told in words why they have no answer."""
+    company = Company(tmp_path, ONE_SHOT)
+
+    def spend(*_):
+        books.change_budget(Budget(epsilon=1e-30))
+
+    with own_ledger(company) as books:
+        company.records["b"] = at_key("commit/", spend)
+        told = reasons(company.run())
+        told["b again"] = reasons(company.run("b"))["b"]
+        assert not books.history().charges
+    for name in "acd":
+        assert "'b' left: ledger (its ledger refused; " in told[name]
+    for name in ("b", "b again"):
+        assert "needs epsilon" in told[name]
+        assert "nothing masked of this party was shown" in told[name]
+    assert LEDGER_GONE not in caplog.messages
+
+
+def test_a_lost_state_is_explained_to_everybody(tmp_path):
+    company = Company(tmp_path, ONE_SHOT)
+
+    async def forget(company):
+        company.records["b"] = at_key("sent/", dying("persist"))
+        died = await company.start("b")
+        assert isinstance(died["b"], DiedError), died
+        company.records["b"] = None
+        for path in company.folder("b").glob("state.run*"):
+            path.unlink()
+        return await company.start("b")
+
+    told = reasons(company.run("a", "c", "d", meanwhile=forget))
+    assert f"of this party that it does not know: {LEFT['stale']}" in told["b"]
+    for name in "acd":
+        assert f"'b' left: stale ({LEFT['stale']})" in told[name]
+
+
+def test_every_reason_to_leave_has_words():
+    assert LEFT.keys() == set(Quit.reasons)
 
 
 # A full disk
@@ -338,12 +422,12 @@ def test_a_full_disk_stops_a_party_before_it_sends_and_it_goes_on_later(tmp_path
 
     async def fill_and_free(company):
         process = join(company, "b", FULL)
-        _, error = await asyncio.to_thread(process.communicate, timeout=40)
+        _, error = await asyncio.to_thread(process.communicate, timeout=60)
         codec = codec_for(company.drivers["a"].plan)
         shares = [f for f in heard if isinstance(codec.decode(f), Share)]
         said.append((process.returncode, error.decode(), len(heard), len(shares)))
         process = join(company, "b")
-        _, error = await asyncio.to_thread(process.communicate, timeout=40)
+        _, error = await asyncio.to_thread(process.communicate, timeout=60)
         assert process.returncode == 0, error.decode()
 
     found = company.run("a", "c", "d", meanwhile=fill_and_free)

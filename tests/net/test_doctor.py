@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from contextlib import asynccontextmanager, closing
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given
@@ -18,9 +19,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from net.test_hello import HEARD, LIMITS, OWN
-from net.test_hostile import BROKEN, call, expired, hello, own_context
+from net.test_hostile import BROKEN, bare_context, call, expired, hello, own_context
 from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, until
-from veilsum.net import sockets
 from veilsum.net.checkup import (
     IN_ORDER,
     Check,
@@ -35,6 +35,8 @@ from veilsum.net.doctor import check_up
 from veilsum.net.hello import Close, Refusal, read_hello, refusal, written
 from veilsum.net.identity import fingerprint, new_identity, read_identity
 from veilsum.net.limits import Limits
+from veilsum.net.proxies import proxy_for
+from veilsum.net.reasons import failure
 from veilsum.net.trust import client_context, server_context
 from veilsum.scenario.consortium import Address
 
@@ -152,21 +154,40 @@ def test_a_party_that_only_dials_needs_no_port_and_does_not_wait(tmp_path):
 # A run is not disturbed
 
 
-def test_a_look_beside_a_run_is_no_strangers_certificate(village, log):
-    """The run's log tells the truth about who asked whether it is there."""
+def test_a_look_beside_the_own_run_warns_nobody(village, log):
+    """Who asks whether it listens itself is no stranger; a stranger still is one."""
 
     async def main():
         async with village.stations() as (a, b):
             await all_connected([a, b])
-            await looks(village, "b", wait=HOUR)
-            await until(lambda: reasons(log))
+            found = await looks(village, "b", wait=HOUR)
+            # Whoever comes later is heard of later.
+            with pytest.raises(BROKEN):
+                async with call(village, bare_context(village)) as wire:
+                    await wire.recv()
+            await until(lambda: warnings(log))
+            return found
 
-    def reasons(log):
-        events = [one for one in log.records if one.getMessage() == "caller refused"]
-        return {one.reason for one in events}
+    def warnings(log):
+        return [one for one in log.records if one.levelno >= logging.WARNING]
 
-    asyncio.run(main())
-    assert reasons(log) == {"it showed no certificate"}
+    assert asyncio.run(main()).good
+    [stranger] = warnings(log)
+    assert stranger.getMessage() == "caller refused"
+    assert stranger.reason == "it showed no certificate"
+
+
+def test_a_second_doctor_is_no_stranger_to_the_first(tmp_path):
+    village = Village(tmp_path, silent=("a",))
+
+    async def main():
+        first = asyncio.create_task(looks(village, "b", wait=0.7))
+        await until(lambda: is_listening(village.addresses["b"]))
+        second = await looks(village, "b")
+        return await first, second
+
+    for found in asyncio.run(main()):
+        assert found.good, found
 
 
 def test_a_look_beside_a_run_changes_nothing(village):
@@ -345,28 +366,6 @@ def test_a_host_that_nobody_knows_is_named(village, no_proxy):
     assert "DNS" in check.advice
 
 
-def test_a_proxy_that_lets_nobody_through_is_named(village, no_proxy, monkeypatch):
-    del no_proxy
-    monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{HOST}:{free_port()}")
-    village.addresses["b"] = Address("ward.example.org", 8443)
-    check = only_problem(alone(village))
-    assert check.check == "TCP"
-    assert "through the proxy of the environment" in check.detail
-    assert check.advice.endswith("let the proxy pass CONNECT to ward.example.org:8443")
-    assert "secret" not in repr(check)
-
-
-def test_proxies_are_those_of_the_environment(no_proxy, monkeypatch):
-    del no_proxy
-    there = Address("ward.example.org", 8443)
-    assert not sockets.has_proxy(there)
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    assert sockets.has_proxy(there)
-    assert not sockets.has_proxy(Address("127.0.0.1", 8443))
-    monkeypatch.setenv("NO_PROXY", "example.org")
-    assert not sockets.has_proxy(there)
-
-
 @asynccontextmanager
 async def answering(village, answer, context=None, place=None):
     """Somebody else at b's address."""
@@ -379,9 +378,9 @@ async def answering(village, answer, context=None, place=None):
         await server.wait_closed()
 
 
-def found_with(village, answer, context=None, **options):
+def found_with(village, answer, context=None, place=None, **options):
     async def main():
-        async with answering(village, answer, context):
+        async with answering(village, answer, context, place):
             return await looks(village, "a", **options)
 
     return asyncio.run(main())
@@ -539,6 +538,175 @@ def test_a_member_that_says_something_else_is_named(village, answer, detail, adv
     assert check.check == "hello"
     assert detail in check.detail
     assert advice in check.advice
+
+
+# Through a proxy
+
+WARD = Address("ward.example.org", 8443)
+
+
+@pytest.fixture
+def proxied(village, no_proxy, monkeypatch):
+    """Return what a's doctor finds when b is behind a proxy, whose secrets it keeps."""
+    del no_proxy
+    village.addresses["b"] = WARD
+
+    def found(proxy, answer=None, port=None):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        if answer is None:
+            check = only_problem(alone(village))
+        else:
+            place = Address(HOST, port)
+            check = only_problem(
+                found_with(village, answer, place=place, limits=HURRIED)
+            )
+        assert check.about == "b"
+        assert str(WARD) in check.detail
+        assert "secret" not in repr(check)
+        return check
+
+    return found
+
+
+@pytest.mark.parametrize("host", [HOST, "localhost"])
+def test_a_proxy_that_is_not_there_is_named(proxied, host):
+    port = free_port()
+    check = proxied(f"http://user:secret@{host}:{port}")
+    assert check.detail == (
+        f"the proxy {host}:{port} cannot be reached on the way to {WARD}: "
+        "connection refused"
+    )
+    assert f"does not reach {host}:{port}" in check.advice
+    assert "CONNECT" not in check.advice
+
+
+def test_of_several_addresses_of_a_host_the_first_is_told_of():
+    """What asyncio raises for these has no number of its own."""
+    each = f"[Errno {errno.ECONNREFUSED}] Connect call failed"
+    error = OSError(f"Multiple exceptions: {each} ('::1', 1), {each} ('127.0.0.1', 1)")
+    assert failure(error) == "connection refused"
+
+
+def test_a_proxy_that_nobody_knows_is_named(proxied):
+    check = proxied("http://user:secret@nowhere.invalid:3128")
+    assert "the proxy nowhere.invalid:3128 cannot be reached" in check.detail
+    assert check.detail.endswith(": no such host")
+
+
+def answers(status):
+    """A proxy that says no to everybody."""
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status} Reason\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+    return answer
+
+
+START = "ask b to run veilsum join, or veilsum doctor --network now"
+REACH = f"{START}; if it does, ask IT to let the proxy reach {WARD}"
+PASS = f"ask IT to let the proxy pass CONNECT to {WARD}"
+UNREACHED, NOT_LET = (
+    f"did not reach {WARD}",
+    f"did not let this party through to {WARD}",
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "advice"),
+    [
+        *((status, UNREACHED, REACH) for status in (502, 503, 504)),
+        *((status, NOT_LET, PASS) for status in (302, 403, 405, 500)),
+        (407, f"wants credentials on the way to {WARD}", "ask IT for credentials"),
+    ],
+)
+def test_what_a_proxy_answers_is_said(proxied, status, words, advice):
+    port = free_port()
+    check = proxied(f"http://user:secret@{HOST}:{port}", answers(status), port)
+    assert check.check == "TCP"
+    assert check.detail.startswith(f"the proxy {HOST}:{port} {words} (HTTP {status})")
+    assert check.advice.startswith(advice)
+
+
+def test_a_proxys_credentials_go_into_its_address(proxied):
+    port = free_port()
+    check = proxied(f"http://{HOST}:{port}", answers(407), port)
+    assert check.detail.endswith("they go into its address in HTTPS_PROXY")
+    assert check.advice.endswith(f"HTTPS_PROXY=http://USER:PASSWORD@{HOST}:{port}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "scheme", "words", "advice"),
+    [
+        (silence, "http", "gave no answer in time", START),
+        (web_server, "https", "TLS with the proxy", "write http:// before"),
+        (hang_up, "http", "does not speak as an HTTP proxy", "HTTPS_PROXY is right"),
+    ],
+    ids=["silent", "no TLS", "no HTTP"],
+)
+def test_a_proxy_that_is_none_is_named(proxied, answer, scheme, words, advice):
+    port = free_port()
+    check = proxied(f"{scheme}://user:secret@{HOST}:{port}", answer, port)
+    assert check.check == "TCP"
+    assert f"the proxy {HOST}:{port}" in check.detail
+    assert words in check.detail
+    assert advice in check.advice
+
+
+@pytest.mark.skipif(find_spec("python_socks") is not None, reason="it is there")
+def test_a_socks_proxy_needs_a_package(proxied):
+    check = proxied("socks5h://user:secret@proxy.example:1080")
+    assert "the proxy proxy.example:1080" in check.detail
+    assert "python-socks" in check.detail
+    for way in ("pip install python-socks", "HTTP proxy", f"{WARD.host} in NO_PROXY"):
+        assert way in check.advice
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "user:secret@proxy.example:3128",
+        "proxy.example:3128",
+        "http://secret:12#3@proxy.example:3128",
+        "http://user:secret/@proxy.example:3128",
+        "ftp://user:secret@proxy.example",
+    ],
+)
+def test_what_is_no_address_of_a_proxy_is_not_shown(proxied, written):
+    check = proxied(written)
+    assert check.detail.startswith("HTTPS_PROXY holds no address of a proxy")
+    assert "http://HOST:PORT" in check.advice
+
+
+async def blind(reader, writer):
+    """A proxy that lets through, to somebody who hangs up."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    await reader.read(100)
+    writer.close()
+
+
+def test_what_happens_behind_a_proxy_is_not_the_proxys_fault(proxied, caplog):
+    port = free_port()
+    check = proxied(f"http://user:secret@{HOST}:{port}", blind, port)
+    assert check.check == "TLS"
+    assert "hung up before" in check.detail
+    assert f"at {WARD}, through the proxy of the environment" in check.detail
+    assert "ask b what its log says" in check.advice
+    assert caplog.records == []
+
+
+def test_proxies_are_those_of_the_environment(no_proxy, monkeypatch):
+    del no_proxy
+    assert proxy_for(WARD) is None
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    assert proxy_for(WARD) == "http://proxy.example:3128"
+    assert proxy_for(Address("127.0.0.1", 8443)) is None
+    monkeypatch.setenv("SOCKS_PROXY", "http://proxy.example:1080")
+    assert proxy_for(WARD) == "socks5h://proxy.example:1080"
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    assert proxy_for(WARD) is None
 
 
 # Neighbours that call

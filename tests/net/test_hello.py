@@ -333,6 +333,16 @@ def test_two_that_wait_do_not_wait_alike():
     assert [one.next() for _ in range(5)] != [other.next() for _ in range(5)]
 
 
+@pytest.mark.parametrize("deadline", [0.5, 4.0, 30.0, 3600.0])
+def test_a_link_is_tried_again_well_within_a_deadline(deadline):
+    """Else a party would be taken for lost that was only not called again yet."""
+    found = LIMITS.within(deadline)
+    assert max(found.longest_retry, found.fallback) <= deadline / 4
+    assert 1.5 * found.slow_retry < deadline / 2
+    if deadline >= 60.0:
+        assert found == LIMITS
+
+
 @pytest.mark.parametrize("name", ["max_frame", "ping_interval", "strangers"])
 def test_a_limit_of_nothing_is_refused(name):
     with pytest.raises(InvalidInputError, match=name):
@@ -419,7 +429,6 @@ def handshake(reason):
         (OSError(errno.ENETUNREACH, "x"), "no way to that network"),
         (OSError(errno.EMFILE, "Too many open files"), "too many open files"),
         (EOFError(), "hung up"),
-        (ImportError("needs python-socks"), "needs python-socks"),
         (ValueError("peer's own words"), "no party of a run (ValueError)"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,

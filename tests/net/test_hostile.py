@@ -180,6 +180,19 @@ def test_a_caller_with_an_expired_certificate_is_refused(village, log):
     assert why == "its certificate has expired"
 
 
+def test_a_party_that_calls_itself_is_known_and_gets_nowhere(village, log):
+    """Its doctor calls like that; whoever else has its key is no neighbour either."""
+    others = {"c": village.identities["b"].certificate}
+
+    async def main():
+        async with attacked(village, log):
+            context = own_context(village, "b", **others)
+            assert await outcome(village, context, hello(village)) == Close.STRANGER
+
+    asyncio.run(main())
+    assert refusals(log) == [("b", "'b' is no neighbour")]
+
+
 def test_a_caller_with_tls_1_2_is_refused(village, log):
     context = own_context(village)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shlex
 import stat
 import subprocess
 import sys
@@ -80,6 +81,16 @@ def test_a_key_that_others_may_read_is_refused(tmp_path, open_to):
         made.sign(b"a run")
     made.key_file.chmod(0o400)
     assert read_identity(made.key_file).name == "ann"
+
+
+@posix
+def test_the_command_that_mends_it_can_be_pasted(tmp_path):
+    made = new_identity("ann", tmp_path / "it's here; really")
+    made.key_file.chmod(0o644)
+    with pytest.raises(InvalidInputError) as caught:
+        read_identity(made.key_file)
+    _, _, words = str(caught.value).partition("run chmod ")
+    assert shlex.split(words)[:2] == ["600", f"{made.key_file};"]
 
 
 def test_an_identity_is_never_replaced(tmp_path):
@@ -261,7 +272,8 @@ def test_a_key_must_fit_its_certificate(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InvalidInputError, match=r"cannot read .*ann\.key"):
+    told = r"cannot read .*ann\.key: .*organiser then makes a new consortium file"
+    with pytest.raises(InvalidInputError, match=told):
         read_identity(tmp_path / "ann.key")
     made = new_identity("bob", tmp_path)
     made.certificate_file.unlink()

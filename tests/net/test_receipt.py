@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from receipts import OTHER, PARTIES, Study
+from receipts import OTHER, PARTIES, Study, promised
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.net.identity import new_identity, public_key
 from veilsum.net.receipt import (
@@ -262,6 +262,38 @@ def test_the_receipts_of_a_good_run_hold(study):
         assert {one.detail for one in verdict.findings} == {"5 of 5", "6 of 6"}
     checks = [one.check for one in verdict.findings]
     assert len(checks) == len(set(checks))
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"epsilon": 0.125 * (1 + 1e-12)}, True),
+        ({"epsilon": 0.125 * (1 + 1e-6)}, False),
+        ({"epsilon": None}, False),
+        ({"limits": ["in other words"]}, True),
+        ({"more": 1}, False),
+        ({"status": "exposed"}, False),
+        ({"cut": False}, False),
+    ],
+    ids=lambda one: str(one),
+)
+def test_guarantees_are_compared_but_for_last_digits_and_words(study, change, same):
+    promise = {**promised(PARTIES), "limits": ["in words"]}
+    receipts = study.receipts("c", guarantee=promise)
+    receipts.append(study.receipt("c", guarantee={**promise, **change}))
+    found = wrong(receipts, study.consortium)
+    assert found == ({} if same else {"the same guarantee": "a, b, d, e against c"})
+
+
+@pytest.mark.parametrize(
+    "sides", [{}, {"honest": 5}, {"corrupted": ["f"]}], ids=["none", "odd", "other"]
+)
+def test_a_guarantee_about_others_is_caught(study, sides):
+    kept = {"status": "private", "honest": list(PARTIES), **sides}
+    promise = {key: kept[key] for key in kept if sides or key == "status"}
+    receipts = study.receipts(guarantee=promise)
+    found = wrong(receipts, study.consortium)
+    assert list(found) == ["guarantees are about those who took part"]
 
 
 def test_the_order_of_receipts_and_names_means_nothing(study):

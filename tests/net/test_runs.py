@@ -7,22 +7,26 @@ import asyncio
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from net.runs import (
     ITERATED,
     ONE_SHOT,
     TARGETS,
+    WAITS,
     Company,
     DiedError,
     answers,
     changed,
+    data_files,
     reasons,
 )
 from veilsum.agent.party import codec_for
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import read_ledger
 from veilsum.jobs.networked import Networked
+from veilsum.jobs.party_cost import PartyCost
 from veilsum.net.identity import new_identity
 from veilsum.net.verifying import verify_receipts
 from veilsum.privacy.accountant import Budget
@@ -158,8 +162,12 @@ def dies_and_returns(what, count=1, forget=False):
         (ONE_SHOT, "finish", 1),
         pytest.param(ITERATED, "charge", 1, marks=slow),
         (ITERATED, "send", 60),
+        (ITERATED, "finish", 1),
     ],
-    ids=["start", "shares", "charge", "end", "iterated-charge", "iterating"],
+    ids=[
+        *("start", "shares", "charge", "end", "iterated-charge", "iterating"),
+        "iterated-end",
+    ],
 )
 def test_who_dies_and_comes_back_goes_on(table, what, count, tmp_path):
     company = Company(tmp_path, table)
@@ -169,6 +177,10 @@ def test_who_dies_and_comes_back_goes_on(table, what, count, tmp_path):
     assert {len(charges(company, name)) for name in company.names} == {1}
     ordered = {name: found[name] for name in company.names}
     assert company.verdict(ordered).good
+    said = [one.to_dict() for one in ordered.values()]
+    sent = [one.pop("bytes") for one in said]
+    assert said == [said[0]] * 4
+    assert sent[1] > 0.6 * min(sent), "what it sent before it died counts too"
 
 
 def test_without_its_state_it_is_not_the_same_party(tmp_path):
@@ -242,6 +254,56 @@ def test_the_others_go_on_without_one_where_the_policy_says_so(tmp_path):
     shown = ("the sum of the coefficients of a, b, c",)
     assert {one.released for one in receipts} == {shown}
     assert verify_receipts(receipts, company.consortium).good
+
+
+def about(promise):
+    return sorted((*promise.corrupted, *promise.honest))
+
+
+def test_what_is_promised_after_a_loss_is_about_those_who_are_left(tmp_path):
+    """On K_n one colluder leaves K_(n-1), whose mu2 is n - 1."""
+    hasty = {"drop": True, "deadline": 0.5, "patience": 2}
+    company = Company(tmp_path, on("complete:6", 6, **hasty))
+    left = company.names[:5]
+    found = company.run(*left)
+    answers(found)
+    for name, one in found.items():
+        assert one.guarantee.epsilon == pytest.approx(1 / (4e12 * 4), rel=1e-6)
+        assert about(one.guarantee) == sorted(left)
+        ((charge,),) = (charges(company, name),)
+        assert charge.exposures[0].epsilon == one.guarantee.epsilon
+    assert company.verdict(found).good
+    # The twin: to all six more was promised.
+    part = PartyCost.of(company.consortium, {"targets": [0.0, 0.0]})
+    assert part.guarantee.epsilon == pytest.approx(1 / (4e12 * 5), rel=1e-6)
+    assert about(part.guarantee) == sorted(company.names)
+    stale = [
+        replace(one, guarantee=part.guarantee.to_dict())
+        for one in company.receipts(found)
+    ]
+    told = [one.check for one in verify_receipts(stale).findings if not one.good]
+    assert "guarantees are about those who took part" in told
+
+
+def test_a_job_after_a_loss_promises_what_holds_among_those_who_are_left(tmp_path):
+    column = {"kind": "number", "minimum": -9, "maximum": 9}
+    job = {
+        "title": "five wards",
+        "schema": {"minimum_rows": 5, "columns": {"x": column}},
+        "statistics": {"columns": ["x"]},
+        "graph": {"family": "complete:5"},
+        "policy": {"tolerate": 1, **WAITS, "drop": True, "deadline": 0.5},
+    }
+    rows = {str(k): pd.DataFrame({"x": np.arange(6.0) - k}) for k in range(5)}
+    company = Company(tmp_path, data_files(job, rows, tmp_path))
+    left = company.names[:4]
+    found = company.run(*left)
+    for name, one in found.items():
+        assert one.moments.mean.tolist() == [1.0]
+        assert about(one.guarantee) == sorted(left)
+        assert "4" not in "".join(one.guarantee.released).split("summed over")[1]
+        assert {charge.parties for charge in charges(company, name)} == {left}
+    assert company.verdict(found).good
 
 
 def test_neighbours_stand_in_for_who_dies_after_the_commit(tmp_path):

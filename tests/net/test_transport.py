@@ -1,6 +1,7 @@
 """Networks of parties on this machine: real sockets, real TLS, real certificates."""
 
 import asyncio
+import errno
 import logging
 import pickle
 import re
@@ -12,7 +13,7 @@ import pytest
 
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
-from veilsum.net import sockets
+from veilsum.net import sockets, transport
 from veilsum.net.hello import Close
 from veilsum.net.limits import Limits
 from veilsum.scenario.consortium import Address
@@ -396,6 +397,15 @@ def test_an_address_of_another_machine_is_the_users_to_mend(village, host, words
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("host", "instead"), [("192.0.2.1", "0.0.0.0:9102"), ("2001:db8::7", "[::]:9102")]
+)
+def test_where_to_listen_instead_has_the_port_that_others_dial(host, instead):
+    error = OSError(errno.EADDRNOTAVAIL, "x")
+    found = transport.cannot_listen(Address(host, 9102), error)
+    assert str(found).endswith(f"such as --listen {instead}")
+
+
 def test_somebody_elses_file_is_refused(village, tmp_path):
     (tmp_path / "new").mkdir()
     renewed = Village(tmp_path / "new")
@@ -527,6 +537,8 @@ def test_a_network_shows_and_copies_nothing(village):
 
 # Proxies of the environment
 
+OUTSIDE = Address("b.consortium.example", 443)
+
 
 async def connect_proxy(targets, asked):
     """A proxy as companies have it: CONNECT to names that only it can resolve."""
@@ -548,14 +560,13 @@ async def connect_proxy(targets, asked):
 
 
 def test_the_environments_proxy_is_used(tmp_path, monkeypatch):
-    outside = Address("b.consortium.example", 443)
-    village = Village(tmp_path, addresses={"b": outside}, silent=("a",))
+    village = Village(tmp_path, addresses={"b": OUTSIDE}, silent=("a",))
     asked = []
 
     async def main():
         b = village.station("b", listen=Address(HOST, 0))
         await b.network.open()
-        targets = {str(outside): b.network.ports[0]}
+        targets = {str(OUTSIDE): b.network.ports[0]}
         proxy = await connect_proxy(targets, asked)
         port = proxy.sockets[0].getsockname()[1]
         monkeypatch.setenv("https_proxy", f"http://{HOST}:{port}")
@@ -572,7 +583,7 @@ def test_the_environments_proxy_is_used(tmp_path, monkeypatch):
             await proxy.wait_closed()
 
     asyncio.run(main())
-    assert asked == [f"CONNECT {outside} HTTP/1.1"]
+    assert asked == [f"CONNECT {OUTSIDE} HTTP/1.1"]
 
 
 def test_this_machine_needs_no_proxy(village, monkeypatch):
@@ -581,14 +592,34 @@ def test_this_machine_needs_no_proxy(village, monkeypatch):
     exchange_of(village, b"not through the proxy")
 
 
-def test_a_proxy_that_does_not_answer_is_said(tmp_path, monkeypatch):
-    outside = Address("b.consortium.example", 443)
-    village = Village(tmp_path, addresses={"b": outside}, silent=("a",))
-    monkeypatch.setenv("https_proxy", f"http://{HOST}:{free_port()}")
+async def said_through(folder, monkeypatch, port, words):
+    """Wait until a says these words of b behind a proxy."""
+    village = Village(folder, addresses={"b": OUTSIDE}, silent=("a",))
+    monkeypatch.setenv("https_proxy", f"http://user:secret@{HOST}:{port}")
     monkeypatch.setenv("no_proxy", "")
+    said = f"not connected: the proxy {HOST}:{port} {words}"
+    async with village.stations("a") as (a,):
+        await until(lambda: a.condition("b") == said, said, patience=3.0)
+
+
+def test_a_proxy_that_is_not_there_is_said(tmp_path, monkeypatch, log):
+    words = f"cannot be reached on the way to {OUTSIDE}: connection refused"
+    asyncio.run(said_through(tmp_path, monkeypatch, free_port(), words))
+    [failed] = messages(log, "call failed")
+    assert failed.reason.endswith(words)
+    assert "secret" not in failed.reason
+
+
+def test_what_a_proxy_answers_is_said(tmp_path, monkeypatch):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+        writer.close()
 
     async def main():
-        async with village.stations("a") as (a,):
-            await until(lambda: "connection refused" in a.condition("b"))
+        async with await asyncio.start_server(answer, HOST, 0) as proxy:
+            port = proxy.sockets[0].getsockname()[1]
+            words = f"did not reach {OUTSIDE} (HTTP 502)"
+            await said_through(tmp_path, monkeypatch, port, words)
 
     asyncio.run(main())

@@ -139,6 +139,27 @@ def test_nobody_finishes_against_a_party_that_disagrees():
     assert {abort.reason for abort in world.aborted.values()} == {"result"}
     assert "'0' found another answer, 1 away" in world.aborted["3"].detail
     assert "3 found another answer" in world.aborted["0"].detail
+    # Its word is enough: nobody waits for a signature that will not come.
+    assert world.time < Setting().policy.deadline
+
+
+class Rounding(Machine):
+    """Answers are large, and party 3's is off by a part of them."""
+
+    off = 0.0
+
+    def _propose(self):
+        self._answer = 1e12 * (1.0 + self._answer / np.abs(self._answer).max())
+        if self.me == "3":
+            self._answer = self._answer * (1.0 + self.off)
+        return super()._propose()
+
+
+@pytest.mark.parametrize(("off", "ended"), [(1e-7, 5), (1e-5, 0)])
+def test_large_answers_may_differ_by_rounding(off, ended):
+    make = type("Off", (Rounding,), {"off": off})
+    world = Setting().world(make=make).run()
+    assert len(world.finished) == ended
 
 
 def test_every_term_of_a_plan_is_in_its_digest():

@@ -114,6 +114,8 @@ class Losing(Restoring):
             return
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
+        elif self.phase == AGREEING and self._dissenters():
+            self._out_of_patience()
         elif self._is_hopeless(quit_):
             # Before this party's own word, which does not say whose fault it is.
             frame = self._book.frame(quit_.id)
@@ -128,7 +130,8 @@ class Losing(Restoring):
         """
         if quit_.reason == "ledger":
             return quit_.party not in self._book.of(Masked, self.epoch)
-        blocked = self.phase in BEFORE_READY and not self.plan.policy.drop
+        needed = bool(self._answers) or not self.plan.policy.drop
+        blocked = self.phase in BEFORE_READY and needed
         return blocked and quit_.reason != "timeout"
 
     def _may_give_up_on(self, *names: str) -> bool:

@@ -45,7 +45,7 @@ class Machine(Hearing):
         try:
             self._take_input()
         except InvalidInputError as error:
-            self._abort("input", str(error))
+            self._abort("input", error.plain)
             return self._effects()
         self._publish(self._own_join())
         self._ask()
@@ -62,7 +62,7 @@ class Machine(Hearing):
         try:
             self._restore(stored)
         except InvalidInputError as error:
-            self._abort("input", str(error))
+            self._abort("input", error.plain)
         if self.phase not in CLOSED:
             self._ask()
             self._out.append(SetTimer("resend", self.plan.policy.resend))
@@ -174,7 +174,7 @@ class Machine(Hearing):
                 self._enter(getattr(self, step.action)())
         except VeilsumError as error:
             # Not a peer's fault: the work itself failed on what the parties agreed.
-            self._abort("result", str(error))
+            self._abort("result", error.plain)
 
     def _may_act(self) -> bool:
         """Say whether a returning party has heard from everybody that it is not old."""

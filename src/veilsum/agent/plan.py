@@ -55,6 +55,14 @@ class Policy:
                 f"found {self.resend}, {self.deadline} and {self.patience}"
             )
 
+    def quorum(self, n_parties: int) -> int:
+        """Return how many of so many must be left: never two groups of them."""
+        return max(self.minimum_parties, n_parties // 2 + 1)
+
+    def fewest(self, n_parties: int) -> int:
+        """Return how few of so many may go on when the others are lost."""
+        return max(self.quorum(n_parties), self.tolerate + self.minimum_honest)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
@@ -68,7 +76,8 @@ class Plan:
         size: how many numbers are summed.
         answer_size: how many numbers the answer has.
         round_size: how many numbers are told in a round of an iterative method.
-        tolerance: how far two parties' answers may be apart.
+        tolerance: how far two parties' answers may be apart; of large ones, how far
+            as a part of the largest number.
         spread: how masked vectors reach everybody.
         policy: waits and losses.
     """
@@ -131,7 +140,7 @@ class Plan:
         What the plan promised must hold on what remains: without any `tolerate` of the
         parties the others are connected, and enough.
         """
-        least = max(self.policy.minimum_parties, len(self.parties) // 2 + 1)
+        least = self.policy.quorum(len(self.parties))
         if len(members) < least:
             return (
                 f"only {listed(members) or 'nobody'} would go on, and the plan wants "

@@ -71,7 +71,15 @@ class Restoring(Steps):
         end = stored_end(stored)
         assert end is not None
         self._out.append(end)
+        self._restore_members(stored)
+        if self._work.rounds is not None and "rounds" in stored:
+            self._restore_rounds(stored)
         self.phase = FINISHED if isinstance(end, Finish) else ABORTED
+
+    def _restore_members(self, stored: Stored) -> None:
+        if "lost" in stored:
+            self._lost = frozenset(msgspec.msgpack.decode(stored["lost"]))
+        self._edges = self._new_edges()
 
     def _message(self, frame: bytes) -> Message:
         return self._codec.decode(frame)
@@ -81,12 +89,10 @@ class Restoring(Steps):
         return [one for one in found if one is not None and one.party == self.me]
 
     def _restore_epoch(self, stored: Stored) -> None:
-        if "lost" in stored:
-            self._lost = frozenset(msgspec.msgpack.decode(stored["lost"]))
         for value in stored_sums(self.plan, stored):
             self._out.append(Deliver(len(self._answers), value))
             self._answers.append(value)
-        self._edges = self._new_edges()
+        self._restore_members(stored)
         for name in self._neighbours:
             for kind, held in (("sent", self._edges.sent), ("got", self._edges.got)):
                 frame = stored.get(f"{kind}/{self.epoch}/{name}")

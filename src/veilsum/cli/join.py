@@ -15,7 +15,7 @@ from click.exceptions import Exit
 from rich.markup import escape
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import console, json_option, print_json, say
+from veilsum.cli.output import FILE, console, json_option, print_json, say
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 
 if TYPE_CHECKING:
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     from veilsum.net.identity import Identity
     from veilsum.scenario.consortium import Consortium
 
-FILE = click.Path(path_type=Path)
 LOG = logging.getLogger("veilsum.net")
 
 INTERRUPTED = (
     "stopped; nothing is lost: the same command goes on, if the others' deadlines have "
     "not passed by then"
 )
+WAS_OVER = "this run was over before; this is what it found then"
 ANOTHER_OUT = (
     "it is left as it is, and nothing was sent: give another folder with --out"
 )
+# What the user can mend.
+MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
 REMIND_SECONDS = 10.0
 # What a person is told when the machine enters a phase.
@@ -122,17 +124,19 @@ def command(
     from veilsum.files.output import prepare_folder
     from veilsum.files.tables import load_pandas_alone
 
-    if as_json and not yes:
-        raise BadInput("--json asks no questions: add --yes to take part without any")
     set_up(style=style)
-    folder = prepare_folder(out)
     with _told(style):
+        if as_json and not yes:
+            raise BadInput(
+                "--json asks no questions: add --yes to take part without any"
+            )
+        folder = prepare_folder(out)
         if data is not None and data.suffix != ".parquet":
             load_pandas_alone()
         files = {"data": data, "cost": cost}
         how["out"] = folder
         driver, result = _take_part(consortium, key, files, how, style=style, yes=yes)
-    _report(folder, driver, result, as_json=as_json)
+        _report(folder, driver, result, style=style, as_json=as_json)
 
 
 @contextmanager
@@ -142,10 +146,10 @@ def _told(style: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         _end(style, INTERRUPTED, 1)
-    except VeilsumError as error:
-        if style == "json":
-            _end(style, str(error), 2 if isinstance(error, InvalidInputError) else 1)
-        raise
+    except (VeilsumError, click.ClickException) as error:
+        if style != "json":
+            raise
+        _end(style, str(error), 2 if isinstance(error, MENDABLE) else 1)
 
 
 def _end(style: str, words: str, code: int) -> NoReturn:
@@ -180,20 +184,21 @@ def _take_part(
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
         path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
-        driver.new_ledger = None if path.exists() else path
-        ledger = stack.enter_context(_ledger(path))
-        return driver, part.run(driver, ledger)
+        driver.new_ledger = not path.exists()
+        driver.ledger = stack.enter_context(_ledger(path))
+        return driver, part.run(driver, driver.ledger)
 
 
 def only_key(folder: Path) -> Path:
     """Return the one key file of a folder."""
+    from veilsum.net.identity import LOST_KEY
+
     found = sorted(folder.glob("*.key"))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise BadInput(
             f"name this party's key with --identity FILE: beside the consortium file "
-            f"there must be one .key file, found {names}; veilsum identity new makes "
-            "one"
+            f"there must be one .key file, found {names}; {LOST_KEY}"
         )
     return found[0]
 
@@ -257,6 +262,7 @@ def _confirm(
     try:
         agrees = click.confirm("\nproceed?", default=False, err=True)
     except click.Abort:
+        say("")  # so that what is said next has a line of its own
         raise BadInput(
             "nobody answered, and nothing was sent; add --yes to take part without "
             "being asked, for instance where there is no terminal"
@@ -324,7 +330,9 @@ def _progress(style: str) -> Callable[[Machine], None]:
     return watch
 
 
-def _report(folder: Path, driver: Networked, result: Result, *, as_json: bool) -> None:
+def _report(
+    folder: Path, driver: Networked, result: Result, *, style: str, as_json: bool
+) -> None:
     from veilsum.files.output import as_json as text
     from veilsum.files.output import write_files
     from veilsum.jobs.joining import receipt_of
@@ -334,8 +342,10 @@ def _report(folder: Path, driver: Networked, result: Result, *, as_json: bool) -
         "receipt.json": receipt_of(driver, result).to_json().encode(),
     }
     paths = write_files(folder, files)
-    if driver.was_over:
-        say("  this run was over before; this is what it found then")
+    if driver.was_over and style == "json":
+        LOG.info("was over", extra={"reason": WAS_OVER})
+    elif driver.was_over:
+        say(f"  {WAS_OVER}")
     if as_json:
         print_json(result.to_dict())
         return

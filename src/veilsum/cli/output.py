@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,6 +21,22 @@ _GRAPH: dict[str, Any] = {
 graph_option = click.option("--graph", "spec", required=True, **_GRAPH)
 optional_graph_option = click.option("--graph", "spec", **_GRAPH)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
+
+
+class _FilePath(click.Path):
+    """A path that says something: an empty one would be the current folder."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        if value == "":
+            self.fail(
+                "expected a path, found nothing; the current folder is .", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+FILE = _FilePath(path_type=Path)
 
 Advance = Callable[[int], None]
 

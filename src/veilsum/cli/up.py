@@ -14,7 +14,7 @@ import click
 from rich.markup import escape
 
 from veilsum.cli.app import Failure
-from veilsum.cli.output import console, json_option, print_json, say
+from veilsum.cli.output import FILE, console, json_option, print_json, say
 
 if TYPE_CHECKING:
     from veilsum.jobs.local import LocalRun
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", type=click.Path(path_type=Path))
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="An empty folder for all parties' folders; by default one that is removed.",
 )
 @json_option
@@ -32,7 +32,9 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
     """Run a scenario with every party as a process of its own, over mutual TLS.
 
     Each party gets a key, the consortium file and its own data in a folder of its own,
-    and runs veilsum join there. [simulation] is ignored, and that is said.
+    and runs veilsum join there. [simulation] is ignored, and that is said. Without
+    --out, a kill -9 leaves the folder, with keys and data that only you can read, in
+    the system's folder for temporary files under a name that begins with veilsum-.
 
     \b
     Example:

@@ -136,17 +136,18 @@ def check_range(
     """
     limit = inf if largest is None else largest
     # Written so that nan is refused too.
-    beyond = np.flatnonzero(~((np.abs(values) <= limit) & np.isfinite(values)))
-    if beyond.size == 0:
+    strange = np.flatnonzero(~((np.abs(values) <= limit) & np.isfinite(values)))
+    if strange.size == 0:
         return
-    size = abs(float(values.ravel()[beyond[0]]))
-    label = _label(int(beyond[0]) % values.shape[-1], values.shape[-1], labels)
+    size = abs(float(values.ravel()[strange[0]]))
+    label = _label(int(strange[0]) % values.shape[-1], values.shape[-1], labels)
     if not isfinite(size):
         raise RangeError(f"{label} is {size}: only finite numbers can be masked")
+    beyond = f"beyond the range of {limit:.6g}: nothing is clipped; correct the value,"
     raise RangeError(
-        f"{label} has the magnitude {size:.3g}, beyond the range of {limit:.6g}: "
-        "nothing is clipped; correct the value, or declare a range of "
-        f"2^{ceil(log2(size))} or more"
+        f"{label} has the magnitude {size:.3g}, {beyond} or declare a range of "
+        f"2^{ceil(log2(size))} or more",
+        plain=f"{label} is {beyond} or agree on a wider one ([masks] largest)",
     )
 
 

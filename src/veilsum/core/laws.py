@@ -344,3 +344,9 @@ def _runs(sigma: FloatArray, size: int) -> list[tuple[float, int]]:
     starts = [0, *(np.flatnonzero(np.diff(sigma)) + 1).tolist(), size]
     lengths = np.diff(starts).tolist()
     return [(float(sigma[s]), n) for s, n in zip(starts, lengths, strict=False)]
+
+
+def grid_bits(law: Law) -> int | None:
+    """Return q where the law lives on a grid."""
+    grid: Grid | None = getattr(law, "grid", None)
+    return None if grid is None else grid.bits

@@ -153,11 +153,15 @@ class UniformMasks:
             if self.largest is not None:
                 raise
             # No wider range can be declared than what the words hold.
-            what, _, _ = str(error).partition("; correct the value")
             way_out = "scale it" if not self.whole else "sum with wide = True"
             if self.whole and self.words > 1:
                 way_out = "leave it out"
-            raise RangeError(f"{what}; correct the value, or {way_out}") from None
+            told = (
+                f"{text.partition('; correct the value')[0]}; correct the value, or "
+                f"{way_out}"
+                for text in (str(error), error.plain)
+            )
+            raise RangeError(next(told), plain=next(told)) from None
 
     @property
     def _more(self) -> int:

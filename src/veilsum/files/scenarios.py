@@ -34,9 +34,9 @@ def scenario_parties(table: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the tables of a TOML file."""
+    """Return the tables of a TOML file, with or without a byte order mark."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise InvalidScenarioError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -6,6 +6,7 @@ A file of another kind, or a damaged one, is refused and not touched.
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import stat
 import tempfile
@@ -256,7 +257,7 @@ def _check_mode(path: Path, kind: Kind, mode: int) -> None:
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise kind.error(
             f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
-            f"{kind.holds}: run chmod 600 {path}"
+            f"{kind.holds}: run chmod 600 {shlex.quote(str(path))}"
         )
 
 

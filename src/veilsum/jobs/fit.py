@@ -142,7 +142,7 @@ class FitResult(JobResult):
 
     def __repr__(self) -> str:
         return (
-            f"<FitResult: {self.model.words}, {len(self.terms.parties)} parties, "
+            f"<FitResult: {self.model.words}, {len(self.released.members)} parties, "
             f"{self.fit.n_rows} rows, {self.guarantee.status}>"
         )
 

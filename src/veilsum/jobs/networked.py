@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from veilsum.agent.effects import Abort
 from veilsum.agent.machine import Machine
 from veilsum.agent.party import codec_for
 from veilsum.agent.plan import Plan
 from veilsum.core.laws import check_deployable
 from veilsum.core.masking import Streams, SystemStreams
 from veilsum.core.secrets import Secret
+from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment
+from veilsum.jobs.running import has_charged
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.limits import Limits
 from veilsum.net.runner import (
@@ -46,7 +49,8 @@ class Networked(Secret):
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
         record: for tests: told of everything that happens.
-        new_ledger: the ledger that was made for this start; None if it was there.
+        ledger: what this party's data has been exposed to, by its own account.
+        new_ledger: whether it was made for this start.
         ending: how it ended, once it has.
         was_over: whether it had ended before this start.
     """
@@ -59,7 +63,8 @@ class Networked(Secret):
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
-    new_ledger: Path | None = None
+    ledger: Ledger | None = None
+    new_ledger: bool = False
     ending: Ending | None = None
     was_over: bool = False
     plan: Plan | None = None
@@ -94,7 +99,7 @@ class Networked(Secret):
     def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
         """Return how the run ended; take part first if it has not yet."""
         stored = store.read()
-        self._miss_ledger(stored)
+        self._miss_ledger(ending_of(assignment.plan, stored))
         self.was_over = "closed" in stored
         if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
@@ -104,10 +109,13 @@ class Networked(Secret):
             self._before(assignment)
         return asyncio.run(self._runner(assignment, store).run())
 
-    def _miss_ledger(self, stored: Mapping[str, bytes]) -> None:
+    def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""
-        if self.new_ledger and any(key.startswith("commit/") for key in stored):
-            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.new_ledger)})
+        if self.ledger is None or not so_far.epochs:
+            return
+        run, charged = self.consortium.run, _surely_charged(so_far)
+        if self.new_ledger or not has_charged(self.ledger, run, charged):
+            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
 
     def _before(self, assignment: Assignment) -> None:
         """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
@@ -120,6 +128,7 @@ class Networked(Secret):
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
         limits = Limits(max_frame=codec_for(plan).max_frame)
+        limits = limits.within(plan.policy.deadline)
         return Runner(
             machine=Machine(
                 plan,
@@ -158,8 +167,8 @@ class Networked(Secret):
 
 
 LEDGER_GONE = (
-    "this run was charged to a ledger that is gone; a new one is in its place, which "
-    "knows nothing of what the data were exposed to: put the old one back"
+    "this run was charged to a ledger that is gone; the one in its place does not know "
+    "what the data were exposed to: put the old one back, or give it with --ledger"
 )
 NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
 SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
@@ -167,6 +176,33 @@ OVER = (
     "this run is over; to try again the organiser makes a new consortium file "
     "(veilsum consortium new)"
 )
+
+
+# Why a party left, by the one word that it told the others.
+LEFT = {
+    "dropped": "the others went on without it",
+    "input": "its data cannot be used in this run; its own log says why",
+    "ledger": "its ledger refused; its own log says why",
+    "peer": "a party that it cannot do without had left",
+    "plan": "it had another plan than the others",
+    "policy": "too few parties were left for what was agreed; its own log says more",
+    "result": "its answer was another one, or none; its own log says why",
+    "stale": "two processes run under one name, or a state file was lost or copied; "
+    "for the next run see to it that one process only has the key, and leave its .run "
+    "file where it is",
+    "stopped": "its owner stopped it",
+    "timeout": "it has waited for too long",
+}
+
+
+def _surely_charged(so_far: Ending) -> tuple[int, ...]:
+    """Return the epochs that a ledger must know of.
+
+    The last one may have been refused, or cut off between its commit and its charge.
+    """
+    open_ = so_far.finish is None and so_far.abort is None
+    refused = so_far.abort is not None and so_far.abort.reason == "ledger"
+    return so_far.epochs[:-1] if open_ or refused else so_far.epochs
 
 
 def _is_named(name: str, text: str) -> bool:
@@ -183,5 +219,16 @@ def _reason(ending: Ending) -> tuple[str, str]:
         for name, condition in ending.conditions.items()
         if condition != "connected" and _is_named(name, abort.detail)
     ]
-    shown = SHOWN if ending.epochs else NOTHING_SHOWN
-    return abort.reason, "; ".join([abort.detail, *wrong, shown, OVER])
+    shown = SHOWN if _surely_charged(ending) else NOTHING_SHOWN
+    told = [_spelled_out(abort), *wrong, shown, OVER]
+    return abort.reason, "; ".join(told)
+
+
+def _spelled_out(abort: Abort) -> str:
+    """Return what a party tells its owner, with others' one-word reasons explained."""
+    words = "|".join(LEFT)
+    told = re.sub(
+        rf"\bleft: ({words})\b", lambda m: f"{m[0]} ({LEFT[m[1]]})", abort.detail
+    )
+    # Every other reason comes with details that say what to do.
+    return f"{told}: {LEFT['stale']}" if abort.reason == "stale" else told

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from veilsum.agent.effects import Charge
@@ -18,13 +18,13 @@ from veilsum.core.arrays import Array, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.laws import check_deployable
 from veilsum.core.secrets import Secret
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment, Driver
+from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, foreseen, promise_among
 from veilsum.jobs.releases import Release
-from veilsum.jobs.running import NOBODY_CURIOUS, LedgerEntry
+from veilsum.jobs.running import LedgerEntry
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.privacy.worst_case import worst_case
 from veilsum.scenario import public_scenario
 from veilsum.scenario.agreement import policy_of
 from veilsum.scenario.consortium import Consortium
@@ -32,7 +32,7 @@ from veilsum.scenario.costs import cost_of_party
 from veilsum.sim.loopback_solve import plan_of, work_of
 from veilsum.sim.masked_sums import Released
 from veilsum.sim.phase_two import IterativePhase
-from veilsum.sim.problem import Problem, grid_bits
+from veilsum.sim.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,34 +112,40 @@ class PartyCost(Secret):
         """The problem, with this party's cost in every place."""
         topology = self.consortium.topology
         agreed = public_scenario(self.consortium.sections, self.cost.dim)
-        return Problem.of(
-            [self.cost] * topology.n_agents,
-            topology,
-            domain=agreed.domain,
-            sigma=agreed.sigma,
-            law=agreed.law,
-            grid=agreed.grid,
-            largest=agreed.largest,
-            settings=agreed.settings,
-        )
+        try:
+            return Problem.of(
+                [self.cost] * topology.n_agents,
+                topology,
+                domain=agreed.domain,
+                sigma=agreed.sigma,
+                law=agreed.law,
+                grid=agreed.grid,
+                largest=agreed.largest,
+                settings=agreed.settings,
+            )
+        except RangeError as error:
+            # In all places stands this party: nobody else is to be named.
+            raise RangeError(f"this party's own cost: {error.plain}") from None
 
     @cached_property
     def plan(self) -> Plan:
         """What everybody agrees on."""
         return plan_of(self.problem, run=self.consortium.run, policy=self.policy)
 
-    @cached_property
+    @property
     def guarantee(self) -> Guarantee:
-        """What holds against every coalition that is tolerated."""
-        problem, law = self.problem, self.problem.law
-        found = worst_case(
-            problem.topology,
-            tolerate=self.policy.tolerate,
-            law=law.name,
-            sigma=getattr(law, "sigma", None),
-            grid=grid_bits(law),
-        )
-        more = () if self.policy.tolerate else (NOBODY_CURIOUS,)
+        """What holds if nobody is dropped."""
+        return self.promise(self.plan.parties)
+
+    @cached_property
+    def promise(self) -> Promise:
+        """What holds among some parties against every coalition that is tolerated."""
+        return lru_cache(2)(self._promise)
+
+    def _promise(self, members: tuple[str, ...]) -> Guarantee:
+        problem, tolerate = self.problem, self.policy.tolerate
+        found = promise_among(members, problem.topology, problem.law, tolerate=tolerate)
+        more = () if tolerate else (NOBODY_CURIOUS,)
         limits = dict.fromkeys((*found.limits, *problem.guarantee.limits, *more))
         return replace(found, limits=tuple(limits))
 
@@ -155,14 +161,14 @@ class PartyCost(Secret):
             Assignment(
                 plan=self.plan,
                 work=work_of(self.problem, driver.party, self.cost),
-                promise=self.guarantee,
+                promise=foreseen(self.guarantee, drop=self.policy.drop, caveats=()),
                 shown=(released_by(self.plan.parties),),
                 **self._books(ledger),
             )
         )
         return CostResult(
             released=released,
-            guarantee=self.guarantee,
+            guarantee=self.promise(released.members),
             method=self.method,
             iterations=self._iterations(released.rounds),
         )
@@ -186,7 +192,7 @@ class PartyCost(Secret):
             run=self.consortium.run,
             data=ledger.fingerprint(self.cost.coefficients),  # type: ignore[arg-type]
             law=self.problem.law.name,
-            promise=self.guarantee,
+            promise=self.promise,
             tolerate=self.policy.tolerate,
         )
 

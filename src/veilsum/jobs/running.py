@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,6 +17,7 @@ from veilsum.core.secrets import Secret
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment
+from veilsum.jobs.promises import Promise, foreseen
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
 from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.terms import Terms
@@ -24,11 +25,6 @@ from veilsum.privacy.accountant import Release as KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.sim.masked_sums import GivenUpError, Released, masked_sums
-
-NOBODY_CURIOUS = (
-    "tolerate = 0: a party that looks at what it has received is not covered, only "
-    "whoever stands outside"
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -48,13 +44,14 @@ class JobResult:
     @cached_property
     def guarantee(self) -> Guarantee:
         """What the sums hide, and from whom."""
-        promise = with_releases(self.terms.guarantee, self.releases)
-        return replace(promise, limits=(*promise.limits, *self.further_limits))
+        promise = self.terms.promise(self.released.members)
+        whole = with_releases(promise, self.releases)
+        return replace(whole, limits=(*whole.limits, *self.further_limits))
 
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What these terms, and this kind of job, do not hide either."""
-        return () if self.terms.tolerate else (NOBODY_CURIOUS,)
+        return self.terms.caveats
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:
@@ -86,7 +83,7 @@ class JobResult:
     def __repr__(self) -> str:
         sums = len(self.released.sums)
         return (
-            f"<{type(self).__name__}: {len(self.terms.parties)} parties, {sums} "
+            f"<{type(self).__name__}: {len(self.released.members)} parties, {sums} "
             f"{'sum' if sums == 1 else 'sums'} of {self.recipe.size} numbers, "
             f"{self.guarantee.status}>"
         )
@@ -141,10 +138,11 @@ def _for_one_party(
     assert not isinstance(terms.driver, str)
     party = terms.driver.party
     first = [books.recipe.release(())]
+    promise = with_releases(terms.guarantee, first)
     assignment = Assignment(
         plan=plan,
         work=works[party],
-        promise=with_releases(terms.guarantee, first),
+        promise=foreseen(promise, drop=terms.drop, caveats=terms.caveats),
         shown=shown_of([plan.parties], first),
         charge=partial(books.charge, party) if terms.ledgers else None,
         check=partial(books.check, party, plan.parties) if terms.ledgers else None,
@@ -191,9 +189,19 @@ class Bookkeeping(Secret):
             run=self.terms.run,
             data=ledger.fingerprint(*self.contributions[party].data),  # type: ignore[arg-type]
             law=self.terms.law.name,
-            promise=self.terms.guarantee,
+            promise=self.terms.promise,
             tolerate=self.terms.tolerate,
         )
+
+
+def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
+    """Say whether a ledger was charged for all these epochs of a run."""
+    known = {one.epoch for one in ledger.history().charges}
+    return all(_epoch_name(run, epoch) in known for epoch in epochs)
+
+
+def _epoch_name(run: str, epoch: int | str) -> str:
+    return f"{run} / {epoch}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,12 +210,13 @@ class LedgerEntry:
 
     Attributes:
         data: the ledger's own fingerprint of what is masked.
+        promise: what holds for those whom the emission names.
     """
 
     run: str
     data: str
     law: str
-    promise: Guarantee
+    promise: Promise
     tolerate: int
 
     def write(self, ledger: Ledger, emission: Emission, release: Release) -> None:
@@ -218,7 +227,7 @@ class LedgerEntry:
     def check(self, ledger: Ledger, parties: tuple[str, ...], release: Release) -> None:
         """Raise if the ledger would refuse; what is masked is not known yet."""
         charged = (one.epoch for one in ledger.history().charges)
-        if any(epoch.startswith(f"{self.run} / ") for epoch in charged):
+        if any(epoch.startswith(_epoch_name(self.run, "")) for epoch in charged):
             raise BudgetError(
                 f"this ledger was charged for the run {self.run} before, and the file "
                 "with its state is gone or another one: put it back, or give it with "
@@ -237,10 +246,11 @@ class LedgerEntry:
         )
 
     def _charge(self, ledger: Ledger, emission: Emission) -> Charge:
-        name = f"{self.run} / {emission.epoch}"
+        name = _epoch_name(self.run, emission.epoch)
         masked = ",".join(map(str, emission.masked.tolist())).encode()
         # Masks never serve a second epoch: its name stands for them.
         masks = None if self.law == "none" else ledger.fingerprint(name.encode())
+        promise = self.promise(emission.parties)
         return Charge(
             epoch=name,
             data=self.data,
@@ -248,5 +258,5 @@ class LedgerEntry:
             masks=masks,
             law=self.law,
             parties=emission.parties,
-            exposures=(Exposure.of(self.promise, tolerate=self.tolerate),),
+            exposures=(Exposure.of(promise, tolerate=self.tolerate),),
         )

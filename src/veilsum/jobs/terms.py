@@ -10,7 +10,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypedDict
 
 from veilsum.agent.plan import Plan, Policy
@@ -23,8 +23,8 @@ from veilsum.core.uniform import UniformMasks
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Driver
+from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, promise_among
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.privacy.worst_case import MOST_WORK, worst_case
 
 
 class Options(TypedDict, total=False):
@@ -133,23 +133,41 @@ class Terms:
 
     @property
     def honest(self) -> int:
-        """How many parties are honest at least."""
-        return self.topology.n_agents - self.tolerate
+        """How many parties are honest at least, whoever may be dropped."""
+        most = self.topology.n_agents
+        left = self.policy.fewest(most) if self.drop else most
+        return left - self.tolerate
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds if nobody is dropped."""
+        return self.promise(self.parties)
 
     @cached_property
-    def guarantee(self) -> Guarantee:
-        """What holds against every coalition that is tolerated, for each sum."""
-        law = self.law
-        grid = getattr(law, "grid", None)
-        sigma = getattr(law, "sigma", None)
-        return worst_case(
-            self.topology,
+    def promise(self) -> Promise:
+        """What holds among some parties against tolerated coalitions, for each sum."""
+        among = partial(
+            promise_among,
+            topology=self.topology,
+            law=self.law,
             tolerate=self.tolerate,
-            law=law.name,
-            sigma=sigma,
-            grid=None if grid is None else grid.bits,
-            # Uniform masks hide the same on every connected graph: no search is needed.
-            most_work=1.0 if law.name == "uniform" else MOST_WORK,
+        )
+        return lru_cache(2)(among)  # every sum's charge asks for the same
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What these terms do not hide either."""
+        return () if self.tolerate else (NOBODY_CURIOUS,)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """Waits and losses."""
+        return Policy(
+            tolerate=self.tolerate,
+            minimum_honest=self.minimum_honest,
+            drop=self.drop,
+            minimum_parties=min(3, self.minimum_honest + self.tolerate),
+            **self.waits,  # type: ignore[arg-type]
         )
 
     def check(self) -> None:
@@ -177,13 +195,7 @@ class Terms:
             size=size,
             answer_size=answer_size,
             spread=spread,
-            policy=Policy(
-                tolerate=self.tolerate,
-                minimum_honest=self.minimum_honest,
-                drop=self.drop,
-                minimum_parties=min(3, self.minimum_honest + self.tolerate),
-                **self.waits,  # type: ignore[arg-type]
-            ),
+            policy=self.policy,
         )
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from veilsum.core.arrays import listed
 from veilsum.net.hello import Close, Hello, Refusal, differing, skew
 from veilsum.net.identity import fingerprint
-from veilsum.net.reasons import failure
+from veilsum.net.proxies import ProxyError
+from veilsum.net.reasons import call_failure
 
 if TYPE_CHECKING:
     from veilsum.scenario.consortium import Address
@@ -169,7 +170,7 @@ class Look:
             return "" if self.refusal is None else self.refusal.reason
         if self.stage is Stage.NAME:
             return f"no such host: {self.address}"
-        return f"{failure(self.error)} at {self.place}"
+        return call_failure(self.error, self.place)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,8 +339,8 @@ def _advice(way: Way, look: Look) -> str:
 
 
 def _open_up(way: Way, there: Address, look: Look) -> str:
-    if look.proxied:
-        return f"ask IT to let the proxy pass CONNECT to {there}"
+    if isinstance(look.error, ProxyError):
+        return look.error.advice(way.name, _START)
     port = f"TCP {there.port}"
     wanted = f"ask IT for: outbound {port} to {there.host} here, inbound {port} there"
     if isinstance(look.error, ConnectionRefusedError):

@@ -38,6 +38,7 @@ from veilsum.net.hello import Close, Hello, Refusal, close_reason, refusal, said
 from veilsum.net.identity import Identity, out_of_date, read_identity, validity
 from veilsum.net.limits import Limits
 from veilsum.net.meeting import exchanged
+from veilsum.net.proxies import ProxyError, proxy_for
 from veilsum.net.reasons import failure
 from veilsum.net.sockets import (
     UNANSWERED,
@@ -47,7 +48,6 @@ from veilsum.net.sockets import (
     caller,
     certificate,
     dial,
-    has_proxy,
 )
 from veilsum.net.transport import cannot_listen, own_hello
 from veilsum.net.trust import check_member, client_context, owner, server_context
@@ -191,7 +191,7 @@ class Doctor(Secret):
 
     async def _is_own(self, place: Address) -> bool:
         """Say whether whoever listens at a place holds this party's key."""
-        context = _asking_for(self.identity.certificate)
+        context = _asking_for(self.identity)
         host = "localhost" if is_anywhere(place.host) else place.host
         try:
             async with asyncio.timeout(self.limits.open_timeout):
@@ -229,9 +229,8 @@ class Doctor(Secret):
 
     async def _call(self, name: str, address: Address) -> Look:
         """Call once, step by step on one connection."""
-        look = Look(
-            name=name, address=str(address), dialled=True, proxied=has_proxy(address)
-        )
+        proxied = proxy_for(address) is not None
+        look = Look(name=name, address=str(address), dialled=True, proxied=proxied)
         try:
             connection = await self._dialled(address, look)
         except _EndedError as ended:
@@ -249,7 +248,7 @@ class Doctor(Secret):
                 places = await _looked_up(address)
                 stage = Stage.TCP
                 over = await _connected(places, self.limits.open_timeout)
-            stage = Stage.TCP if look.proxied else Stage.TLS
+            stage = Stage.TLS
             context = client_context(self.identity, self.agreed.certificates)
             return await dial(address, context, self.limits, over=over)
         except UNANSWERED as error:
@@ -351,8 +350,8 @@ class _EndedError(Exception):
 
 def _stage(stage: Stage, error: BaseException) -> Stage:
     """Return where a call ended, as far as the error tells more than the step."""
-    if isinstance(error, ssl.SSLError):
-        return Stage.TLS
+    if isinstance(error, ProxyError):
+        return Stage.TCP
     if stage is Stage.TLS and not isinstance(error, OSError | EOFError):
         return Stage.HELLO
     return stage
@@ -383,13 +382,14 @@ async def _connected(places: list[Any], seconds: float) -> socket:
     raise failed or OSError(errno.EHOSTUNREACH, "no address")
 
 
-def _asking_for(text: str) -> ssl.SSLContext:
-    """Return how to find out who listens; whoever asks shows no certificate."""
-    # A party does not accept its own, and would log it as a stranger's.
+def _asking_for(identity: Identity) -> ssl.SSLContext:
+    """Return how a party finds out whether it is itself who listens."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
-    context.load_verify_locations(cadata=text)
+    # Who shows no certificate is a stranger, and logged as one.
+    context.load_cert_chain(identity.certificate_file, identity.key_file)
+    context.load_verify_locations(cadata=identity.certificate)
     return context
 
 

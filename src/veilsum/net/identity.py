@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,6 +49,15 @@ CLOCK_ALLOWANCE = timedelta(minutes=5)
 LONGEST_DAYS = 3660
 # By these a file is known for what it is.
 CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----", b"PRIVATE KEY-----"
+# A new key alone serves nobody: the others know a party by its certificate.
+NEW_IDENTITY = (
+    "make a new identity, and have the organiser make a new consortium file with its "
+    "certificate"
+)
+LOST_KEY = (
+    "veilsum identity new makes one, and for a key that was lost the organiser then "
+    "makes a new consortium file with the new certificate"
+)
 # What its key is not for.
 _NOT_FOR = (
     *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
@@ -243,6 +253,10 @@ def _read_private(path: Path) -> bytes:
     try:
         with path.open("rb") as stream:
             mode, content = os.fstat(stream.fileno()).st_mode, stream.read()
+    except FileNotFoundError:
+        raise InvalidInputError(
+            f"cannot read {path}: there is no such file; {LOST_KEY}"
+        ) from None
     except OSError as error:
         raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
     if CERTIFICATE in content and KEY not in content and path.suffix != ".key":
@@ -254,8 +268,8 @@ def _read_private(path: Path) -> bytes:
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InvalidInputError(
             f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
-            f"a key: run chmod 600 {path}; if anybody may have read it, make a new "
-            "identity"
+            f"a key: run chmod 600 {shlex.quote(str(path))}; if anybody may have read "
+            f"it, {NEW_IDENTITY}"
         )
     return content
 
@@ -301,7 +315,7 @@ def out_of_date(certificate: str, now: datetime | None = None) -> str | None:
     if now < start:
         return f"it is good from {start:%Y-%m-%d %H:%M} UTC only: is the clock right?"
     if now > end:
-        return f"it has expired on {end:%Y-%m-%d %H:%M} UTC: make a new identity"
+        return f"it has expired on {end:%Y-%m-%d %H:%M} UTC: {NEW_IDENTITY}"
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from veilsum.errors import InvalidInputError
 
@@ -60,6 +60,19 @@ class Limits:
                     f"a limit must be above 0, found {one.name} = "
                     f"{getattr(self, one.name)}"
                 )
+
+    def within(self, deadline: float) -> Limits:
+        """Return limits under which a link is tried several times before a deadline.
+
+        After that the protocol takes a party for lost that was only not called yet.
+        """
+        most = deadline / 4
+        return replace(
+            self,
+            longest_retry=min(self.longest_retry, most),
+            slow_retry=min(self.slow_retry, most),
+            fallback=min(self.fallback, most),
+        )
 
     @property
     def silence(self) -> float:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import re
 import ssl
+
+from veilsum.net.proxies import ProxyError
 
 # What OpenSSL found about a certificate, by its number.
 _CERTIFICATE = {
@@ -37,6 +40,13 @@ _SYSTEM = {
 }
 
 
+def call_failure(error: BaseException, place: str) -> str:
+    """Say why a call to a place failed, and whether that was on the way there."""
+    if isinstance(error, ProxyError):
+        return str(error)
+    return f"{failure(error)} at {place}"
+
+
 def failure(error: BaseException) -> str:
     """Say why a call or a handshake failed; nothing that the other end chose."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -61,19 +71,19 @@ def _handshake(reason: str) -> str:
 def _system(error: BaseException) -> str:
     """Say what the operating system or the library said, without what was received."""
     if not isinstance(error, OSError):
-        return _library(error)
+        return f"what answers is no party of a run ({type(error).__name__})"
     for one in getattr(error, "exceptions", ()):  # several addresses of one host
         return failure(one)
-    number = error.errno if error.errno is not None else 0
+    number = _number(error)
     if type(error).__name__ == "gaierror":
         return "no such host"
     return _SYSTEM.get(number, (error.strerror or str(error)).lower())
 
 
-def _library(error: BaseException) -> str:
-    kind = type(error).__name__
-    if "Proxy" in kind:
-        return "the proxy that the environment names did not let this party through"
-    if isinstance(error, ImportError):
-        return str(error)
-    return f"what answers is no party of a run ({kind})"
+def _number(error: OSError) -> int:
+    """Return the system's number; of several addresses of one host, the first's."""
+    if error.errno is not None:
+        return error.errno
+    # What asyncio raises for several has their numbers in its text only.
+    found = re.search(r"\[Errno (\d+)\]", str(error))
+    return 0 if found is None else int(found[1])

@@ -44,6 +44,8 @@ LOG = logging.getLogger("veilsum.net")
 # What stays on disk when a run is over: what was agreed on and released, and how it
 # ended.
 KEPT = (AGREED, "finished", "aborted", "answer/", "commit/", "closed", "lost")
+# The key under which the bytes sent are counted, as of the last writing.
+SENT = "bytes"
 # Seconds for the last frames of a party that gives up.
 LAST_WORDS = 5.0
 # Complaints about one neighbour that are logged; more are counted.
@@ -62,7 +64,8 @@ class Ending:
         epochs: those that were committed.
         lost: who was lost on the way.
         notes: when it began and ended (UTC), the rounds of an iterative method, and
-            the bytes that this party sent; nothing before the end.
+            the bytes that this party sent, but for those between the last writing
+            and a kill; nothing before the end.
         conditions: of the links with neighbours at the end, in words.
     """
 
@@ -133,6 +136,7 @@ class Runner(Secret):
             if isinstance(effect, Abort) and effect.reason == "input":
                 raise InvalidInputError(effect.detail)
         self._left.update(_byes(stored))
+        self._sent = int(stored.get(SENT, b"0"))
         if "opened" not in stored:
             self.store.write([Persist("opened", _now().encode())])
         return first
@@ -236,7 +240,7 @@ class Runner(Secret):
             self._write(writes)
 
     def _write(self, writes: list[Persist]) -> list[Persist]:
-        self.store.write(writes)
+        self.store.write([*writes, Persist(SENT, b"%d" % self._sent)])
         for write in writes:
             self._note("persist", write)
         self._note("written", None)

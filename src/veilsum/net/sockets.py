@@ -15,20 +15,26 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from ipaddress import ip_address
 from socket import socket
 from typing import TYPE_CHECKING, Any, cast
-from urllib.request import getproxies, proxy_bypass
 
 from veilsum.errors import MissingExtraError
 from veilsum.net.hello import PATH
 from veilsum.net.limits import Limits
+from veilsum.net.proxies import Hitch, ProxyError, after_status, proxy_for
+from veilsum.net.reasons import failure
 
 try:
     from websockets.asyncio.client import ClientConnection, connect
     from websockets.asyncio.connection import Connection
     from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
-    from websockets.exceptions import ConnectionClosed, WebSocketException
+    from websockets.exceptions import (
+        ConnectionClosed,
+        InvalidProxyMessage,
+        InvalidProxyStatus,
+        WebSocketException,
+    )
+    from websockets.exceptions import ProxyError as NotThrough
     from websockets.frames import BINARY
     from websockets.protocol import State
 except ImportError:
@@ -52,17 +58,25 @@ __all__ = [
     "caller",
     "certificate",
     "dial",
-    "has_proxy",
 ]
 
 # Not among the loggers that a program can set the level of.
 _SILENT = logging.Logger("websockets", logging.CRITICAL + 1)
 
 # What a call may end with, besides an answer: bad proxies and odd host names, too.
-UNANSWERED = (OSError, EOFError, ImportError, ValueError, WebSocketException)
+_FAILED = (OSError, EOFError, ImportError, ValueError, WebSocketException)
+UNANSWERED = (*_FAILED, ProxyError)
 
-# The proxies of the environment that the package takes for a call under TLS.
-_PROXIES = frozenset({"wss", "socks", "https"})
+# What is wrong with a proxy, by what a call ends with; the first that fits.
+_HITCHES: tuple[tuple[type[BaseException], Hitch], ...] = (
+    (ImportError, Hitch.SOCKS),
+    (InvalidProxyMessage, Hitch.NO_HTTP),
+    (NotThrough, Hitch.NOT_PASSED_ON),
+    (ssl.SSLError, Hitch.NO_TLS),
+    (TimeoutError, Hitch.SILENT),
+    (OSError, Hitch.UNREACHED),
+    (EOFError, Hitch.UNREACHED),
+)
 
 Refused = Callable[[str, BaseException], None]
 
@@ -103,9 +117,11 @@ class Wire(Connection):
 class Dialled(Wire, ClientConnection):
     """The end that made the call."""
 
+    _secured = False
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take over the encrypted connection."""
-        self.heard_at = self.loop.time()
+        self._secured, self.heard_at = True, self.loop.time()
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -115,6 +131,8 @@ class Dialled(Wire, ClientConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Keep why it was lost: under TLS 1.3 a refusal comes after the handshake."""
+        if not self._secured:  # behind a proxy it is there before TLS is
+            return
         super().connection_lost(exc)
         if self.response is None:
             self.protocol.handshake_exc = exc or ConnectionResetError()
@@ -280,7 +298,21 @@ def caller(transport: asyncio.BaseTransport) -> str:
 
 
 class _Straight(connect):
-    """A call that is not passed on to somebody else."""
+    """A call that is not passed on to somebody else.
+
+    Attributes:
+        through: whether the proxy, if there is one, has let it through.
+    """
+
+    through = False
+
+    def __init__(self, uri: str, **options: Any) -> None:
+        made = cast(type[ClientConnection], self._made)
+        super().__init__(uri, create_connection=made, **options)
+
+    def _made(self, *args: Any, **options: Any) -> Dialled:
+        self.through = True
+        return Dialled(*args, **options)
 
     def process_redirect(self, exc: Exception) -> Exception:
         """Take a redirection as the refusal that it is."""
@@ -301,26 +333,40 @@ async def dial(
         context: how to speak TLS.
         limits: sizes and waits.
         over: a socket that is connected already; no proxy then.
+
+    Raises:
+        ProxyError: the call got no further than the proxy. Beyond it, or without one,
+            the others of `UNANSWERED`.
     """
     given: dict[str, Any] = {} if over is None else {"sock": over}
-    connection = await _Straight(
+    proxy = None if over is not None else proxy_for(address)
+    call = _Straight(
         f"wss://{address}{PATH}",
         ssl=context,
-        proxy=None if _is_loopback(address.host) else True,
-        create_connection=Dialled,
+        proxy=proxy,
         user_agent_header=None,
         open_timeout=limits.open_timeout,
         **_options(limits),
         **given,
     )
-    return cast(Dialled, connection)
+    try:
+        return cast(Dialled, await call)
+    except _FAILED as error:
+        if proxy is None or call.through:
+            raise
+        raise _stopped(error, address, proxy) from None
 
 
-def has_proxy(address: Address) -> bool:
-    """Say whether a call to an address goes through a proxy."""
-    if _is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
-        return False
-    return not _PROXIES.isdisjoint(getproxies())
+def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
+    """Return why a call did not get past its proxy."""
+    if isinstance(error, InvalidProxyStatus):
+        status = error.response.status_code
+        hitch, why = after_status(status), f"HTTP {status}"
+    else:
+        fitting = (hitch for kind, hitch in _HITCHES if isinstance(error, kind))
+        hitch = next(fitting, Hitch.NO_ADDRESS)
+        why = "SOCKS" if hitch is Hitch.NOT_PASSED_ON else failure(error)
+    return ProxyError(hitch, there, proxy=proxy, why=why)
 
 
 def _options(limits: Limits) -> dict[str, Any]:
@@ -342,14 +388,6 @@ def _only_here(connection: ServerConnection, request: Request) -> Response | Non
     if request.path == PATH:
         return None
     return connection.respond(HTTPStatus.NOT_FOUND, "")
-
-
-def _is_loopback(host: str) -> bool:
-    """Say whether a host is this machine, which no proxy can reach."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def certificate(connection: Wire) -> bytes:

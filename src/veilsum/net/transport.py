@@ -26,7 +26,7 @@ from veilsum.net.hello import BYE, PROTOCOL, Close, Hello
 from veilsum.net.limits import Limits
 from veilsum.net.meeting import Meetings
 from veilsum.net.peer import Backoff, Peer
-from veilsum.net.reasons import failure
+from veilsum.net.reasons import call_failure, failure
 from veilsum.net.refusals import LOG, Refusals
 from veilsum.net.sockets import UNANSWERED, Answered, Door, dial
 from veilsum.net.trust import check_member, client_context, server_context
@@ -211,7 +211,7 @@ class Network(Secret):
         try:
             connection = await dial(address, context, self._limits)
         except UNANSWERED as error:
-            why = f"{failure(error)} at {address}"
+            why = call_failure(error, str(address))
             if why != peer.trouble:
                 LOG.info("call failed", extra={"party": peer.name, "reason": why})
             peer.fail(why, refused=isinstance(error, ssl.SSLError))
@@ -248,11 +248,12 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
 
 def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
     """Return why an address cannot be listened at, and what to do."""
+    anywhere = "[::]" if ":" in address.host else "0.0.0.0"
     fixes = {
         errno.EADDRINUSE: "another program listens there: end it, or listen elsewhere "
         "with --listen and have the port forwarded",
         errno.EADDRNOTAVAIL: "this machine has no such address: say where to listen "
-        "instead, such as --listen 0.0.0.0:8443",
+        f"instead, such as --listen {anywhere}:{address.port}",
         errno.EACCES: "this user may not listen at that port: listen at one above 1023 "
         "with --listen and have the port forwarded",
     }

@@ -26,6 +26,9 @@ def server_context(
 ) -> ssl.SSLContext:
     """Return how a party answers: only callers with a member's certificate."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, identity, certificates)
+    # Its own as well, by which its doctor asks whether it listens; nothing follows, as
+    # nobody is its own neighbour.
+    context.load_verify_locations(cadata="".join(certificates.values()))
     # No resumed sessions: every connection shows its certificate.
     context.num_tickets = 0
     return context
@@ -64,7 +67,8 @@ def check_identity(identity: Identity, certificates: Mapping[str, str]) -> None:
         raise InvalidInputError(
             f"the consortium file has another certificate of {name!r}: there "
             f"{fingerprint(agreed)}, here {fingerprint(identity.certificate)}; use "
-            "that key, or have the file made again"
+            "that key, or send the organiser the certificate that is here for a new "
+            "consortium file"
         )
 
 

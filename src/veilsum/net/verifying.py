@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from math import isclose
 from typing import Any
 
-from veilsum.core.arrays import listed
+from veilsum.core.arrays import is_number, listed
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import certificate_name, fingerprint
 from veilsum.net.receipt import Receipt, ResultFile
 from veilsum.scenario.agreement import refusal
-from veilsum.scenario.consortium import Consortium, canonical
+from veilsum.scenario.consortium import Consortium
 from veilsum.scenario.pem import der_of
 
 # What all receipts of a run must say alike, and how to call it.
@@ -28,6 +29,9 @@ ALIKE = {
     "released": "the same release",
     "guarantee": "the same guarantee",
 }
+
+# How far two machines' guarantees may be apart, each number by itself.
+LAST_DIGITS = 1e-9
 
 Edge = tuple[str, str]
 
@@ -94,6 +98,7 @@ def verify_receipts(
         _in_order(receipts),
         _members(receipts, consortium),
         _enough(receipts, consortium),
+        _promised(receipts),
         _missing(receipts, consortium),
         _edges(receipts, consortium),
         *([] if result is None else _as_signed(receipts, result)),
@@ -149,8 +154,9 @@ def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Find
     """Yield what can be compared with a party's result file."""
     others = (one.party for one in receipts if one.result != result.digest)
     yield _of_each("the file's minimiser is the signed one", receipts, others)
-    promise = canonical(result.guarantee)
-    others = (one.party for one in receipts if canonical(one.guarantee) != promise)
+    others = (
+        one.party for one in receipts if not _same(one.guarantee, result.guarantee)
+    )
     yield _of_each("the file's guarantee is the signed one", receipts, others)
 
 
@@ -162,13 +168,32 @@ def _once_each(receipts: Sequence[Receipt]) -> Finding:
 
 def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     """Return whether all say the same; if not, who stands against whom."""
-    camps: dict[bytes, list[str]] = {}
+    camps: list[tuple[Any, list[str]]] = []
     for one in receipts:
         value = getattr(one, field)
         value = sorted(value) if field in {"parties", "lost"} else value
-        camps.setdefault(canonical(value), []).append(one.party)
-    against = " against ".join(listed(camp) for camp in camps.values())
+        camp = next((names for said, names in camps if _same(said, value)), None)
+        if camp is None:
+            camps.append((value, [one.party]))
+        else:
+            camp.append(one.party)
+    against = " against ".join(listed(names) for _, names in camps)
     return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two parties say the same, each with its own machine's last digits.
+
+    A guarantee's limits are sentences of the program that wrote them.
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        keys = (one.keys() | other.keys()) - {"limits"}
+        return all(k in one and k in other and _same(one[k], other[k]) for k in keys)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if is_number(one) and is_number(other):
+        return isclose(one, other, rel_tol=LAST_DIGITS)
+    return type(one) is type(other) and bool(one == other)
 
 
 def _committed(receipts: Sequence[Receipt]) -> Finding:
@@ -218,6 +243,18 @@ def _why_not(
         return None
     names = listed(sorted(left)) or "nobody"
     return f"{names} of {len(everybody)} parties are not more than half"
+
+
+def _promised(receipts: Sequence[Receipt]) -> Finding:
+    """Return whether the guarantee was worked out for those who took part."""
+    wrong = (r.party for r in receipts if _covered(r.guarantee) != sorted(r.parties))
+    return _of_each("guarantees are about those who took part", receipts, wrong)
+
+
+def _covered(promise: Mapping[str, Any]) -> list[str]:
+    named = (promise.get(side) for side in ("corrupted", "honest"))
+    lists = (names for names in named if isinstance(names, list))
+    return sorted(str(name) for names in lists for name in names)
 
 
 def _lost(receipts: Sequence[Receipt]) -> set[str]:

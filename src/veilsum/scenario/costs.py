@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from veilsum.core.arrays import is_number
 from veilsum.core.costs import Cost
 from veilsum.core.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.core.topology import Topology
@@ -20,6 +21,8 @@ from veilsum.scenario.reading import (
 
 # What of a [cost] only its party knows.
 PRIVATE = ("coefficients", "targets", "matrices", "vectors")
+# What a person may write instead of a number, in words.
+KINDS = {str: "text", bool: "true or false", dict: "a table"}
 
 
 def costs_of(section: Table, topology: Topology) -> tuple[Cost, ...]:
@@ -47,11 +50,25 @@ def cost_of_party(public: Table, own: Table) -> Cost:
     check_keys(own, private, f"the party's own [cost] of kind {kind!r}")
     for name in private:
         need(own, "cost", name, f"this party's own, for a cost of kind {kind!r}")
+        _check_numbers(own[name], name)
     known = {name: public[name] for name in others if name in public}
     rows = {name: [own[name]] for name in private}
     (cost,) = build({"kind": kind, **known, **rows}, rows[key])
     _check_size(cost, public)
     return cost
+
+
+def _check_numbers(value: Any, name: str) -> None:
+    """Refuse what is no number, without a word of what it is: it may be in a log."""
+    if isinstance(value, list):
+        for part in value:
+            _check_numbers(part, name)
+    elif not is_number(value):
+        raise InvalidScenarioError(
+            f"this party's own [cost] {name} must hold numbers only, found "
+            f"{KINDS.get(type(value), 'something else')} among them; 0.5 is written "
+            "with a point and without quotes"
+        )
 
 
 def _check_size(cost: Cost, public: Table) -> None:

@@ -15,8 +15,7 @@ from veilsum.core.connectivity import components
 from veilsum.core.costs import Cost, common_basis
 from veilsum.core.curvature import curvature_bounds
 from veilsum.core.domains import Domain
-from veilsum.core.fixed_point import Grid
-from veilsum.core.laws import Law, LawName, make_law
+from veilsum.core.laws import Law, LawName, grid_bits, make_law
 from veilsum.core.link_faults import LinkFaults
 from veilsum.core.masking import ShareStreams, Streams, SystemStreams
 from veilsum.core.remainders import Remainder, exposed, stack
@@ -129,12 +128,6 @@ def _with_bounds(settings: Settings, costs: list[Cost], domain: Domain) -> Setti
     return replace(settings, **asdict(curvature_bounds(costs, domain)))
 
 
-def grid_bits(law: Law) -> int | None:
-    """Return q where the law lives on a grid."""
-    grid: Grid | None = getattr(law, "grid", None)
-    return None if grid is None else grid.bits
-
-
 def _encoded(members: list[Cost], topology: Topology, law: Law) -> MaskedRows:
     """Return every party's coefficients in the law's numbers; name who is beyond it."""
     rows = []
@@ -142,7 +135,8 @@ def _encoded(members: list[Cost], topology: Topology, law: Law) -> MaskedRows:
         try:
             rows.append(law.encode(cost.coefficients))
         except RangeError as error:
-            raise RangeError(f"party {name!r}: {error}") from None
+            told = f"party {name!r}: {error}"
+            raise RangeError(told, plain=error.plain) from None
     return np.stack(rows)
 
 

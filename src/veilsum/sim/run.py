@@ -13,7 +13,7 @@ from veilsum.core.arrays import AgentPoints, Array, FloatArray, Vector
 from veilsum.core.costs import Cost
 from veilsum.core.effective import EffectiveCost
 from veilsum.core.fixed_point import Grid
-from veilsum.core.laws import Law
+from veilsum.core.laws import Law, grid_bits
 from veilsum.core.masking import Shares
 from veilsum.core.methods.one_shot import OneShot
 from veilsum.core.topology import Topology
@@ -21,7 +21,7 @@ from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.view import View, observe
 from veilsum.sim.central import central_minimiser
 from veilsum.sim.phase_two import MaskedRows, Outcome
-from veilsum.sim.problem import Problem, grid_bits
+from veilsum.sim.problem import Problem
 
 
 @dataclass(frozen=True, eq=False, repr=False)

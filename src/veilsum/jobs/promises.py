@@ -1,0 +1,48 @@
+"""What the masks promise to those who take part, be it everybody or who is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from veilsum.core.laws import Law, grid_bits
+from veilsum.core.topology import Topology
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.worst_case import MOST_WORK, worst_case
+
+# What holds for these parties if they go through with a run by themselves.
+Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
+
+MAY_SHRINK = (
+    "drop = true: the others may go on without a party that is lost before anything is "
+    "shown; what holds then is worked out for those who are left, and may be less"
+)
+NOBODY_CURIOUS = (
+    "tolerate = 0: a party that looks at what it has received is not covered, only "
+    "whoever stands outside"
+)
+
+
+def promise_among(
+    members: tuple[str, ...], topology: Topology, law: Law, *, tolerate: int
+) -> Guarantee:
+    """Return what holds among some of the parties against every tolerated coalition.
+
+    Whoever was lost has taken its links along, and hides nobody any more.
+    """
+    return worst_case(
+        topology.induced(topology.indices(members)),
+        tolerate=tolerate,
+        law=law.name,
+        sigma=getattr(law, "sigma", None),
+        grid=grid_bits(law),
+        # Uniform masks hide the same on every connected graph: no search is needed.
+        most_work=1.0 if law.name == "uniform" else MOST_WORK,
+    )
+
+
+def foreseen(promise: Guarantee, *, drop: bool, caveats: Sequence[str]) -> Guarantee:
+    """Return a promise as it is made before a run, when anybody may yet be lost."""
+    more = (*caveats, MAY_SHRINK) if drop else tuple(caveats)
+    return replace(promise, limits=(*promise.limits, *more))
