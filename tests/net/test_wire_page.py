@@ -5,14 +5,32 @@ What is sent, by name and in order, is compared with the code; so are its exampl
 
 import json
 import re
+import shlex
+import shutil
+import ssl
+import subprocess
+import tomllib
 from dataclasses import fields
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from hypothesis import given
+from hypothesis import strategies as st
 
-from jobs.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed
+from jobs.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
+from machines import Stopped, keys_of, stopped_at
+from veilsum.agent.book import Book
+from veilsum.agent.effects import Abort, Send
+from veilsum.agent.machine import Machine
+from veilsum.agent.messages import Lost, Quit
+from veilsum.agent.party import codec_for
+from veilsum.agent.phases import BEFORE_COMMIT
+from veilsum.agent.plan import Policy
 from veilsum.core import domains
 from veilsum.core.domains import Domain
 from veilsum.core.fixed_point import Grid
@@ -22,6 +40,7 @@ from veilsum.core.methods.makers import MAKERS
 from veilsum.core.methods.table import TABLE
 from veilsum.core.mixing import MIXING
 from veilsum.core.models import families, gammas
+from veilsum.core.models.dispatch import PriceSearch
 from veilsum.core.models.family import Family, LogLink
 from veilsum.core.models.glm_sums import (
     ClosingStatistics,
@@ -31,11 +50,27 @@ from veilsum.core.models.glm_sums import (
 from veilsum.core.models.least_squares import Statistics
 from veilsum.core.topology import Topology
 from veilsum.core.uniform import UniformMasks
+from veilsum.errors import InvalidInputError
 from veilsum.files.tables import as_frame
 from veilsum.jobs.agreed import stand_in
+from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.party_cost import PartyCost
+from veilsum.jobs.regressions import LeastSquaresRecipe, _shown
+from veilsum.jobs.releases import shown_of
+from veilsum.jobs.rules import RowRules
+from veilsum.jobs.schema import Schema
+from veilsum.jobs.statistics import _Part
+from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
+from veilsum.jobs.terms import Terms
+from veilsum.jobs.wishes import Wishes, wishes_of
+from veilsum.net.identity import new_identity, read_identity
+from veilsum.net.receipt import FIELDS, read_receipt
+from veilsum.net.trust import check_certificates, client_context
+from veilsum.privacy.guarantee import released_by
 from veilsum.scenario.agreement import PUBLIC_COST
+from veilsum.scenario.consortium import consortium_from
+from worlds import Setting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "wire.md").read_text()
 TRIANGLE = Topology.family("complete:3").renamed(("a", "b", "c"))
@@ -156,15 +191,24 @@ def test_the_page_spells_every_domain(kind):
     assert re.findall(r'"(\w+)"', spelt[1]) == names
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)\n```", part("Terms"), re.S)
+def example(title):
+    """The blocks of one of the page's plans, by language."""
+    _, _, after = part("Plans to try").partition(f"**{title}.**")
+    found = re.findall(r"```(\w+)\n(.*?)\n```", after.partition("\n**")[0], re.S)
+    return {kind: [body for one, body in found if one == kind] for kind, _ in found}
 
 
-def test_the_pages_plan_is_a_real_one():
-    plan, terms = blocks("json")
-    (digest,) = blocks("text")
+def plan_to_try(title):
+    """The JSON, the terms and the digest of one of the page's plans."""
+    found = example(title)
+    (plan, terms), (digest,) = found["json"], found["text"]
     content = b"veilsum plan\0" + plan.encode() + b"\0" + terms.encode()
     assert sha256(content).hexdigest() == digest
+    return plan, terms, digest
+
+
+def test_the_pages_job_is_a_real_one():
+    _, terms, digest = plan_to_try("A job")
     witness = Witness()
     section = job_of(agreed(DISPATCH), "dispatch", {"a": as_frame(SITE)})
     witness.party = "a"
@@ -177,6 +221,36 @@ def test_the_pages_plan_is_a_real_one():
     with pytest.raises(_SeenError):
         section.dispatch(**options)
     assert witness.plan.digest.hex() == digest
+
+
+def test_the_pages_cost_is_a_real_one():
+    plan, terms, digest = plan_to_try("A cost")
+    (sections,) = example("A cost")["toml"]
+    members = [
+        {"name": name, "certificate": certificate(name), "address": f"host-{k}:1"}
+        for k, name in enumerate(json.loads(plan)["parties"])
+    ]
+    head = {"format": 1, "run": json.loads(terms)["run"], "members": members}
+    found = consortium_from({**head, **tomllib.loads(sections)})
+    made = PartyCost.of(found, stand_in(found.sections["cost"])).plan
+    assert made.terms.decode() == terms
+    assert json.dumps(made._here(), sort_keys=True) == plan
+    assert made.digest.hex() == digest
+
+
+@pytest.mark.parametrize(
+    ("columns", "moments"),
+    [(["y", "x"], "moments of y, x"), (["x", "y"], "moments of x, y")],
+    ids=("y x", "x y"),
+)
+def test_chosen_columns_keep_their_order_and_all_are_sorted(columns, moments):
+    """As the page says; a plan with the columns in another order is another one."""
+    assert "in the order of that list; without it all" in " ".join(part("Sums").split())
+    section = {"statistics": {"columns": columns}}
+    plan = job_plan(STATISTICS, "statistics", TABLE_OF_ANN, **section)
+    assert json.loads(plan.terms)["statistics"].startswith(f"{moments};")
+    usual = job_plan(STATISTICS, "statistics", TABLE_OF_ANN)
+    assert json.loads(usual.terms)["statistics"].startswith("moments of x, y;")
 
 
 def test_the_page_has_the_policy_that_is_usual():
@@ -282,6 +356,22 @@ def test_the_page_has_every_number_of_a_regressions_sum_in_order(layout, begins)
     assert said.index("svec(") < said.index(f"`{names[0]}`")
 
 
+def test_a_second_sum_of_statistics_has_no_cells_but_all_counts():
+    frame = as_frame(TABLE_OF_ANN)
+    schema = Schema.inferred({"ann": frame})
+    wishes = wishes_of(schema, ["x", "y"], {"x": [0, 1]}, [["sex"]])
+    own = _Part(wishes, schema.check("ann", frame), frame)
+    first = own.answer(Ask(np.zeros(2)))
+    second = own.answer(Ask(np.ones(2), again=True))
+    cells = slice(wishes.n_moments, wishes.n_moments + wishes.n_cells)
+    assert first[cells].sum() == 2 * 60
+    assert not second[cells].any()
+    for one in (first, second):
+        assert [one[0], *one[-2:]] == [60, 60, 0]
+    said = " ".join(part("Sums").split())
+    assert "only the cells of histograms and tables are zeros" in said
+
+
 def known_families():
     kinds = [*vars(families).values(), *vars(gammas).values()]
     found = {one for one in kinds if isinstance(one, type) and issubclass(one, Family)}
@@ -332,3 +422,255 @@ def test_a_round_has_vectors_and_the_stopping_number(method, stopping, expected)
     usual = 1e-6 if expected == 0 else 0.05
     early = far is not None and method["name"] in {"nids", "running-sums"}
     assert plan.tolerance == (far or usual) * (2 if early else 1)
+
+
+# Certificates
+
+
+def test_the_pages_certificate_is_a_partys(tmp_path):
+    line = next(one for one in PAGE.splitlines() if one.startswith("openssl req "))
+    command = shlex.split(line)
+    if shutil.which(command[0]) is None:
+        pytest.skip("there is no openssl here")
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    made = read_identity(tmp_path / "ward-1.key")
+    assert made.name == "ward-1"
+    check_certificates({made.name: made.certificate})
+    context = client_context(made, {"other": new_identity("b", tmp_path).certificate})
+    assert context.verify_mode == ssl.CERT_REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("name", "uri"),
+    [
+        ("ward 1", "veilsum:ward%201"),
+        ("a-b_c.d", "veilsum:a-b_c.d"),
+        ("zo\u00eb", "veilsum:zo%C3%AB"),
+    ],
+    ids=("space", "left as they are", "utf-8"),
+)
+def test_a_certificates_uri_is_spelt_as_the_page_says(name, uri, tmp_path):
+    made = x509.load_pem_x509_certificate(
+        new_identity(name, tmp_path).certificate.encode()
+    )
+    kind = x509.SubjectAlternativeName
+    (found,) = made.extensions.get_extension_for_class(kind).value
+    assert found.value == uri
+    assert name != "ward 1" or f"`{uri}` goes with `{name}`" in PAGE
+
+
+# Leaving
+
+
+def as_the_page_has_it(machine, author, reason):
+    """What the page's table under Leaving says of a first `Quit`."""
+    policy, phase = machine.plan.policy, machine.phase
+    early = phase in {"greeting", "sharing", "confirming"}
+    first = machine.epoch < len(machine.plan.parties) + 1
+    echoed = machine._echoed >= set(machine._neighbours) - {author}
+    if early and first and policy.drop and echoed:
+        return "Lost"
+    if phase == "agreeing" and reason == "result":
+        return "result"
+    if reason == "ledger" and ("Masked", machine.epoch, author) not in machine._book:
+        return "peer"
+    if early and not (first and policy.drop) and reason != "timeout":
+        return "peer"
+    return "nothing"
+
+
+def test_the_page_has_what_a_quit_leads_to_in_this_order():
+    lines = part("Leaving").splitlines()
+    table = lines[lines.index("| Your phase | The word | What you do |") + 2 :]
+    done = [words(line.split(" | ")[-1]) for line in table if line.startswith("| ")]
+    assert done == [["Lost"], ["result"], ["peer"], ["peer"], []]
+
+
+def reaction(world, author, reason):
+    """What party 1 does when a neighbour's `Quit` arrives."""
+    machine, codec = world.nodes["1"].machine, codec_for(world.plan)
+    quit_ = Quit(party=author, epoch=machine.epoch, reason=reason)
+    book = Book(world.plan, codec, keys_of(world, author))
+    effects = machine.receive(author, codec.encode(book.sealed(quit_)))
+    for one in effects:
+        if isinstance(one, Abort):
+            return one.reason
+    told = [codec.decode(one.frame) for one in effects if isinstance(one, Send)]
+    lost = [one for one in told if isinstance(one, Lost)]
+    assert all(one.lost == (author,) for one in lost)
+    return "Lost" if lost else "nothing"
+
+
+PHASES = {
+    "one-shot": (*BEFORE_COMMIT, "summing", "agreeing"),
+    "nids": ("committing", "iterating", "agreeing"),
+}
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("drop", [True, False], ids=("drop", "no drop"))
+@pytest.mark.parametrize("reason", ["stopped", "timeout", "ledger", "result"])
+@pytest.mark.parametrize(
+    ("work", "phase"), [(work, one) for work, all_ in PHASES.items() for one in all_]
+)
+def test_a_quit_leads_to_what_the_page_says(work, phase, reason, drop):
+    setting = Setting("complete:5", work=work, policy=Policy(drop=drop))
+    world = stopped_at(setting, "1", phase)
+    expected = as_the_page_has_it(world.nodes["1"].machine, "2", reason)
+    assert reaction(world, "2", reason) == expected
+
+
+class SecondSum(Machine):
+    """Stops the run when party 1 waits for the second sum's shares."""
+
+    watched = True
+
+    def receive(self, sender, frame):
+        if self.watched and self.me == "1" and self.epoch and self.phase == "sharing":
+            raise Stopped
+        return super().receive(sender, frame)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("reason", "expected"), [("stopped", "peer"), ("timeout", "nothing")]
+)
+def test_after_the_first_sum_nobody_is_dropped(reason, expected):
+    """The page: in a later sum a `Quit` leads to `peer`, whatever `drop` says."""
+    world = Setting("complete:5", work="sums").world(make=SecondSum)
+    with pytest.raises(Stopped):
+        world.run()
+    world.nodes["1"].machine.watched = False
+    assert reaction(world, "2", reason) == expected
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(("work", "epoch"), [("one-shot", 5), ("nids", 0)])
+def test_the_last_sum_counts_as_done_and_rounds_do_not(work, epoch):
+    world = stopped_at(Setting("complete:4", work=work), "1", "agreeing")
+    assert world.nodes["1"].machine.epoch == epoch
+    assert "after one sum of four parties the epoch is 5" in " ".join(PAGE.split())
+
+
+# What may be released
+
+
+def page_limit(policy, rules, *, n, columns, rows):
+    """The right side of the formula under What may be released."""
+    left = n
+    if policy.drop:
+        enough = policy.tolerate + policy.minimum_honest
+        left = max(n // 2 + 1, policy.minimum_parties, enough)
+    held = (left - policy.tolerate) * rules.minimum_rows
+    if rows is not None and rules.maximum_rows is not None:
+        held = max(held, rows - policy.tolerate * rules.maximum_rows)
+    return rules.release_fraction * held * columns
+
+
+@given(
+    n=st.integers(4, 9),
+    drop=st.booleans(),
+    tolerate=st.integers(0, 1),
+    rows=st.none() | st.integers(20, 500),
+    most=st.none() | st.integers(20, 60),
+    columns=st.integers(1, 4),
+)
+def test_the_pages_limit_is_the_one_that_is_kept(
+    n, drop, tolerate, rows, most, columns
+):
+    names = [f"p{k}" for k in range(n)]
+    terms = Terms.of(names, options={"tolerate": tolerate, "drop": drop})
+    rules = RowRules(minimum_rows=5, maximum_rows=most)
+    least_refused = ceil(
+        page_limit(terms.policy, rules, n=n, columns=columns, rows=rows)
+    )
+    limit = rules.limit(columns, terms)
+    limit.check(least_refused - 1, rows=rows)
+    with pytest.raises(InvalidInputError, match="would be released"):
+        limit.check(least_refused, rows=rows)
+
+
+# Receipts
+
+JSON_PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
+RECEIPT = JSON_PAGE.partition("\n### Receipt\n")[2].partition("\n## ")[0]
+
+
+def test_the_page_has_every_field_of_a_receipt():
+    keys = [key for cells in rows(RECEIPT) for key in words(cells[0])]
+    assert sorted(keys) == sorted({"format", *FIELDS})
+
+
+def test_a_receipt_signed_as_the_page_says_is_good(tmp_path):
+    """By hand, from the page: canonical JSON, and a zero byte after the first words."""
+    identity = new_identity("zo\u00eb", tmp_path)
+    key = load_pem_private_key(identity.key_file.read_bytes(), password=None)
+    digests = dict.fromkeys(("plan", "consortium", "result"), "0f" * 32)
+    content = {
+        "format": "veilsum receipt 1",
+        "run": "trial",
+        "version": "mine 3",
+        "party": identity.name,
+        "certificate": identity.certificate,
+        "parties": [identity.name, "b"],
+        "lost": [],
+        "confirmed": ["b"],
+        "epochs": [0],
+        "released": ["everything"],
+        "guarantee": {"epsilon": 0.125},
+        "started": "2030-01-31T12:00:00+00:00",
+        "finished": "2030-01-31T13:00:00+01:00",
+        **digests,
+    }
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    assert "\\u00eb" in text
+    signature = key.sign(b"veilsum receipt\0" + text.encode()).hex()
+    path = tmp_path / "receipt.json"
+    path.write_text(json.dumps({**content, "signature": signature}, indent=1))
+    assert read_receipt(path).is_signed
+    path.write_text(json.dumps({**content, "run": "x", "signature": signature}))
+    assert not read_receipt(path).is_signed
+
+
+def released_table():
+    """What the page says is in each sum, by job and sum."""
+    lines = [line for line in RECEIPT.splitlines() if line.count(" | ") == 2]
+    cells = [[one.strip() for one in line.strip("|").split(" | ")] for line in lines]
+    return {(job, which): words(said) for job, which, said in cells}
+
+
+def shown_in_sums():
+    least = LeastSquaresRecipe(2, ("a", "b"), 0, 0.0, "")
+    yield ("gaussian", "the only one"), least.release(()).statistics
+    for stage in ("first", "round", "closing"):
+        newton = {**_shown(stage, 2), "rows left out": 1}
+        yield ("other families", stage), newton
+    recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
+    yield ("statistics", "first"), recipe.release([]).statistics
+    first = np.array([9.0, 90.0, 910.0, 9.0, 0.0])
+    yield ("statistics", "second"), recipe.release([first]).statistics
+    price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
+    yield ("dispatch", "each"), price.statistics
+
+
+@pytest.mark.parametrize("place", [place for place, _ in shown_in_sums()], ids=str)
+def test_the_page_has_the_words_of_what_is_released(place):
+    shown = list(dict(shown_in_sums())[place])
+    if place == ("statistics", "second"):
+        first = released_table()["statistics", "first"]
+        assert shown == [one for one in first if "cells" not in one]
+        return
+    assert released_table()[place][: len(shown)] == shown
+
+
+def test_a_line_of_what_was_released_is_spelt_as_the_page_says():
+    release = StatisticsRecipe(Wishes(("x", "y"), {}, {}), None).release([])
+    (line,) = shown_of([("a", "b", "c")], [release])
+    begins = "round 1, summed over a, b, c: sums of columns (2); sums of products of "
+    assert line.startswith(begins)
+    assert begins in RECEIPT
+    price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
+    (line,) = shown_of([("a", "b")], [price])
+    assert line.startswith("round 1, at the price 50, summed over a, b: ")
+    assert "`round 1, at the price 50, summed over`" in RECEIPT
+    assert released_by(("a", "b", "c")) in " ".join(RECEIPT.split())
