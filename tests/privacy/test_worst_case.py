@@ -1,5 +1,6 @@
 """Corollary 1: the worst coalition, exact on small graphs, bracketed on large."""
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import networkx as nx
@@ -223,6 +224,25 @@ def test_the_guarantee_is_the_one_against_the_coalition_it_names():
     named = guarantee(topology, sigma=2.0, corrupted=found.worst.worst_coalition)
     assert found.epsilon == pytest.approx(named.epsilon, rel=1e-9)
     assert found.honest == named.honest
+
+
+@pytest.mark.parametrize(
+    ("spec", "tolerate"),
+    [
+        *[("complete:6", 1), ("complete:7", 2), ("ring:9", 1), ("petersen", 2)],
+        *[("hypercube:4", 3), ("circulant:12:1,2", 3), ("grid:3x4", 1)],
+    ],
+)
+def test_of_equally_bad_coalitions_all_machines_name_the_same(spec, tolerate):
+    """Another machine rounds otherwise, here in the last digits of the weights."""
+    graph = Topology.family(spec)
+    stream = np.random.default_rng(4)
+    found = {worst_mu2(graph, tolerate=tolerate).coalition}
+    for _ in range(8):
+        noise = 1.0 + 1e-14 * stream.uniform(-1, 1, graph.n_edges)
+        other = replace(graph, weights=graph.weights * noise)
+        found.add(worst_mu2(other, tolerate=tolerate).coalition)
+    assert len(found) == 1
 
 
 def test_out_of_work_gives_a_bracket_around_the_exact_answer():

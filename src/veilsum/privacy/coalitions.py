@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from scipy import linalg
 
-from veilsum.core.arrays import Array, Matrix
+from veilsum.core.arrays import Array, Matrix, Vector
 from veilsum.core.connectivity import vertex_connectivity
 from veilsum.core.symmetry import is_vertex_transitive
 from veilsum.core.topology import Topology
@@ -36,6 +36,8 @@ Progress = Callable[[int, int], None]
 # How far below the attack a coalition must reach to count, relative to the largest
 # degree: far above rounding, far below anything that matters.
 SLACK = 1e-11
+# Values this near to each other, relatively, are one value of a symmetric graph.
+ALIKE = 1e-9
 # The attack tries every party of a small graph, and the best-looking of a large one.
 TRY_ALL = 64
 TRY_BEST = 3
@@ -65,7 +67,7 @@ def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
         return ()
     starts = [_greedy(adjacency, size), _around_the_weakest(adjacency, size)]
     improved = [_exchange(adjacency, start) for start in starts]
-    return improved[int(np.argmin(values_without(adjacency, improved)))]
+    return improved[_first_least(values_without(adjacency, improved))]
 
 
 def _greedy(adjacency: Matrix, size: int) -> tuple[int, ...]:
@@ -73,7 +75,7 @@ def _greedy(adjacency: Matrix, size: int) -> tuple[int, ...]:
     chosen: tuple[int, ...] = ()
     for _ in range(size):
         tries = [_with(chosen, v) for v in _promising(adjacency, chosen)]
-        chosen = tries[int(np.argmin(values_without(adjacency, tries)))]
+        chosen = tries[_first_least(values_without(adjacency, tries))]
     return chosen
 
 
@@ -95,9 +97,19 @@ def _exchange(adjacency: Matrix, start: tuple[int, ...]) -> tuple[int, ...]:
             for v in _promising(adjacency, rest)
         ]
         values = values_without(adjacency, tries)
-        if values.min() >= value * (1 - 1e-12):
+        if values.min() >= value * (1 - ALIKE):
             return best
-        best, value = tries[int(np.argmin(values))], float(values.min())
+        least = _first_least(values)
+        best, value = tries[least], float(values[least])
+
+
+def _first_least(values: Vector) -> int:
+    """Return the place of the least value; of equal ones but for rounding, the first.
+
+    So that every party names the same coalition, whatever its machine's rounding is.
+    """
+    least = values.min()
+    return int(np.flatnonzero(values <= least + ALIKE * abs(least))[0])
 
 
 def _with(members: tuple[int, ...], other: int) -> tuple[int, ...]:
@@ -172,11 +184,14 @@ class Search:
 
     def _offer(self, coalition: tuple[int, ...]) -> None:
         value = float(values_without(self.adjacency, [coalition])[0])
+        if value < self._level:
+            self.best = coalition  # not for a mere difference in rounding
         if value < self.value:
-            self.best, self.value, self._edge_test = coalition, value, None
+            self.value, self._edge_test = value, None
 
     @property
     def _level(self) -> float:
+        """What a coalition must be below to be worse than the best so far."""
         return self.value - SLACK * float(self.adjacency.sum(axis=1).max())
 
     def _clear_family(self, members: tuple[int, ...]) -> None:
