@@ -143,6 +143,25 @@ def test_nobody_finishes_against_a_party_that_disagrees():
     assert world.time < Setting().policy.deadline
 
 
+class Hasty(Machine):
+    """Party 3 has shown its masked vector, and leaves before anybody has an answer."""
+
+    def _enter(self, phase):
+        super()._enter(phase)
+        if self.me == "3" and phase == "summing":
+            self._abort("result", "no answer will do")
+
+
+def test_an_objection_counts_however_early_it_comes():
+    world = Setting().world(make=Hasty).run()
+    assert not world.finished
+    told = {name: world.aborted[name] for name in "0124"}
+    assert {abort.reason for abort in told.values()} == {"result"}
+    assert {abort.detail for abort in told.values()} == {"3 found another answer"}
+    assert world.time < Setting().policy.deadline
+    assert broken_rules(world) == []
+
+
 class Rounding(Machine):
     """Answers are large, and party 3's is off by a part of them."""
 

@@ -90,11 +90,23 @@ class Losing(Restoring):
         else:
             self._abort("timeout", self._whom())
 
+    def _all_agreed(self) -> bool:
+        """Wait no longer once somebody has left because of its answer."""
+        if self._objectors():
+            self._out_of_patience()
+            return False
+        return super()._all_agreed()
+
     def _dissenters(self) -> list[str]:
         """Return who did not vanish but holds another answer to be right."""
-        signed = self._book.of(Agreed, 0).keys() - self._signers().keys()
+        known = self._proposed() is not None
+        agreed = self._book.of(Agreed, 0).keys() if known else set[str]()
+        signed = agreed - self._signers().keys()
+        return sorted(self._objectors() | (signed & set(self.members)))
+
+    def _objectors(self) -> set[str]:
         quits = (one for one in self._book.all(Quit) if one.reason == "result")
-        return sorted((signed | {one.party for one in quits}) & set(self.members))
+        return {one.party for one in quits}.intersection(self.members)
 
     def _on_lost(self, lost: Lost) -> None:
         """Follow a member; what a lost party says of others is only a hint.
@@ -114,8 +126,6 @@ class Losing(Restoring):
             return
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
-        elif self.phase == AGREEING and self._dissenters():
-            self._out_of_patience()
         elif self._is_hopeless(quit_):
             # Before this party's own word, which does not say whose fault it is.
             frame = self._book.frame(quit_.id)
