@@ -271,6 +271,7 @@ def test_the_receipts_of_a_good_run_hold(study):
         ({"epsilon": 0.125 * (1 + 1e-6)}, False),
         ({"epsilon": None}, False),
         ({"limits": ["in other words"]}, True),
+        ({"honest": list("bdec")}, True),
         ({"more": 1}, False),
         ({"status": "exposed"}, False),
         ({"cut": False}, False),

@@ -171,7 +171,6 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     camps: list[tuple[Any, list[str]]] = []
     for one in receipts:
         value = getattr(one, field)
-        value = sorted(value) if field in {"parties", "lost"} else value
         camp = next((names for said, names in camps if _same(said, value)), None)
         if camp is None:
             camps.append((value, [one.party]))
@@ -184,16 +183,22 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
 def _same(one: Any, other: Any) -> bool:
     """Say whether two parties say the same, each with its own machine's last digits.
 
-    A guarantee's limits are sentences of the program that wrote them.
+    The order of names means nothing, and a guarantee's limits are sentences of the
+    program that wrote them.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         keys = (one.keys() | other.keys()) - {"limits"}
         return all(k in one and k in other and _same(one[k], other[k]) for k in keys)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
+        left, right = _sorted_names(one), _sorted_names(other)
+        return len(left) == len(right) and all(map(_same, left, right))
     if is_number(one) and is_number(other):
         return isclose(one, other, rel_tol=LAST_DIGITS)
     return type(one) is type(other) and bool(one == other)
+
+
+def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
+    return sorted(listed_) if all(isinstance(x, str) for x in listed_) else listed_
 
 
 def _committed(receipts: Sequence[Receipt]) -> Finding:

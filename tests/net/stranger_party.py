@@ -1,0 +1,360 @@
+"""A second implementation of a party's protocol, without its connections.
+
+Written from docs/reference/wire.md and from nothing else: no module of veilsum is
+imported here. It goes from phase to phase as the page tells it, and is stricter than a
+party may be: what the page does not say is a `WireError`, for a test to see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+from contextlib import suppress
+from functools import partial
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from net.stranger_wire import (
+    RECORDS,
+    TOLERANCE,
+    Numbers,
+    WireError,
+    box,
+    digest,
+    frame,
+    law_of,
+    parse,
+    plan_digest,
+)
+
+BYE = '{"bye": true}'
+# The phases in which somebody's leaving ends the run at once.
+EARLY = ("greeting", "sharing", "confirming")
+
+
+class LeftError(Exception):
+    """The stranger has left the run without an answer."""
+
+
+class Party:
+    """One party's way through the phases; there is one sum, that of epoch 0.
+
+    Attributes:
+        near: its neighbours, and the weights of their links.
+        lines: by neighbour: the queue of what is to be sent to it, while connected.
+        records: by name, epoch and author: the frame and its fields.
+        given, got: by message and neighbour: shares and confirmations.
+        heard: by neighbour: its incarnation.
+        echoed, byes: neighbours that have echoed this party's, and that said bye.
+    """
+
+    def __init__(self, agreed, key_file, target):
+        self.agreed = agreed
+        self.key = load_pem_private_key(key_file.read_bytes(), None)
+        self.me = _owner(agreed.keys, self.key.public_key())
+        self.keys, self.policy = agreed.keys, agreed.policy
+        self.plan, self.law = plan_digest(agreed), law_of(agreed)
+        self.near = agreed.neighbours(self.me)
+        self.private = self.law.encode(-2.0 * number for number in target)
+        self.incarnation = secrets.token_bytes(16)
+        self.lines, self.records, self.given, self.got = {}, {}, {}, {}
+        self.heard = dict.fromkeys(self.near, bytes(16))
+        self.echoed, self.byes = set(), set()
+        self.phase, self.epoch, self.failure = "greeting", 0, None
+        self.news = asyncio.Event()
+        epoch = _first_epoch(self.incarnation)
+        self.join = self._publish("Join", epoch, self.incarnation, self.plan)
+
+    # The phases
+
+    async def run(self):
+        """Walk through all phases; return the numbers that everybody signed."""
+        await self._until("greeting", self._everybody_met)
+        self._share()
+        await self._until("sharing", partial(self._sent_by_neighbours, "Share"))
+        self._confirm()
+        await self._until("confirming", partial(self._sent_by_neighbours, "Confirm"))
+        self._check_confirmations()
+        self._publish("Ready", 0, [])
+        await self._until("committing", partial(self._sent_by_all, "Ready"))
+        self._publish("Masked", 0, self._masked())
+        await self._until("summing", partial(self._sent_by_all, "Masked"))
+        return await self._agree(self._answer())
+
+    async def part(self):
+        """Say bye, and answer until everybody has, or a deadline has passed."""
+        self.phase = "finished"
+        for name in self.near:
+            self.send(name, BYE)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.policy["deadline"]):
+                await self._wait(lambda: self.byes >= self.near.keys())
+        self._go_on()
+
+    async def _until(self, phase, holds):
+        """Wait in a phase until something holds; quit after too long a silence."""
+        self.phase = phase
+        try:
+            async with asyncio.timeout(self._longest_silence(phase)):
+                await self._wait(holds)
+        except TimeoutError:
+            raise self._quit("timeout", f"silence while {phase}") from None
+        self._go_on()
+
+    def _go_on(self):
+        """Raise what has gone wrong in the meantime."""
+        if self.failure is not None:
+            raise self.failure
+
+    def _longest_silence(self, phase):
+        meeting, deadline = self.policy["meeting"], self.policy["deadline"]
+        if phase == "greeting" and meeting > deadline:
+            return meeting
+        return deadline * self.policy["patience"]
+
+    async def _wait(self, holds):
+        while self.failure is None and not holds():
+            self.news.clear()
+            await self.news.wait()
+
+    def _everybody_met(self):
+        joined = {party for kind, _, party in self.records if kind == "Join"}
+        return joined >= set(self.agreed.names) and self.echoed >= self.near.keys()
+
+    def _sent_by_neighbours(self, kind):
+        return all((kind, name) in self.got for name in self.near)
+
+    def _sent_by_all(self, kind):
+        return all((kind, 0, name) in self.records for name in self.agreed.names)
+
+    def _share(self):
+        count = len(self.private.values)
+        for name, weight in self.near.items():
+            numbers = self.law.draw(count, weight)
+            self._give("Share", name, 0, [], secrets.token_bytes(32), numbers)
+
+    def _confirm(self):
+        for name in self.near:
+            self._give("Confirm", name, 0, self._proof(name))
+
+    def _proof(self, name):
+        """What both ends of a link confirm."""
+        held = ((self.me, self.given), (name, self.got))
+        shares = sorted((end, *there["Share", name][2:]) for end, there in held)
+        (first, key, sent), (second, further, received) = shares
+        text = f"veilsum edge\0{self.epoch}\0{first}\0{second}\0".encode()
+        content = text + sent.digest + received.digest
+        return hmac.digest(digest(key + further), content, "sha256")
+
+    def _check_confirmations(self):
+        for name in self.near:
+            if self.got["Confirm", name] != self.given["Confirm", name]:
+                raise self._quit("peer", f"{name} confirms other shares")
+
+    def _masked(self):
+        """The private vector plus what was sent, minus what was received."""
+        rows = [self.private.values]
+        for name in self.near:
+            rows.append(self.given["Share", name][-1].values)
+            rows.append(tuple(-v for v in self.got["Share", name][-1].values))
+        return self.law.numbers(map(sum, zip(*rows, strict=True)))
+
+    def _answer(self):
+        """The minimiser of the summed cost; with it the sum is done."""
+        names = self.agreed.names
+        rows = [self.records["Masked", 0, name][1][-1].values for name in names]
+        total = self.law.decode(map(sum, zip(*rows, strict=True)))
+        free = [-number / (2 * len(names)) for number in total]
+        self.epoch = len(names) + 1
+        triples = zip(free, *box(self.agreed), strict=True)
+        return [min(max(number, low), high) for number, low, high in triples]
+
+    async def _agree(self, answer):
+        """Compare answers; return the one of the lowest name, once all have signed."""
+        lowest = min(self.agreed.names)
+        if self.me == lowest:
+            self._publish("Result", 0, Numbers("f", tuple(answer)))
+        key = ("Result", 0, lowest)
+        await self._until("agreeing", lambda: key in self.records)
+        proposed = self.records[key][1][-1]
+        pairs = zip(proposed.values, answer, strict=True)
+        gap = max(abs(one - other) for one, other in pairs)
+        if gap > TOLERANCE * max(1.0, *map(abs, proposed.values)):
+            raise self._quit("result", f"{lowest} found another answer, {gap} away")
+        self._publish("Agreed", 0, proposed.digest)
+        await self._until("agreeing", partial(self._sent_by_all, "Agreed"))
+        if self._dissent():
+            raise self._quit("result", "somebody signed another answer")
+        return proposed
+
+    def _dissent(self):
+        """Whether a member quit over the result, or signed another one."""
+        result = self.records.get(("Result", 0, min(self.agreed.names)))
+        signed = result and result[1][-1].digest
+        agreed = {fields[-1] for fields in self._fields_of("Agreed")}
+        words = {fields[-1] for fields in self._fields_of("Quit")}
+        return "result" in words or bool(agreed - {signed})
+
+    def _fields_of(self, kind):
+        """The fields of all records of a kind."""
+        return [
+            fields for (one, *_), (_, fields) in self.records.items() if one == kind
+        ]
+
+    # Sending
+
+    def send(self, name, message):
+        if name in self.lines:
+            self.lines[name].put_nowait(message)
+
+    def _give(self, kind, name, *fields):
+        """Send a neighbour what is for it alone, and keep it for repair."""
+        self.given[kind, name] = [*fields]
+        self.send(name, frame(kind, *fields))
+
+    def _publish(self, kind, epoch, *fields):
+        """Sign a record, keep it, and send it to all neighbours."""
+        signature = self._sign(frame(kind, self.me, epoch, b"", *fields))
+        fields = [self.me, epoch, signature, *fields]
+        raw = frame(kind, *fields)
+        self.records[kind, epoch, self.me] = (raw, fields)
+        for name in self.near:
+            self.send(name, raw)
+        return raw
+
+    def _sign(self, bare):
+        return self.key.sign(b"veilsum record\0" + self.plan + bare)
+
+    def _quit(self, word, why):
+        """Leave; return what is to be raised."""
+        self._publish("Quit", self.epoch, word)
+        self.fail(LeftError(f"{word}: {why}"))
+        return self.failure
+
+    def fail(self, error):
+        """End the run for this party, for the first reason there is."""
+        self.failure = self.failure or error
+        self.news.set()
+
+    def status(self, name, reply):
+        """Tell a neighbour what is held here."""
+        pair = (("Share", name), ("Confirm", name))
+        held = [self.got[key][0] if key in self.got else -1 for key in pair]
+        known = [list(key) for key in self.records]
+        here = (self.incarnation, self.heard[name], self.epoch, known)
+        self.send(name, frame("Status", *here, *held, -1, reply))
+
+    # Receiving
+
+    def up(self, name, queue):
+        """A connection with a neighbour has come up."""
+        self.lines[name] = queue
+        self.send(name, self.join)
+        self.status(name, True)
+        if self.phase == "finished":
+            self.send(name, BYE)
+
+    def down(self, name, queue):
+        """It has ended, unless another has taken its place."""
+        if self.lines.get(name) is queue:
+            del self.lines[name]
+
+    def hear(self, name, message):
+        """Take what a neighbour sent."""
+        if isinstance(message, str):
+            self._on_text(name, message)
+        else:
+            kind, *fields = parse(message)
+            self._on_frame(name, message, kind, fields)
+        self.news.set()
+
+    def _on_text(self, name, text):
+        if json.dumps(json.loads(text)) != BYE:
+            raise WireError(f"a text of {name}: {text}")
+        self.byes.add(name)
+
+    def _on_frame(self, name, raw, kind, fields):
+        if kind in RECORDS:
+            self._on_record(name, raw, kind, fields)
+        elif kind == "Status":
+            self._on_status(name, *fields)
+        else:
+            self._on_gift(name, kind, fields)
+
+    def _on_gift(self, name, kind, fields):
+        """Keep a share or a confirmation."""
+        fits = fields[0] == 0 and (kind == "Confirm" or self._is_share(*fields[1:]))
+        if not fits or self.got.setdefault((kind, name), fields) != fields:
+            raise WireError(f"an odd or a second {kind} of {name}: {fields}")
+
+    def _is_share(self, lost, key, numbers):
+        alike = numbers.head[:2] == self.private.head[:2]
+        return alike and (lost, len(key)) == ([], 32)
+
+    def _on_record(self, name, raw, kind, fields):
+        """Keep a new record, pass it on, and see what follows from it."""
+        party, epoch, signature, *rest = fields
+        key = (kind, epoch, party)
+        if key in self.records:
+            return
+        self._check(kind, party, epoch, signature, *rest)
+        self.records[key] = (raw, fields)
+        told = {name, party}
+        told |= self.agreed.neighbours(party).keys() if name == party else set()
+        for other in self.near.keys() - told:
+            self.send(other, raw)
+        if kind == "Join" and (epoch, self.plan) != (_first_epoch(rest[0]), rest[1]):
+            raise WireError(f"a Join of {party} with the plan {rest[1].hex()}")
+        if kind == "Quit":
+            self._on_quit(raw, party, rest[0])
+
+    def _check(self, kind, party, epoch, signature, *rest):
+        bare = frame(kind, party, epoch, b"", *rest)
+        try:
+            content = b"veilsum record\0" + self.plan + bare
+            self.keys[party].verify(signature, content)
+        except InvalidSignature:
+            raise WireError(f"a bad signature under {kind} of {party}") from None
+
+    def _on_quit(self, raw, party, word):
+        unpaid = word == "ledger" and ("Masked", self.epoch, party) not in self.records
+        if self.phase == "agreeing" and self._dissent():
+            self._quit("result", f"{party} left: {word}")
+        elif unpaid or (self.phase in EARLY and word != "timeout"):
+            for name in self.near.keys() - {party}:
+                self.send(name, raw)
+            self._quit("peer", f"{party} left: {word}")
+
+    def _on_status(self, name, incarnation, echo, epoch, records, *rest):
+        """Send a neighbour what it lacks."""
+        share, confirm, last_round, reply = rest
+        if last_round != -1:
+            raise WireError(f"{name} knows of rounds, under flooding")
+        self.heard[name] = incarnation
+        if echo == self.incarnation:
+            self.echoed.add(name)
+        held = {tuple(one) for one in records}
+        for key, (raw, _) in self.records.items():
+            over = key[0] in {"Ready", "Masked"} and key[1] < epoch
+            if key not in held and not over:
+                self.send(name, raw)
+        for kind, last in (("Share", share), ("Confirm", confirm)):
+            fields = self.given.get((kind, name), [-1])
+            if epoch == self.epoch == fields[0] != last:
+                self.send(name, frame(kind, *fields))
+        if reply or echo != self.incarnation:
+            self.status(name, False)
+
+
+def _first_epoch(incarnation):
+    """The epoch of a Join."""
+    return int.from_bytes(incarnation[:6], "big")
+
+
+def _owner(keys, key):
+    """Whose public key this is."""
+    raw = key.public_bytes_raw()
+    return next(name for name, one in keys.items() if one.public_bytes_raw() == raw)
