@@ -39,6 +39,15 @@ class VeilsumError(Exception):
 class InvalidInputError(VeilsumError, ValueError):
     """The caller's input cannot be used; the message says what would be."""
 
+    def __init__(self, message: str, *, plain: str | None = None) -> None:
+        super().__init__(message)
+        self._plain = plain
+
+    @property
+    def plain(self) -> str:
+        """The message without a private value that it names."""
+        return str(self) if self._plain is None else self._plain
+
 
 class BadGradientError(InvalidInputError):
     """A cost's gradient has the wrong shape, is not finite, or raised an exception.
@@ -87,15 +96,6 @@ class OutputError(InvalidInputError):
 
 class RangeError(InvalidInputError):
     """A private value is beyond the declared range; shown to its owner only."""
-
-    def __init__(self, message: str, *, plain: str | None = None) -> None:
-        super().__init__(message)
-        self._plain = plain
-
-    @property
-    def plain(self) -> str:
-        """The message without the value's magnitude."""
-        return str(self) if self._plain is None else self._plain
 
 
 class LedgerError(VeilsumError):

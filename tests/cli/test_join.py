@@ -133,7 +133,7 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
         assert f"{number}" not in text
 
 
-def test_a_table_is_described_without_its_rows(tmp_path):
+def with_tables(tmp_path):
     stream = np.random.default_rng(8)
     frames = {
         name: pd.DataFrame(
@@ -146,12 +146,28 @@ def test_a_table_is_described_without_its_rows(tmp_path):
         "schema": {"minimum_rows": 20, "columns": {"x": number, "y": number}},
         "model": {"formula": "y ~ x"},
     }
-    company = Company(tmp_path, data_files(table, frames, tmp_path))
-    found = join(company, "a", answer="n\n")
+    return Company(tmp_path, data_files(table, frames, tmp_path))
+
+
+def test_a_table_is_described_without_its_rows(tmp_path):
+    found = join(with_tables(tmp_path), "a", answer="n\n")
     text = flat(found.stderr)
     assert "data.csv: 30 rows, 2 columns; 2 of 2 agreed columns are there" in text
     assert "0 rows with missing values" in text
     assert "rows never leave" in text
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_a_value_that_does_not_fit_is_shown_to_its_owner_and_not_logged(
+    style, tmp_path
+):
+    company = with_tables(tmp_path)
+    path = company.folder("a") / "data.csv"
+    path.write_text(path.read_text() + '"61,25",1.0\n')
+    found = join(company, "a", "--yes", "--log", style)
+    assert found.exit_code == 2
+    assert "column 'x'" in flat(found.stderr)
+    assert ("61,25" in found.stderr) is (style == "text")
 
 
 REFUSED = {

@@ -188,6 +188,17 @@ def test_a_better_promise_than_the_signed_one_is_noticed(ended, verify):
     assert [one["check"] for one in bad] == [GUARANTEE]
 
 
+def test_a_caveat_that_was_taken_out_is_noticed(ended, verify):
+    run = ended("cost")
+    table = run.result.to_dict()
+    assert verify(run, table).exit_code == 0
+    table["guarantee"]["limits"] = table["guarantee"]["limits"][:-1]
+    found = verify(run, table, "--json")
+    assert found.exit_code == 1
+    bad = [one for one in json.loads(found.stdout)["findings"] if not one["good"]]
+    assert [one["check"] for one in bad] == [GUARANTEE]
+
+
 def test_statistics_cannot_be_compared_and_that_is_said(ended, verify):
     run = ended("statistics")
     found = verify(run, run.result.to_dict())

@@ -1,12 +1,16 @@
 """A party's own cost: what is wrong with it is said to its owner, and no value is."""
 
+import pandas as pd
 import pytest
 
 from jobs.test_agreed import COST, agreed
+from veilsum.core.costs import Cost
+from veilsum.core.models.dispatch import Site
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.jobs.party_cost import PartyCost
 from veilsum.jobs.promises import MAY_SHRINK
+from veilsum.jobs.schema import Schema
 from veilsum.jobs.terms import Terms
 
 
@@ -32,6 +36,44 @@ def test_what_is_no_number_is_named_by_its_kind(entry, kind):
     assert "12" not in str(error.value)
 
 
+def test_a_number_beyond_all_floats_is_refused():
+    with pytest.raises(InvalidInputError, match="targets has a number beyond 1e308"):
+        PartyCost.of(agreed(COST), {"targets": [0.5, 10**400]})
+
+
+def crooked():
+    return Cost.quadratic([[1.0, 987.25], [1.5, 1.0]], [0.0, 0.0])
+
+
+def table(**cells):
+    columns = {
+        "x": {"kind": "number"},
+        "sex": {"kind": "category", "categories": ["f", "m"]},
+    }
+    frame = pd.DataFrame({"x": [1.5, 2.5], "sex": ["f", "m"], **cells})
+    return Schema.from_table({"minimum_rows": 1, "columns": columns}).check("a", frame)
+
+
+@pytest.mark.parametrize(
+    ("make", "secret"),
+    [
+        (crooked, "986"),
+        (lambda: Site.of(-1234.5), "1234"),
+        (lambda: Site.of(1.0, a=[-77.25], b=[0.0], low=[0.0], high=[1.0]), "77"),
+        (lambda: Site.of(1.0, a=[1.0], b=[0.0], low=[88.5], high=[1.0]), "88"),
+        (lambda: table(x=["61,25", "3"]), "61"),
+        (lambda: table(sex=["f", "moon"]), "moon"),
+    ],
+    ids=["matrix", "demand", "a", "limits", "number", "category"],
+)
+def test_what_a_log_may_have_names_no_private_value(make, secret):
+    with pytest.raises(InvalidInputError) as caught:
+        make()
+    assert secret in str(caught.value)
+    assert secret not in caught.value.plain
+    assert len(caught.value.plain) > 20
+
+
 class Meeting:
     """Shows what a party would be shown, and does not take part."""
 
@@ -52,14 +94,17 @@ def test_that_a_promise_may_shrink_is_said_before(drop):
 
 
 @pytest.mark.parametrize(
-    ("parties", "tolerate", "left"), [(9, 1, 4), (9, 3, 3), (4, 1, 3), (20, 2, 9)]
+    ("parties", "tolerate", "honest", "left"),
+    [(9, 1, 3, 4), (9, 3, 3, 3), (4, 1, 3, 3), (20, 2, 3, 9), (5, 3, 0, 2)],
 )
-def test_releases_are_counted_for_the_fewest_who_may_be_left(parties, tolerate, left):
+def test_releases_are_counted_for_the_fewest_who_may_be_left(
+    parties, tolerate, honest, left
+):
     graph = Topology.family(f"complete:{parties}")
-    usual = Terms.of(graph.parties, options={"tolerate": tolerate, "topology": graph})
+    options = {"tolerate": tolerate, "topology": graph, "minimum_honest": honest}
+    usual = Terms.of(graph.parties, options=options)
     assert usual.honest == parties - tolerate
-    options = {"tolerate": tolerate, "topology": graph, "drop": True}
-    terms = Terms.of(graph.parties, options=options)
+    terms = Terms.of(graph.parties, options={**options, "drop": True})
     assert terms.honest == left
     # By the protocol's own rule: fewer than these do not go on.
     plan = terms.plan(size=1, answer_size=1, terms={})

@@ -1,5 +1,7 @@
 """Sums and averages of parties' vectors: exact integers, reals to the grid."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,6 +32,17 @@ def test_machines_add_integers_exactly_too():
     assert other.value.tolist() == exact
     assert other.to_dict()["sum_of_masks"] == 0.0
     assert one.to_dict()["value"] == exact
+
+
+@pytest.mark.parametrize("law", ["uniform", "lattice"])
+def test_a_result_can_be_sent_to_another_process(law):
+    sigma = {"sigma": 1e6} if law == "lattice" else {}
+    data = dict(zip(PARTIES, np.arange(5.0), strict=True))
+    found = mean(data, law=law, **sigma)
+    assert "private" in repr(found)
+    again = pickle.loads(pickle.dumps(found))
+    assert again.value == found.value
+    assert again.guarantee == found.guarantee
 
 
 def test_integers_of_any_length():

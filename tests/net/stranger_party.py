@@ -181,22 +181,21 @@ class Party:
         await self._until("agreeing", lambda: key in self.records)
         proposed = self.records[key][1][-1]
         pairs = zip(proposed.values, answer, strict=True)
-        gap = max(abs(one - other) for one, other in pairs)
-        if gap > TOLERANCE * max(1.0, *map(abs, proposed.values)):
+        gap = max(abs(one - own) / max(1.0, abs(own)) for one, own in pairs)
+        if gap > TOLERANCE:
             raise self._quit("result", f"{lowest} found another answer, {gap} away")
         self._publish("Agreed", 0, proposed.digest)
         await self._until("agreeing", partial(self._sent_by_all, "Agreed"))
-        if self._dissent():
+        if any(fields[-1] != proposed.digest for fields in self._fields_of("Agreed")):
             raise self._quit("result", "somebody signed another answer")
         return proposed
 
-    def _dissent(self):
-        """Whether a member quit over the result, or signed another one."""
+    def _objects(self, party, word):
+        """Whether a member quits over the result, which it has not signed."""
         result = self.records.get(("Result", 0, min(self.agreed.names)))
-        signed = result and result[1][-1].digest
-        agreed = {fields[-1] for fields in self._fields_of("Agreed")}
-        words = {fields[-1] for fields in self._fields_of("Quit")}
-        return "result" in words or bool(agreed - {signed})
+        agreed = self.records.get(("Agreed", 0, party))
+        signed = result and agreed and agreed[1][-1] == result[1][-1].digest
+        return self.phase == "agreeing" and word == "result" and not signed
 
     def _fields_of(self, kind):
         """The fields of all records of a kind."""
@@ -321,9 +320,8 @@ class Party:
 
     def _on_quit(self, raw, party, word):
         unpaid = word == "ledger" and ("Masked", self.epoch, party) not in self.records
-        if self.phase == "agreeing" and self._dissent():
-            self._quit("result", f"{party} left: {word}")
-        elif unpaid or (self.phase in EARLY and word != "timeout"):
+        early = self.phase in EARLY and word != "timeout"
+        if unpaid or early or self._objects(party, word):
             for name in self.near.keys() - {party}:
                 self.send(name, raw)
             self._quit("peer", f"{party} left: {word}")

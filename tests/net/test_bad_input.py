@@ -311,19 +311,15 @@ def test_data_changed_between_two_starts_are_refused_and_the_old_ones_go_on(tmp_
 
 
 @contextmanager
-def own_ledger(company, **options):
+def own_ledger(company, budget=None):
     """What the command does: the driver knows the ledger of "b"."""
     path = company.folder("b") / "b.ledger"
-    with open_ledger(path, create=Budget()) as books:
-        company.options["b"] = {"ledger": books, **options}
+    with open_ledger(path, create=budget or Budget()) as books:
+        company.options["b"] = {"ledger": books}
         yield books
 
 
-@pytest.mark.parametrize("new", [False, True])
-def test_who_was_killed_between_commit_and_charge_misses_no_ledger(
-    new, tmp_path, caplog
-):
-    """Unless it was made since: then the one that was there is gone."""
+def test_who_was_killed_between_commit_and_charge_misses_no_ledger(tmp_path, caplog):
     company = Company(tmp_path, ONE_SHOT)
 
     async def come_and_go(company):
@@ -334,9 +330,28 @@ def test_who_was_killed_between_commit_and_charge_misses_no_ledger(
         company.records["b"] = None
         return await company.start("b")
 
-    with own_ledger(company, new_ledger=new) as books:
+    with own_ledger(company) as books:
         agrees(company.run("a", "c", "d", meanwhile=come_and_go))
-    assert (LEDGER_GONE in caplog.messages) == new
+    assert LEDGER_GONE not in caplog.messages
+
+
+def test_what_was_shown_stays_so_when_another_ledger_refuses(tmp_path, caplog):
+    """The twin: the ledger was charged, and is gone with what it knew."""
+    company = Company(tmp_path, changed(ONE_SHOT, policy={"deadline": 1.0}))
+
+    async def come_and_go(company):
+        company.records["b"] = dying("charge")
+        died = await company.start("b")
+        assert isinstance(died["b"], DiedError), died
+        company.records["b"] = None
+        for path in company.folder("b").glob("b.ledger*"):
+            path.unlink()
+        with own_ledger(company, Budget(epsilon=1e-30)):
+            return await company.start("b")
+
+    told = reasons(company.run("a", "c", "d", meanwhile=come_and_go))
+    assert "this party's masked numbers were shown" in told["b"]
+    assert LEDGER_GONE in caplog.messages
 
 
 def test_a_ledger_that_refused_is_not_a_ledger_that_is_gone(tmp_path, caplog):

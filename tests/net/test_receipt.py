@@ -181,6 +181,7 @@ ODD = {
     "empty": "",
     "another format": '{"format": "veilsum receipt 2"}',
     "deep": "[" * 100_000,
+    "nested": '{"format": ' + "[" * 600 + "]" * 600 + "}",
     "a key twice": '{"format": "veilsum receipt 1", "format": "veilsum receipt 1"}',
     "not a number": '{"format": NaN}',
     "beyond numbers": '{"format": 1e999}',
@@ -284,6 +285,36 @@ def test_guarantees_are_compared_but_for_last_digits_and_words(study, change, sa
     receipts.append(study.receipt("c", guarantee={**promise, **change}))
     found = wrong(receipts, study.consortium)
     assert found == ({} if same else {"the same guarantee": "a, b, d, e against c"})
+
+
+def test_which_of_several_worst_coalitions_is_named_means_nothing(study):
+    told = {**promised(PARTIES), "worst_coalition": ["a"], "mu2": 4.0}
+    other = {
+        **told,
+        "worst_coalition": ["c"],
+        "corrupted": ["c"],
+        "honest": list("abde"),
+    }
+    receipts = study.receipts("c", guarantee=told)
+    assert wrong([*receipts, study.receipt("c", guarantee=other)]) == {}
+    for worse in ({"status": "exposed"}, {"mu2": 3.0}, {"epsilon": 0.126}):
+        given = {**other, **worse}
+        found = wrong([*receipts, study.receipt("c", guarantee=given)])
+        assert found == {"the same guarantee": "a, b, d, e against c"}
+
+
+@pytest.mark.parametrize("huge", [10**400, -(10**400), 1e308])
+def test_a_number_beyond_all_floats_is_only_another_one(study, huge):
+    receipts = study.receipts("c")
+    promise = {**promised(PARTIES), "epsilon": huge}
+    receipts.append(study.receipt("c", guarantee=promise))
+    assert wrong(receipts) == {"the same guarantee": "a, b, d, e against c"}
+
+
+def test_epochs_are_compared_to_the_unit(study):
+    receipts = study.receipts("c", epochs=[10**12])
+    receipts.append(study.receipt("c", epochs=[10**12 + 1]))
+    assert wrong(receipts) == {"the same epochs": "a, b, d, e against c"}
 
 
 @pytest.mark.parametrize(

@@ -471,7 +471,7 @@ def as_the_page_has_it(machine, author, reason):
     if early and first and policy.drop and echoed:
         return "Lost"
     if phase == "agreeing" and reason == "result":
-        return "result"
+        return "peer"  # of the author nobody has an `Agreed` yet
     if reason == "ledger" and ("Masked", machine.epoch, author) not in machine._book:
         return "peer"
     if early and not (first and policy.drop) and reason != "timeout":
@@ -483,7 +483,7 @@ def test_the_page_has_what_a_quit_leads_to_in_this_order():
     lines = part("Leaving").splitlines()
     table = lines[lines.index("| Your phase | The word | What you do |") + 2 :]
     done = [words(line.split(" | ")[-1]) for line in table if line.startswith("| ")]
-    assert done == [["Lost"], ["result"], ["peer"], ["peer"], []]
+    assert done == [["Lost"], ["peer"], ["peer"], ["peer"], []]
 
 
 def reaction(world, author, reason):

@@ -124,6 +124,9 @@ def test_rounds_that_take_long_are_not_silence():
     assert broken_rules(world) == []
 
 
+OBJECTED = "'3' left: result; this party was agreeing"
+
+
 class Stubborn(Machine):
     """Party 3 computes another answer than the others."""
 
@@ -136,9 +139,11 @@ class Stubborn(Machine):
 def test_nobody_finishes_against_a_party_that_disagrees():
     world = Setting().world(make=Stubborn).run()
     assert not world.finished
-    assert {abort.reason for abort in world.aborted.values()} == {"result"}
+    assert world.aborted["3"].reason == "result"
     assert "'0' found another answer, 1 away" in world.aborted["3"].detail
-    assert "3 found another answer" in world.aborted["0"].detail
+    told = {world.aborted[name] for name in "0124"}
+    assert {abort.reason for abort in told} == {"peer"}
+    assert {abort.detail for abort in told} == {OBJECTED}
     # Its word is enough: nobody waits for a signature that will not come.
     assert world.time < Setting().policy.deadline
 
@@ -155,11 +160,34 @@ class Hasty(Machine):
 def test_an_objection_counts_however_early_it_comes():
     world = Setting().world(make=Hasty).run()
     assert not world.finished
-    told = {name: world.aborted[name] for name in "0124"}
-    assert {abort.reason for abort in told.values()} == {"result"}
-    assert {abort.detail for abort in told.values()} == {"3 found another answer"}
+    told = {world.aborted[name] for name in "0124"}
+    assert {abort.reason for abort in told} == {"peer"}
+    assert {abort.detail for abort in told} == {OBJECTED}
     assert world.time < Setting().policy.deadline
     assert broken_rules(world) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_only_who_objects_is_named_however_the_word_travels(seed):
+    setting = Setting(graph="ring:5", seed=seed)
+    world = setting.world(Faults(delay=(0.0, 2.0)), make=Stubborn).run()
+    told = {name: world.aborted[name].detail for name in "0124"}
+    assert set(told.values()) == {OBJECTED}, told
+
+
+class Turncoat(Machine):
+    """Party 3 signs the answer, and then leaves because of it."""
+
+    def _compare(self):
+        super()._compare()
+        if self.me == "3" and ("Agreed", 0, "3") in self._book:
+            self._abort("result", "on a whim")
+
+
+@pytest.mark.parametrize("graph", ["complete:5", "ring:5"])
+def test_who_has_signed_cannot_take_it_back(graph):
+    world = Setting(graph=graph).world(make=Turncoat).run()
+    assert sorted(world.finished) == ["0", "1", "2", "4"]
 
 
 class Rounding(Machine):
@@ -179,6 +207,24 @@ def test_large_answers_may_differ_by_rounding(off, ended):
     make = type("Off", (Rounding,), {"off": off})
     world = Setting().world(make=make).run()
     assert len(world.finished) == ended
+
+
+class Liar(Machine):
+    """One number of everybody's answer is large; party 0 changes the small ones."""
+
+    off = 0.0
+
+    def _propose(self):
+        self._answer = np.array([1e12, 0.25, 0.5])
+        if self.me == "0":
+            self._answer = self._answer + np.array([0.0, self.off, 0.0])
+        return super()._propose()
+
+
+@pytest.mark.parametrize(("off", "ended"), [(1e-7, 5), (1e-5, 0), (900.0, 0)])
+def test_a_small_number_is_not_hidden_behind_a_large_one(off, ended):
+    make = type("Off", (Liar,), {"off": off})
+    assert len(Setting().world(make=make).run().finished) == ended
 
 
 def test_every_term_of_a_plan_is_in_its_digest():

@@ -92,21 +92,24 @@ class Losing(Restoring):
 
     def _all_agreed(self) -> bool:
         """Wait no longer once somebody has left because of its answer."""
-        if self._objectors():
-            self._out_of_patience()
-            return False
-        return super()._all_agreed()
+        agreed = super()._all_agreed()
+        if not agreed and self.phase == AGREEING and (quits := self._objections()):
+            self._leave_with(quits[0])
+        return agreed
 
     def _dissenters(self) -> list[str]:
         """Return who did not vanish but holds another answer to be right."""
         known = self._proposed() is not None
         agreed = self._book.of(Agreed, 0).keys() if known else set[str]()
         signed = agreed - self._signers().keys()
-        return sorted(self._objectors() | (signed & set(self.members)))
+        objectors = {one.party for one in self._objections()}
+        return sorted(objectors | (signed & set(self.members)))
 
-    def _objectors(self) -> set[str]:
+    def _objections(self) -> list[Quit]:
+        """Return the quits of members who left over an answer without signing it."""
         quits = (one for one in self._book.all(Quit) if one.reason == "result")
-        return {one.party for one in quits}.intersection(self.members)
+        waiting = set(self.members) - self._signers().keys()
+        return [one for one in quits if one.party in waiting]
 
     def _on_lost(self, lost: Lost) -> None:
         """Follow a member; what a lost party says of others is only a hint.
@@ -127,10 +130,14 @@ class Losing(Restoring):
         if self.phase in BEFORE_READY and self._may_give_up_on(quit_.party):
             self._give_up_on([quit_.party])
         elif self._is_hopeless(quit_):
-            # Before this party's own word, which does not say whose fault it is.
-            frame = self._book.frame(quit_.id)
-            self._send_all(quit_, frame, but={quit_.party})
-            self._abort("peer", self._whom())
+            self._leave_with(quit_)
+
+    def _leave_with(self, quit_: Quit) -> None:
+        """Give up because of somebody who did."""
+        # Before this party's own word, which does not say whose fault it is.
+        frame = self._book.frame(quit_.id)
+        self._send_all(quit_, frame, but={quit_.party})
+        self._abort("peer", self._whom())
 
     def _is_hopeless(self, quit_: Quit) -> bool:
         """Say whether nobody can go on without a party that left.

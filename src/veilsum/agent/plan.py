@@ -61,7 +61,8 @@ class Policy:
 
     def fewest(self, n_parties: int) -> int:
         """Return how few of so many may go on when the others are lost."""
-        return max(self.quorum(n_parties), self.tolerate + self.minimum_honest)
+        honest = max(self.minimum_honest, 2)  # one alone cannot be hidden
+        return max(self.quorum(n_parties), self.tolerate + honest)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,8 +77,8 @@ class Plan:
         size: how many numbers are summed.
         answer_size: how many numbers the answer has.
         round_size: how many numbers are told in a round of an iterative method.
-        tolerance: how far two parties' answers may be apart; of large ones, how far
-            as a part of the largest number.
+        tolerance: how far two parties' answers may be apart, each number by itself; if
+            it is above 1, as a part of it.
         spread: how masked vectors reach everybody.
         policy: waits and losses.
     """

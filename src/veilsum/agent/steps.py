@@ -32,7 +32,7 @@ from veilsum.agent.phases import (
     SHARING,
     SUMMING,
 )
-from veilsum.core.arrays import Vector, listed
+from veilsum.core.arrays import Vector, apart, listed
 from veilsum.errors import LocalProtocolError
 
 # What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
@@ -343,11 +343,11 @@ class Steps(Party):
         proposed = self._proposed()
         if proposed is None or ("Agreed", 0, self.me) in self._book:
             return
-        gap = float(np.abs(proposed.numbers - self._answer).max(initial=0.0))
-        # Two machines round differently, and large numbers by more.
-        allowed = self.plan.tolerance * np.abs(proposed.numbers).max(initial=1.0)
-        if not gap <= allowed < inf:
+        assert self._answer is not None
+        gap = apart(proposed.numbers, self._answer)
+        if not gap <= self.plan.tolerance < inf:
             told = f"{proposed.party!r} found another answer, {gap:.3g} away from this"
+            allowed = self.plan.tolerance
             self._abort("result", f"{told} party's; the plan allows {allowed:.3g}")
             return
         digest = Codec.digest(proposed.numbers)

@@ -149,7 +149,9 @@ def _told(style: str) -> Iterator[None]:
     except (VeilsumError, click.ClickException) as error:
         if style != "json":
             raise
-        _end(style, str(error), 2 if isinstance(error, MENDABLE) else 1)
+        # Logs are kept and collected: no value of a table, no coefficient.
+        words = error.plain if isinstance(error, VeilsumError) else str(error)
+        _end(style, words, 2 if isinstance(error, MENDABLE) else 1)
 
 
 def _end(style: str, words: str, code: int) -> NoReturn:
@@ -184,7 +186,6 @@ def _take_part(
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
         path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
-        driver.new_ledger = not path.exists()
         driver.ledger = stack.enter_context(_ledger(path))
         return driver, part.run(driver, driver.ledger)
 

@@ -67,6 +67,16 @@ def as_rows(values: ArrayLike, *, n_agents: int, what: str) -> AgentRows:
     return rows
 
 
+def apart(found: Vector, own: Vector) -> float:
+    """Return how far numbers are from one's own, each by itself, the farthest counts.
+
+    Two machines round differently, and large numbers by more: what is above 1 differs
+    by a part of it. Nan is nan.
+    """
+    gaps = np.abs(found - own) / np.maximum(np.abs(own), 1.0)
+    return float(gaps.max(initial=0.0))
+
+
 def is_number(found: object) -> TypeGuard[float]:
     """Say whether it is a number, Python's or numpy's; true and false are none."""
     return isinstance(found, Real) and not isinstance(found, bool)

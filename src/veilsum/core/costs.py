@@ -98,9 +98,10 @@ class Cost(Secret):
             )
         gap = float(np.abs(square - square.T).max())
         if gap > SYMMETRY_TOLERANCE * float(np.abs(square).max()):
+            wanted = "the quadratic's matrix must be symmetric, but an entry differs"
             raise InvalidInputError(
-                "the quadratic's matrix must be symmetric, but an entry differs from "
-                f"its mirror image by {gap:.3g}; pass (P + P.T) / 2"
+                f"{wanted} from its mirror image by {gap:.3g}; pass (P + P.T) / 2",
+                plain=f"{wanted} from its mirror image; pass (P + P.T) / 2",
             )
         square = 0.5 * (square + square.T)
         linear = as_vector(vector, dim=dim, what="the quadratic's vector")

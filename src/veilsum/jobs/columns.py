@@ -45,7 +45,8 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 class SchemaError(InvalidInputError):
     """One party's table is not what the schema says; shown to this party only.
 
-    The message may quote a value of the table: it is never sent.
+    The message may quote a value of the table: it is never sent, and where it may be
+    logged `plain` is said instead.
 
     Attributes:
         party: whose table it is.
@@ -53,8 +54,16 @@ class SchemaError(InvalidInputError):
         rule: what was broken, in one word.
     """
 
-    def __init__(self, party: str, column: str | None, rule: str, message: str) -> None:
-        super().__init__(f"{party}: {message}")
+    def __init__(
+        self,
+        party: str,
+        column: str | None,
+        rule: str,
+        message: str,
+        *,
+        plain: str | None = None,
+    ) -> None:
+        super().__init__(f"{party}: {message}", plain=plain and f"{party}: {plain}")
         self.party = party
         self.column = column
         self.rule = rule
@@ -328,9 +337,11 @@ def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> N
         advice = "turn them into numbers first, such as years or days"
     if found == "true or false":
         advice = f"turn them into 0 and 1, or {advice}"
+    wanted = f"the schema wants numbers; {advice}"
     raise SchemaError(
         *(party, column.name, "type"),
-        f"column {column.name!r} {what}, the schema wants numbers; {advice}",
+        f"column {column.name!r} {what}, {wanted}",
+        plain=f"column {column.name!r} holds {found}, {wanted}",
     )
 
 
@@ -362,11 +373,14 @@ def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoRet
     if bare:
         hint = f"leading zeros lost? read the file with text = [{column.name!r}]; "
     quoted = [f'"{one}"' for one in column.categories]
+    many = f"{rows} rows with a category that is not agreed"
+    known = f"the schema has {listed(quoted)}"
+    mend = "correct it, or agree on categories with it"
     raise SchemaError(
         *(party, column.name, "category"),
-        f'column {column.name!r} has a category "{found}" ({rows} rows with a category '
-        f"that is not agreed), the schema has {listed(quoted)}; {hint}correct it, or "
-        "agree on categories with it",
+        f'column {column.name!r} has a category "{found}" ({many}), {known}; {hint}'
+        f"{mend}",
+        plain=f"column {column.name!r} has {many}, {known}; {mend}",
     )
 
 

@@ -50,7 +50,6 @@ class Networked(Secret):
         streams: where shares come from; a test may inject its own.
         record: for tests: told of everything that happens.
         ledger: what this party's data has been exposed to, by its own account.
-        new_ledger: whether it was made for this start.
         ending: how it ended, once it has.
         was_over: whether it had ended before this start.
     """
@@ -64,7 +63,6 @@ class Networked(Secret):
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
     ledger: Ledger | None = None
-    new_ledger: bool = False
     ending: Ending | None = None
     was_over: bool = False
     plan: Plan | None = None
@@ -111,10 +109,9 @@ class Networked(Secret):
 
     def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""
-        if self.ledger is None or not so_far.epochs:
+        if self.ledger is None:
             return
-        run, charged = self.consortium.run, _surely_charged(so_far)
-        if self.new_ledger or not has_charged(self.ledger, run, charged):
+        if not has_charged(self.ledger, self.consortium.run, so_far.charged):
             LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
 
     def _before(self, assignment: Assignment) -> None:
@@ -195,16 +192,6 @@ LEFT = {
 }
 
 
-def _surely_charged(so_far: Ending) -> tuple[int, ...]:
-    """Return the epochs that a ledger must know of.
-
-    The last one may have been refused, or cut off between its commit and its charge.
-    """
-    open_ = so_far.finish is None and so_far.abort is None
-    refused = so_far.abort is not None and so_far.abort.reason == "ledger"
-    return so_far.epochs[:-1] if open_ or refused else so_far.epochs
-
-
 def _is_named(name: str, text: str) -> bool:
     """Say whether a text speaks of a party; "d" is not in "waited"."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
@@ -219,7 +206,7 @@ def _reason(ending: Ending) -> tuple[str, str]:
         for name, condition in ending.conditions.items()
         if condition != "connected" and _is_named(name, abort.detail)
     ]
-    shown = SHOWN if _surely_charged(ending) else NOTHING_SHOWN
+    shown = SHOWN if ending.charged else NOTHING_SHOWN
     told = [_spelled_out(abort), *wrong, shown, OVER]
     return abort.reason, "; ".join(told)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 from veilsum.agent.effects import Charge
@@ -21,7 +21,7 @@ from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment, Driver
-from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, foreseen, promise_among
+from veilsum.jobs.promises import NOBODY_CURIOUS, Promises, foreseen
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import LedgerEntry
 from veilsum.privacy.guarantee import Guarantee, released_by
@@ -137,17 +137,17 @@ class PartyCost(Secret):
         """What holds if nobody is dropped."""
         return self.promise(self.plan.parties)
 
-    @cached_property
-    def promise(self) -> Promise:
-        """What holds among some parties against every coalition that is tolerated."""
-        return lru_cache(2)(self._promise)
-
-    def _promise(self, members: tuple[str, ...]) -> Guarantee:
-        problem, tolerate = self.problem, self.policy.tolerate
-        found = promise_among(members, problem.topology, problem.law, tolerate=tolerate)
-        more = () if tolerate else (NOBODY_CURIOUS,)
-        limits = dict.fromkeys((*found.limits, *problem.guarantee.limits, *more))
+    def promise(self, members: tuple[str, ...]) -> Guarantee:
+        """Return what holds among some parties against every tolerated coalition."""
+        found = self._promises(members)
+        more = () if self.policy.tolerate else (NOBODY_CURIOUS,)
+        limits = dict.fromkeys((*found.limits, *self.problem.guarantee.limits, *more))
         return replace(found, limits=tuple(limits))
+
+    @cached_property
+    def _promises(self) -> Promises:
+        problem = self.problem
+        return Promises(problem.topology, problem.law, self.policy.tolerate)
 
     @property
     def method(self) -> str:

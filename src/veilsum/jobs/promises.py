@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from veilsum.core.laws import Law, grid_bits
@@ -24,6 +24,24 @@ NOBODY_CURIOUS = (
 )
 
 
+@dataclass(frozen=True)
+class Promises:
+    """What holds among whichever parties go through with it; worked out once each."""
+
+    topology: Topology
+    law: Law
+    tolerate: int
+    _known: dict[tuple[str, ...], Guarantee] = field(default_factory=dict)
+
+    def __call__(self, members: tuple[str, ...]) -> Guarantee:
+        """Return what holds among some of the parties."""
+        if members not in self._known:
+            self._known[members] = promise_among(
+                members, self.topology, self.law, tolerate=self.tolerate
+            )
+        return self._known[members]
+
+
 def promise_among(
     members: tuple[str, ...], topology: Topology, law: Law, *, tolerate: int
 ) -> Guarantee:
@@ -31,6 +49,9 @@ def promise_among(
 
     Whoever was lost has taken its links along, and hides nobody any more.
     """
+    everybody = len(members) == topology.n_agents
+    # Others wait for a party that looks at who is left.
+    work = MOST_WORK if everybody else MOST_WORK / 30
     return worst_case(
         topology.induced(topology.indices(members)),
         tolerate=tolerate,
@@ -38,7 +59,7 @@ def promise_among(
         sigma=getattr(law, "sigma", None),
         grid=grid_bits(law),
         # Uniform masks hide the same on every connected graph: no search is needed.
-        most_work=1.0 if law.name == "uniform" else MOST_WORK,
+        most_work=1.0 if law.name == "uniform" else work,
     )
 
 

@@ -10,7 +10,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any, TypedDict
 
 from veilsum.agent.plan import Plan, Policy
@@ -23,7 +23,7 @@ from veilsum.core.uniform import UniformMasks
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Driver
-from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, promise_among
+from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, Promises
 from veilsum.privacy.guarantee import Guarantee
 
 
@@ -146,13 +146,7 @@ class Terms:
     @cached_property
     def promise(self) -> Promise:
         """What holds among some parties against tolerated coalitions, for each sum."""
-        among = partial(
-            promise_among,
-            topology=self.topology,
-            law=self.law,
-            tolerate=self.tolerate,
-        )
-        return lru_cache(2)(among)  # every sum's charge asks for the same
+        return Promises(self.topology, self.law, self.tolerate)
 
     @property
     def caveats(self) -> tuple[str, ...]:

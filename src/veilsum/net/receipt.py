@@ -31,6 +31,9 @@ DERIVED = {"price": "a [dispatch]", "covariance": "a [statistics]"}
 
 T = TypeVar("T")
 
+# No receipt nests its lists and tables so deep.
+DEEPEST = 32
+
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
@@ -184,7 +187,19 @@ def _parsed(text: str) -> Any:
     """Return JSON's values; refuse what two readers could understand differently."""
     found = json.loads(text, object_pairs_hook=_once)
     canonical(found)  # no nan and no infinity anywhere
+    if _depth(found) > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
     return found
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and tables are nested, one level after the other."""
+    depth, level = 0, [value]
+    while level:
+        inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = [part for one in inside if isinstance(one, list) for part in one]
+        depth += 1
+    return depth
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

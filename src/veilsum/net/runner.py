@@ -43,7 +43,10 @@ LOG = logging.getLogger("veilsum.net")
 
 # What stays on disk when a run is over: what was agreed on and released, and how it
 # ended.
-KEPT = (AGREED, "finished", "aborted", "answer/", "commit/", "closed", "lost")
+KEPT = (
+    *(AGREED, "finished", "aborted", "answer/", "commit/", "charged/", "closed"),
+    "lost",
+)
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
 # Seconds for the last frames of a party that gives up.
@@ -62,6 +65,8 @@ class Ending:
     Attributes:
         sums: what was released, one vector for each sum.
         epochs: those that were committed.
+        charged: those that the ledger has been charged for; what was masked may have
+            been shown in these only.
         lost: who was lost on the way.
         notes: when it began and ended (UTC), the rounds of an iterative method, and
             the bytes that this party sent, but for those between the last writing
@@ -73,6 +78,7 @@ class Ending:
     abort: Abort | None
     sums: tuple[Array[Any], ...]
     epochs: tuple[int, ...]
+    charged: tuple[int, ...]
     lost: tuple[str, ...]
     notes: Mapping[str, Any] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
@@ -259,6 +265,7 @@ class Runner(Secret):
                 self.charge(charge, stored_sums(self.machine.plan, self.store.read()))
         except VeilsumError as error:
             return str(error)
+        self.store.write([Persist(f"charged/{charge.epoch}", b"")])
         self._note("charge", charge)
         return None
 
@@ -318,16 +325,21 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _epochs(stored: dict[str, bytes], kind: str) -> tuple[int, ...]:
+    found = (key.removeprefix(kind) for key in stored if key.startswith(kind))
+    return tuple(sorted(map(int, found)))
+
+
 def ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
     """Return how a run ended, from its file."""
     end = stored_end(stored)
-    commits = (key for key in stored if key.startswith("commit/"))
     lost = msgspec.msgpack.decode(stored["lost"]) if "lost" in stored else ()
     return Ending(
         finish=end if isinstance(end, Finish) else None,
         abort=end if isinstance(end, Abort) else None,
         sums=stored_sums(plan, stored),
-        epochs=tuple(sorted(int(key.removeprefix("commit/")) for key in commits)),
+        epochs=_epochs(stored, "commit/"),
+        charged=_epochs(stored, "charged/"),
         lost=tuple(lost),
         notes=json.loads(stored.get("closed", b"{}")),
     )

@@ -33,6 +33,11 @@ ALIKE = {
 # How far two machines' guarantees may be apart, each number by itself.
 LAST_DIGITS = 1e-9
 
+# What a guarantee says of the one coalition by which it is told.
+ABOUT_THE_WORST = frozenset(
+    {"corrupted", "honest", "components", "released", "worst_coalition"}
+)
+
 Edge = tuple[str, str]
 
 
@@ -154,8 +159,13 @@ def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Find
     """Yield what can be compared with a party's result file."""
     others = (one.party for one in receipts if one.result != result.digest)
     yield _of_each("the file's minimiser is the signed one", receipts, others)
+    told = result.guarantee
+    to_the_word = any(_same(one.guarantee, told) for one in receipts)
     others = (
-        one.party for one in receipts if not _same(one.guarantee, result.guarantee)
+        one.party
+        for one in receipts
+        # A caveat that was taken out is in nobody's receipt either.
+        if not (to_the_word and _same_promise(one.guarantee, told))
     )
     yield _of_each("the file's guarantee is the signed one", receipts, others)
 
@@ -169,9 +179,10 @@ def _once_each(receipts: Sequence[Receipt]) -> Finding:
 def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     """Return whether all say the same; if not, who stands against whom."""
     camps: list[tuple[Any, list[str]]] = []
+    same = _same_promise if field == "guarantee" else _same
     for one in receipts:
         value = getattr(one, field)
-        camp = next((names for said, names in camps if _same(said, value)), None)
+        camp = next((names for said, names in camps if same(said, value)), None)
         if camp is None:
             camps.append((value, [one.party]))
         else:
@@ -180,21 +191,42 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
 
 
+def _same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two guarantees promise the same.
+
+    Their limits are sentences of the program that wrote them. What holds against every
+    coalition of a size is told for one of the worst: of several any may be named.
+    """
+    private = one.get("status") == other.get("status") == "private"
+    named = private and "worst_coalition" in one and "worst_coalition" in other
+    left_out = {"limits", *(ABOUT_THE_WORST if named else ())}
+    return _same(
+        *({k: v for k, v in each.items() if k not in left_out} for each in (one, other))
+    )
+
+
 def _same(one: Any, other: Any) -> bool:
     """Say whether two parties say the same, each with its own machine's last digits.
 
-    The order of names means nothing, and a guarantee's limits are sentences of the
-    program that wrote them.
+    The order of names means nothing.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        keys = (one.keys() | other.keys()) - {"limits"}
-        return all(k in one and k in other and _same(one[k], other[k]) for k in keys)
+        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         left, right = _sorted_names(one), _sorted_names(other)
         return len(left) == len(right) and all(map(_same, left, right))
-    if is_number(one) and is_number(other):
+    if is_number(one) and is_number(other) and one != other:
+        return _is_close(one, other)
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _is_close(one: float, other: float) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return False
+    try:
         return isclose(one, other, rel_tol=LAST_DIGITS)
-    return type(one) is type(other) and bool(one == other)
+    except OverflowError:  # whoever wrote it wants to be looked at
+        return False
 
 
 def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:

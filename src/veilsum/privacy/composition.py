@@ -99,10 +99,10 @@ class Exposure:
             and theirs is not None
             and isclose(mine, theirs, rel_tol=SAME_BOUND)
         )
-        same_subject = (self.coalition, self.status, self.tolerate) == (
-            *(other.coalition, other.status, other.tolerate),
-        )
-        return same_subject and same_number
+        same_subject = (self.status, self.tolerate) == (other.status, other.tolerate)
+        # Of several coalitions that are equally bad any may be named.
+        same_coalition = self.tolerate is not None or self.coalition == other.coalition
+        return same_subject and same_coalition and same_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,10 @@ def _check_numbers(value: Any, name: str) -> None:
     if isinstance(value, list):
         for part in value:
             _check_numbers(part, name)
+    elif is_number(value) and isinstance(value, int) and value.bit_length() > 1023:
+        raise InvalidScenarioError(
+            f"this party's own [cost] {name} has a number beyond 1e308: correct it"
+        )
     elif not is_number(value):
         raise InvalidScenarioError(
             f"this party's own [cost] {name} must hold numbers only, found "

@@ -82,9 +82,8 @@ class Site(Secret):
                 f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}"
             )
         if not (isfinite(self.demand) and self.demand >= 0.0):
-            raise InvalidInputError(
-                f"a demand must be a number of at least 0, found {self.demand}"
-            )
+            wanted = "a demand must be a number of at least 0"
+            raise InvalidInputError(f"{wanted}, found {self.demand}", plain=wanted)
         self._check_generators()
 
     @classmethod
@@ -131,17 +130,24 @@ class Site(Secret):
 
     def _check_generators(self) -> None:
         if (self.a < LEAST_CURVATURE).any():
+            wanted = "a generator's a must be above zero"
+            why = (
+                "at a linear cost the output jumps from one limit to the other at a "
+                "single price, and no price may balance it; give it a small a above "
+                "zero"
+            )
             raise InvalidInputError(
-                f"a generator's a must be above zero, found {self.a.min():g}: at a "
-                "linear cost the output jumps from one limit to the other at a single "
-                "price, and no price may balance it; give it a small a above zero"
+                f"{wanted}, found {self.a.min():g}: {why}", plain=f"{wanted}: {why}"
             )
         if (self.low > self.high).any():
             which = int(np.argmax(self.low > self.high))
-            raise InvalidInputError(
-                f"generator {which} has its lower limit {self.low[which]:g} above its "
-                f"upper limit {self.high[which]:g}: exchange or correct them"
+            low, high = f" {self.low[which]:g}", f" {self.high[which]:g}"
+            told = (
+                f"generator {which} has its lower limit{low} above its upper limit"
+                f"{high}: exchange or correct them"
+                for low, high in ((low, high), ("", ""))
             )
+            raise InvalidInputError(next(told), plain=next(told))
 
 
 def response_of(site: Site, price: Price) -> Sums:
