@@ -559,7 +559,7 @@ def page_limit(policy, rules, *, n, columns, rows):
     """The right side of the formula under What may be released."""
     left = n
     if policy.drop:
-        enough = policy.tolerate + policy.minimum_honest
+        enough = policy.tolerate + max(policy.minimum_honest, 2)
         left = max(n // 2 + 1, policy.minimum_parties, enough)
     held = (left - policy.tolerate) * rules.minimum_rows
     if rows is not None and rules.maximum_rows is not None:
