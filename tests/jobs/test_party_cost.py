@@ -4,10 +4,12 @@ import pandas as pd
 import pytest
 
 from jobs.test_agreed import COST, agreed
+from veilsum.core.arrays import as_floats
 from veilsum.core.costs import Cost
 from veilsum.core.models.dispatch import Site
 from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, RangeError
+from veilsum.files.datasets import site_of
 from veilsum.jobs.party_cost import PartyCost
 from veilsum.jobs.promises import MAY_SHRINK
 from veilsum.jobs.schema import Schema
@@ -62,9 +64,10 @@ def table(**cells):
         (lambda: Site.of(1.0, a=[-77.25], b=[0.0], low=[0.0], high=[1.0]), "77"),
         (lambda: Site.of(1.0, a=[1.0], b=[0.0], low=[88.5], high=[1.0]), "88"),
         (lambda: table(x=["61,25", "3"]), "61"),
+        (lambda: as_floats(["61,25"], what="numbers of a party"), "61"),
         (lambda: table(sex=["f", "moon"]), "moon"),
     ],
-    ids=["matrix", "demand", "a", "limits", "number", "category"],
+    ids=["matrix", "demand", "a", "limits", "number", "array", "category"],
 )
 def test_what_a_log_may_have_names_no_private_value(make, secret):
     with pytest.raises(InvalidInputError) as caught:
@@ -72,6 +75,15 @@ def test_what_a_log_may_have_names_no_private_value(make, secret):
     assert secret in str(caught.value)
     assert secret not in caught.value.plain
     assert len(caught.value.plain) > 20
+
+
+@pytest.mark.parametrize("column", ["demand", "a", "high"])
+def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
+    cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}
+    cells |= {"low": [0.0, 0.0], "high": [5.0, 5.0], column: ["61,25", "2"]}
+    with pytest.raises(InvalidInputError, match=f"column '{column}' must") as caught:
+        site_of(pd.DataFrame(cells))
+    assert "61" not in str(caught.value)
 
 
 class Meeting:

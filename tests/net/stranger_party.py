@@ -194,7 +194,8 @@ class Party:
         """Whether a member quits over the result, which it has not signed."""
         result = self.records.get(("Result", 0, min(self.agreed.names)))
         agreed = self.records.get(("Agreed", 0, party))
-        signed = result and agreed and agreed[1][-1] == result[1][-1].digest
+        known = result and agreed
+        signed = agreed[1][-1] == result[1][-1].digest if known else bool(agreed)
         return self.phase == "agreeing" and word == "result" and not signed
 
     def _fields_of(self, kind):

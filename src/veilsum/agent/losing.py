@@ -108,7 +108,10 @@ class Losing(Restoring):
     def _objections(self) -> list[Quit]:
         """Return the quits of members who left over an answer without signing it."""
         quits = (one for one in self._book.all(Quit) if one.reason == "result")
-        waiting = set(self.members) - self._signers().keys()
+        # What somebody has signed shows when the proposed answer is here.
+        unknown = self._proposed() is None
+        signed = self._book.of(Agreed, 0) if unknown else self._signers()
+        waiting = set(self.members) - signed.keys()
         return [one for one in quits if one.party in waiting]
 
     def _on_lost(self, lost: Lost) -> None:

@@ -38,7 +38,8 @@ def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{what} must be numbers: {error}") from None
+        wanted = f"{what} must be numbers"
+        raise InvalidInputError(f"{wanted}: {error}", plain=wanted) from None
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{what} must be finite numbers, found nan or inf")
     array.setflags(write=False)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.core.arrays import listed
+from veilsum.core.arrays import FloatArray, listed
 from veilsum.core.models.dispatch import Site
 from veilsum.errors import InvalidInputError, MissingExtraError
 
@@ -160,8 +160,19 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
 def site_of(table: Frame) -> Site:
     """Return what dispatch takes of a table as `power_case` has it."""
     running = table.dropna(subset=["a"])
-    columns = {key: running[key].to_numpy(float) for key in ("a", "b", "low", "high")}
-    return Site.of(float(table["demand"].sum()), **columns)
+    columns = {key: _numbers(running, key) for key in ("a", "b", "low", "high")}
+    return Site.of(float(np.nansum(_numbers(table, "demand"))), **columns)
+
+
+def _numbers(table: Frame, column: str) -> FloatArray:
+    """Return a column as numbers; what is none is not quoted, since it is private."""
+    try:
+        return table[column].to_numpy(float)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"column {column!r} must hold numbers only, and cells without one must be "
+            "empty; a decimal comma is not read as a point"
+        ) from None
 
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {

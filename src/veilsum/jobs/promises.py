@@ -51,7 +51,7 @@ def promise_among(
     """
     everybody = len(members) == topology.n_agents
     # Others wait for a party that looks at who is left.
-    work = MOST_WORK if everybody else MOST_WORK / 30
+    work = MOST_WORK if everybody else MOST_WORK / 4
     return worst_case(
         topology.induced(topology.indices(members)),
         tolerate=tolerate,
