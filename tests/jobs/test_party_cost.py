@@ -77,6 +77,14 @@ def test_what_a_log_may_have_names_no_private_value(make, secret):
     assert len(caught.value.plain) > 20
 
 
+@pytest.mark.parametrize("lacking", ["demand", "a", "low"])
+def test_a_site_without_a_column_is_refused_with_its_name(lacking):
+    cells = {name: [1.0] for name in ("demand", "a", "b", "low", "high")}
+    del cells[lacking]
+    with pytest.raises(InvalidInputError, match=f"and {lacking} cannot be found"):
+        site_of(pd.DataFrame(cells))
+
+
 @pytest.mark.parametrize("column", ["demand", "a", "high"])
 def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
     cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}

@@ -157,8 +157,19 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     return Dataset(_zones(frame, parties))
 
 
+# A demand, and at most one generator, in a row.
+SITE = ("demand", "a", "b", "low", "high")
+
+
 def site_of(table: Frame) -> Site:
     """Return what dispatch takes of a table as `power_case` has it."""
+    missing = [one for one in SITE if one not in table.columns]
+    if missing:
+        raise InvalidInputError(
+            f"a table for dispatch has the columns {listed(SITE)}, and {listed(missing)} "
+            f"cannot be found among {listed(list(map(str, table.columns)))}; a row "
+            "without a generator leaves all but the demand empty"
+        )
     running = table.dropna(subset=["a"])
     columns = {key: _numbers(running, key) for key in ("a", "b", "low", "high")}
     return Site.of(float(np.nansum(_numbers(table, "demand"))), **columns)
