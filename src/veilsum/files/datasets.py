@@ -166,9 +166,10 @@ def site_of(table: Frame) -> Site:
     missing = [one for one in SITE if one not in table.columns]
     if missing:
         raise InvalidInputError(
-            f"a table for dispatch has the columns {listed(SITE)}, and {listed(missing)} "
-            f"cannot be found among {listed(list(map(str, table.columns)))}; a row "
-            "without a generator leaves all but the demand empty"
+            f"a table for dispatch has the columns {listed(SITE)}, and "
+            f"{listed(missing)} cannot be found among "
+            f"{listed(list(map(str, table.columns)))}; a row without a generator "
+            "leaves all but the demand empty"
         )
     running = table.dropna(subset=["a"])
     columns = {key: _numbers(running, key) for key in ("a", "b", "low", "high")}
