@@ -79,9 +79,9 @@ def test_a_matrix_that_is_not_square_is_refused_with_its_shape(matrix):
         Cost.quadratic(matrix, [1.0, 1.0])
 
 
-def test_a_matrix_that_is_not_symmetric_is_refused_with_the_gap():
-    with pytest.raises(InvalidInputError, match=r"must be symmetric.*by 1;"):
-        Cost.quadratic([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
+def test_a_matrix_that_is_not_symmetric_is_refused_with_the_place():
+    with pytest.raises(InvalidInputError, match=r"must be symmetric.*row 0, column 2"):
+        Cost.quadratic([[1.0, 2.0, 7.0], [2.0, 4.0, 0.0], [3.0, 0.0, 1.0]], [1.0] * 3)
 
 
 def test_a_matrix_symmetric_up_to_rounding_is_taken_as_symmetric():

@@ -178,21 +178,21 @@ def test_a_number_more_or_less_or_in_another_place_is_noticed(ended, verify):
         assert verify(run, {**table, "minimiser": other}).exit_code == 1
 
 
-def test_a_better_promise_than_the_signed_one_is_noticed(ended, verify):
-    run = ended("cost")
-    table = run.result.to_dict()
-    table["guarantee"]["epsilon"] /= 2
-    found = verify(run, table, "--json")
-    assert found.exit_code == 1
-    bad = [one for one in json.loads(found.stdout)["findings"] if not one["good"]]
-    assert [one["check"] for one in bad] == [GUARANTEE]
+def half(promise):
+    promise["epsilon"] /= 2
 
 
-def test_a_caveat_that_was_taken_out_is_noticed(ended, verify):
+def silent(promise):
+    promise["limits"] = promise["limits"][:-1]
+
+
+@pytest.mark.parametrize("better", [half, silent])
+def test_a_better_promise_than_the_signed_one_is_noticed(ended, verify, better):
+    """A smaller number, or a caveat that was taken out."""
     run = ended("cost")
     table = run.result.to_dict()
     assert verify(run, table).exit_code == 0
-    table["guarantee"]["limits"] = table["guarantee"]["limits"][:-1]
+    better(table["guarantee"])
     found = verify(run, table, "--json")
     assert found.exit_code == 1
     bad = [one for one in json.loads(found.stdout)["findings"] if not one["good"]]

@@ -43,6 +43,9 @@ def test_a_number_beyond_all_floats_is_refused():
         PartyCost.of(agreed(COST), {"targets": [0.5, 10**400]})
 
 
+TWO = {"b": [0, 0], "low": [0, 0], "high": [1, 1]}
+
+
 def crooked():
     return Cost.quadratic([[1.0, 987.25], [1.5, 1.0]], [0.0, 0.0])
 
@@ -59,22 +62,35 @@ def table(**cells):
 @pytest.mark.parametrize(
     ("make", "secret"),
     [
-        (crooked, "986"),
-        (lambda: Site.of(-1234.5), "1234"),
-        (lambda: Site.of(1.0, a=[-77.25], b=[0.0], low=[0.0], high=[1.0]), "77"),
-        (lambda: Site.of(1.0, a=[1.0], b=[0.0], low=[88.5], high=[1.0]), "88"),
         (lambda: table(x=["61,25", "3"]), "61"),
         (lambda: as_floats(["61,25"], what="numbers of a party"), "61"),
         (lambda: table(sex=["f", "moon"]), "moon"),
     ],
-    ids=["matrix", "demand", "a", "limits", "number", "array", "category"],
+    ids=["number", "array", "category"],
 )
 def test_what_a_log_may_have_names_no_private_value(make, secret):
+    """What its owner is shown quotes the cell that has to be corrected."""
     with pytest.raises(InvalidInputError) as caught:
         make()
     assert secret in str(caught.value)
     assert secret not in caught.value.plain
     assert len(caught.value.plain) > 20
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "secret"),
+    [
+        (crooked, "row 0, column 1", "98"),
+        (lambda: Site.of(-1234.5), "below 0", "1234"),
+        (lambda: Site.of(1.0, a=[1, -77.25], **TWO), "generator 1", "77"),
+        (lambda: Site.of(1.0, a=[1, 1], **{**TWO, "low": [0, 88]}), "tor 1", "88"),
+    ],
+    ids=["matrix", "demand", "a", "limits"],
+)
+def test_what_is_wrong_is_named_by_its_place(make, where, secret):
+    with pytest.raises(InvalidInputError, match=where) as caught:
+        make()
+    assert secret not in str(caught.value)
 
 
 @pytest.mark.parametrize("lacking", ["demand", "a", "low"])

@@ -96,12 +96,13 @@ class Cost(Secret):
             raise InvalidInputError(
                 f"the quadratic's matrix must be square, found shape {square.shape}"
             )
-        gap = float(np.abs(square - square.T).max())
-        if gap > SYMMETRY_TOLERANCE * float(np.abs(square).max()):
-            wanted = "the quadratic's matrix must be symmetric, but an entry differs"
+        gaps = np.abs(square - square.T)
+        if gaps.max() > SYMMETRY_TOLERANCE * np.abs(square).max():
+            row, column = divmod(int(gaps.argmax()), dim)
             raise InvalidInputError(
-                f"{wanted} from its mirror image by {gap:.3g}; pass (P + P.T) / 2",
-                plain=f"{wanted} from its mirror image; pass (P + P.T) / 2",
+                "the quadratic's matrix must be symmetric, but its entry in row "
+                f"{row}, column {column} differs from its mirror image; pass "
+                "(P + P.T) / 2"
             )
         square = 0.5 * (square + square.T)
         linear = as_vector(vector, dim=dim, what="the quadratic's vector")

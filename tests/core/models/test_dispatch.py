@@ -310,12 +310,12 @@ def test_a_site_keeps_its_secrets():
     ("change", "message"),
     [
         ({"a": 0.0}, "at a linear cost the output jumps"),
-        ({"a": -1.0}, "must be above zero, found -1"),
-        ({"low": 5.0}, "lower limit 5 above its upper limit 4"),
+        ({"a": -1.0}, "generator 0 must have an a above zero"),
+        ({"low": 5.0}, "generator 0 has its lower limit above its upper limit"),
         ({"high": np.inf}, "high must be finite"),
         ({"b": [1.0, 2.0]}, r"found \[1, 2, 1, 1\]"),
-        ({"demand": -1.0}, "at least 0, found -1"),
-        ({"demand": np.nan}, "at least 0, found nan"),
+        ({"demand": -1.0}, "at least 0, found one below 0"),
+        ({"demand": np.nan}, "at least 0, found nan or inf"),
     ],
 )
 @pytest.mark.usefixtures("unchecked_shapes")

@@ -82,8 +82,10 @@ class Site(Secret):
                 f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}"
             )
         if not (isfinite(self.demand) and self.demand >= 0.0):
-            wanted = "a demand must be a number of at least 0"
-            raise InvalidInputError(f"{wanted}, found {self.demand}", plain=wanted)
+            found = "one below 0" if isfinite(self.demand) else "nan or inf"
+            raise InvalidInputError(
+                f"a demand must be a number of at least 0, found {found}"
+            )
         self._check_generators()
 
     @classmethod
@@ -129,25 +131,18 @@ class Site(Secret):
             return (value - self.b) / (2.0 * self.a)
 
     def _check_generators(self) -> None:
-        if (self.a < LEAST_CURVATURE).any():
-            wanted = "a generator's a must be above zero"
-            why = (
-                "at a linear cost the output jumps from one limit to the other at a "
-                "single price, and no price may balance it; give it a small a above "
-                "zero"
-            )
+        """Refuse one by its place: its numbers are private, and this may be logged."""
+        if (flat := self.a < LEAST_CURVATURE).any():
             raise InvalidInputError(
-                f"{wanted}, found {self.a.min():g}: {why}", plain=f"{wanted}: {why}"
+                f"generator {int(np.argmax(flat))} must have an a above zero: at a "
+                "linear cost the output jumps from one limit to the other at a single "
+                "price, and no price may balance it; give it a small a above zero"
             )
-        if (self.low > self.high).any():
-            which = int(np.argmax(self.low > self.high))
-            low, high = f" {self.low[which]:g}", f" {self.high[which]:g}"
-            told = (
-                f"generator {which} has its lower limit{low} above its upper limit"
-                f"{high}: exchange or correct them"
-                for low, high in ((low, high), ("", ""))
+        if (crossed := self.low > self.high).any():
+            raise InvalidInputError(
+                f"generator {int(np.argmax(crossed))} has its lower limit above its "
+                "upper limit: exchange or correct them"
             )
-            raise InvalidInputError(next(told), plain=next(told))
 
 
 def response_of(site: Site, price: Price) -> Sums:
