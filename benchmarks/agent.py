@@ -22,21 +22,21 @@ from collections import deque
 import numpy as np
 
 from run import machine
-from veilsum.agent.effects import Effect, Send
-from veilsum.agent.machine import Machine
-from veilsum.agent.plan import Plan
-from veilsum.agent.rounds import MethodRounds, Schedules
-from veilsum.agent.work import SumWork
-from veilsum.core.bases import Affine
-from veilsum.core.domains import Box
-from veilsum.core.laws import Law, make_law
-from veilsum.core.masking import ShareStreams
-from veilsum.core.remainders import SquaredNorm
-from veilsum.core.settings import Settings
-from veilsum.core.topology import Topology
-from veilsum.sim.identities import identities
-from veilsum.sim.loopback import World
-from veilsum.sim.phase_two import public_facts
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.drivers.identities import identities
+from veilsum.drivers.loopback import World
+from veilsum.drivers.phase_two import public_facts
+from veilsum.graphs.topology import Topology
+from veilsum.methods.settings import Settings
+from veilsum.numbers.laws import Law, make_law
+from veilsum.numbers.masking import ShareStreams
+from veilsum.protocol.effects import Effect, Send
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.rounds import MethodRounds, Schedules
+from veilsum.protocol.work import SumWork
 
 SIZE = 10
 REPEATS = 5

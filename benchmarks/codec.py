@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from run import Action, clock, machine, side_by_side
-from veilsum.agent.codec import Codec
-from veilsum.agent.messages import Confirm, Message, Round, Up
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import Confirm, Message, Round, Up
 
 MANY, FEW = 100_000, 10
 CODEC = Codec(max_numbers=MANY)

@@ -35,15 +35,15 @@ from itertools import pairwise
 import numpy as np
 
 from run import Action, clock, machine
-from veilsum.core.bases import Affine
-from veilsum.core.domains import Box
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.gradient_tracking import GradientTracking
-from veilsum.core.remainders import SquaredNorm
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.engines.choosing import engine_for
+from veilsum.engines.engine import Engine, Task
 from veilsum.jobs.bench.cases import six_neighbours
-from veilsum.sim.engines.choosing import engine_for
-from veilsum.sim.engines.engine import Engine, Task
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.gradient_tracking import GradientTracking
 
 REPEATS = 9
 SIZES = ((10_000, 100), (100_000, 10))

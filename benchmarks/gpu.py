@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from veilsum.core.bases import Affine
-from veilsum.core.domains import Box, WholeSpace
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.gradient_tracking import GradientTracking
-from veilsum.core.remainders import SquaredNorm
-from veilsum.sim.engines.engine import Engine, Task
-from veilsum.sim.engines.traced import JaxEngine
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box, WholeSpace
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.engines.engine import Engine, Task
+from veilsum.engines.traced import JaxEngine
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.gradient_tracking import GradientTracking
 
 NEIGHBOURS, STEPS, REPEATS = 6, 50, 9
 

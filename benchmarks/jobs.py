@@ -34,15 +34,15 @@ from pathlib import Path
 import numpy as np
 
 from run import Action, clock, machine
-from veilsum.core.masking import SystemStreams
-from veilsum.core.models.climb import SMALL
+from veilsum.drivers.masked_sums import masked_sums
 from veilsum.jobs.fit import FitResult, fit_arrays
 from veilsum.jobs.recipes import Contribution, OneSum, PartyWork, Sums
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.schema import Column, Schema
 from veilsum.jobs.sums import sum as private_sum
 from veilsum.jobs.terms import Terms
-from veilsum.sim.masked_sums import masked_sums
+from veilsum.models.climb import SMALL
+from veilsum.numbers.masking import SystemStreams
+from veilsum.tables.schema import Column, Schema
 
 PARTIES = ("a", "b", "c", "d", "e")
 COLUMNS = 50

@@ -55,7 +55,7 @@ def ring(agents: int, dim: int, rounds: int) -> dict[str, object]:
 
 def prepared(table: dict[str, object], place: Path) -> Path:
     """Make every party's folder; return the folder of them all."""
-    from veilsum.jobs.local import local_run
+    from veilsum.parties.local import local_run
 
     scenario = place / "scenario.toml"
     scenario.write_text(tomli_w.dumps(table))
@@ -122,7 +122,7 @@ def many() -> object:
         "graph": {"family": "regular:50:6:seed=0"},
         "method": {"name": "one-shot"},
     }
-    from veilsum.jobs.local import local_run
+    from veilsum.parties.local import local_run
 
     with tempfile.TemporaryDirectory() as place:
         scenario = Path(place) / "scenario.toml"
@@ -153,7 +153,7 @@ finally:
 
 
 def table_peak() -> float:
-    from veilsum.jobs.local import local_run
+    from veilsum.parties.local import local_run
 
     join = [sys.executable, "-c", JOIN]
     with (
@@ -191,9 +191,9 @@ def peak_mb(status: Path = Path("/proc/self/status")) -> float:
 def ours() -> dict[str, float]:
     """Take part; time from the first round to the last."""
     from veilsum.files.consortiums import read_consortium
-    from veilsum.jobs.joining import own_part
-    from veilsum.jobs.networked import Networked
     from veilsum.net.identity import read_identity
+    from veilsum.parties.joining import own_part
+    from veilsum.parties.networked import Networked
 
     times: list[float] = []
 

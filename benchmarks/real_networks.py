@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from veilsum.core.connectivity import vertex_connectivity
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import vertex_connectivity
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.doctor import examine
 
 SETS = {"topozoo": "Topology Zoo", "sndlib": "SNDlib"}
@@ -67,7 +67,7 @@ def treat(name: str, topology: Topology, tolerate: int) -> Case:
     seconds = time.perf_counter() - start
     return Case(
         name=name,
-        parties=topology.n_agents,
+        parties=topology.n_parties,
         links=topology.n_edges,
         safe_before=found.safe,
         safe_after=vertex_connectivity(found.repaired) > tolerate,
@@ -109,7 +109,7 @@ def main() -> None:
         cases = [
             treat(name, topology, options.tolerate)
             for name, topology in networks(collection)
-            if topology.n_agents >= options.tolerate + 2
+            if topology.n_parties >= options.tolerate + 2
         ]
         if options.each:
             print("\n".join(row(case.name, [case]) for case in cases))

@@ -26,20 +26,20 @@ import numpy as np
 import scipy
 from scipy.spatial import cKDTree
 
-from veilsum.core.bases import Affine
-from veilsum.core.connectivity import components, vertex_connectivity
-from veilsum.core.domains import Box
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.mixing import metropolis
-from veilsum.core.remainders import SquaredNorm
-from veilsum.core.spectrum import certified_mu2
-from veilsum.core.topology import Topology
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.drivers.executions import simulate
+from veilsum.engines.choosing import engine_for
+from veilsum.engines.engine import Task
+from veilsum.graphs.connectivity import components, vertex_connectivity
+from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.spectrum import certified_mu2
+from veilsum.graphs.topology import Topology
+from veilsum.methods.dgd import Dgd
 from veilsum.privacy.losses import mu2_without
 from veilsum.privacy.worst_case import worst_case, worst_mu2
-from veilsum.sim.engines.choosing import engine_for
-from veilsum.sim.engines.engine import Task
-from veilsum.sim.executions import simulate
 
 Action = Callable[[], object]
 

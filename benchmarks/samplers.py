@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from run import clock, machine, side_by_side
-from veilsum.core.discrete_gaussian import discrete_gaussian
-from veilsum.core.streams import Keystream
+from veilsum.numbers.discrete_gaussian import discrete_gaussian
+from veilsum.numbers.streams import Keystream
 
 SPREAD = 2**20
 

@@ -4,22 +4,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from veilsum.core.bases import Affine, Quadratic, quadratic_coefficients
-from veilsum.core.domains import Ball, Box, Simplex, WholeSpace
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.accelerated import AcceleratedTracking
-from veilsum.core.methods.chebyshev import Chebyshev
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.dgd_own_point import DgdOwnPoint
-from veilsum.core.methods.extra import Extra
-from veilsum.core.methods.gradient_tracking import GradientTracking
-from veilsum.core.methods.nids import Nids
-from veilsum.core.methods.push_pull import PushPull, column_weights, row_weights
-from veilsum.core.methods.running_sums import RunningSums
-from veilsum.core.mixing import mixing_weights
-from veilsum.core.remainders import NoRemainder, SquaredNorm
-from veilsum.core.topology import Topology
-from veilsum.sim.engines.engine import Task
+from veilsum.costs.bases import Affine, Quadratic, quadratic_coefficients
+from veilsum.costs.domains import Ball, Box, Simplex, WholeSpace
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import NoRemainder, SquaredNorm
+from veilsum.engines.engine import Task
+from veilsum.graphs.mixing import mixing_weights
+from veilsum.graphs.topology import Topology
+from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.dgd_own_point import DgdOwnPoint
+from veilsum.methods.extra import Extra
+from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.methods.nids import Nids
+from veilsum.methods.push_pull import PushPull, column_weights, row_weights
+from veilsum.methods.running_sums import RunningSums
 
 METHODS = {
     "dgd": lambda m: Dgd(Box(-1.0, 0.4, dim=m), scale=0.3, power=0.75),
@@ -80,8 +80,8 @@ def make_task(
     return Task(
         method=METHODS[method](dim),
         weights=all_weights(topology, mixing),
-        cost=cost_of(cost, topology.n_agents, dim, stream),
-        start=stream.standard_normal((topology.n_agents, dim)),
+        cost=cost_of(cost, topology.n_parties, dim, stream),
+        start=stream.standard_normal((topology.n_parties, dim)),
         **rest,
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
 
 # Twelve points of a random geometric graph, written out.
 RGG12_EDGES = (

@@ -9,10 +9,10 @@ import time
 import msgspec
 import numpy as np
 
-from veilsum.agent.effects import Abort, Charge, Deliver, Finish, Persist
-from veilsum.core.masking import SystemStreams
-from veilsum.sim.history import broken_rules
-from veilsum.sim.loopback import Event, World
+from veilsum.drivers.history import broken_rules
+from veilsum.drivers.loopback import Event, World
+from veilsum.numbers.masking import SystemStreams
+from veilsum.protocol.effects import Abort, Charge, Deliver, Finish, Persist
 
 # Between any two of these a process may die; a batch of writes is one of them.
 POINTS = {"written", "send", "charge", "deliver", "finish", "abort", "receive"}

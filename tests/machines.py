@@ -12,13 +12,13 @@ from itertools import count
 import msgspec
 import numpy as np
 
-from veilsum.agent.codec import Codec
-from veilsum.agent.keys import Keys
-from veilsum.agent.machine import Machine
-from veilsum.agent.plan import Plan
-from veilsum.core.laws import GaussianMasks, LatticeMasks, UniformMasks
-from veilsum.core.topology import Topology
-from veilsum.sim.identities import SimulatedKeys
+from veilsum.drivers.identities import SimulatedKeys
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import GaussianMasks, LatticeMasks, UniformMasks
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.keys import Keys
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.plan import Plan
 
 # Agreed before the run, or without a state of their own.
 LAWS = (GaussianMasks, LatticeMasks, UniformMasks)

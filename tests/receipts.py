@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from veilsum.agreement.consortium import consortium_from
 from veilsum.net.identity import new_identity
 from veilsum.net.receipt import make_receipt
-from veilsum.scenario.consortium import consortium_from
 
 PARTIES = ("a", "b", "c", "d", "e")
 EDGES = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "e"], ["e", "a"], ["a", "c"]]

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from veilsum.core.connectivity import components
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
 
 # For properties that run once per kind of cost, domain or basis, or that are slow.
 few = settings(max_examples=25)
@@ -78,7 +78,7 @@ def any_topologies(draw, **options):
 @st.composite
 def coalitions(draw, topology, *, min_honest=0):
     """Some parties by name, with at least `min_honest` left out."""
-    most = topology.n_agents - min_honest
+    most = topology.n_parties - min_honest
     return tuple(draw(_subsets(topology.parties))[:most])
 
 
@@ -110,7 +110,7 @@ def zero_sum_rows(draw, n, width):
 @st.composite
 def fair_pairs(draw, topology, corrupted, *, width=1):
     """(A, B), equal on C and with equal sums over every component of G[H]."""
-    a = draw(eighths((topology.n_agents, width)))
+    a = draw(eighths((topology.n_parties, width)))
     b = a.copy()
     honest = topology.without(topology.indices(corrupted))
     for part in components(honest):
@@ -123,7 +123,7 @@ def fair_pairs(draw, topology, corrupted, *, width=1):
 def settings_of_the_theorem(draw, *, width=1, min_honest=2, **options):
     """(topology, C, A, B) that Definition 2 compares; G[H] may be in pieces."""
     topology = draw(any_topologies(**options))
-    least = min(min_honest, topology.n_agents)
+    least = min(min_honest, topology.n_parties)
     corrupted = draw(coalitions(topology, min_honest=least))
     a, b = draw(fair_pairs(topology, corrupted, width=width))
     return topology, corrupted, a, b

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from veilsum.core.arrays import frozen
-from veilsum.core.bases import Affine
-from veilsum.core.costs import coefficient_rows
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.remainders import LocalGradient, stack
+from veilsum.costs.bases import Affine
+from veilsum.costs.cost import coefficient_rows
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import LocalGradient, stack
+from veilsum.numbers.arrays import frozen
 
 
 def veil(costs, masks):

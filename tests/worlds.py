@@ -10,24 +10,24 @@ from itertools import count
 
 import numpy as np
 
-from veilsum.agent.machine import Machine
-from veilsum.agent.party import codec_for
-from veilsum.agent.plan import Plan, Policy
-from veilsum.agent.rounds import MethodRounds, Schedules
-from veilsum.agent.work import SumWork
-from veilsum.core.bases import Affine
-from veilsum.core.domains import WholeSpace
-from veilsum.core.laws import make_law
-from veilsum.core.masking import ShareStreams
-from veilsum.core.remainders import SquaredNorm
-from veilsum.core.secrets import Secret
-from veilsum.core.settings import Settings
-from veilsum.core.streams import SeededStream
-from veilsum.core.topology import Topology
-from veilsum.sim.faults import Faults
-from veilsum.sim.history import broken_rules
-from veilsum.sim.loopback import World
-from veilsum.sim.phase_two import public_facts
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import WholeSpace
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.drivers.faults import Faults
+from veilsum.drivers.history import broken_rules
+from veilsum.drivers.loopback import World
+from veilsum.drivers.phase_two import public_facts
+from veilsum.graphs.topology import Topology
+from veilsum.methods.settings import Settings
+from veilsum.numbers.laws import make_law
+from veilsum.numbers.masking import ShareStreams
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.streams import SeededStream
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.party import codec_for
+from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.rounds import MethodRounds, Schedules
+from veilsum.protocol.work import SumWork
 
 EFFECTS = {"send", "persist", "charge", "settimer", "deliver", "finish", "abort"}
 SUMS = 3  # of a work with several

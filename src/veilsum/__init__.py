@@ -10,27 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from veilsum.core.bases import Affine, Polynomial, Quadratic
-    from veilsum.core.connectivity import algebraic_connectivity, vertex_connectivity
-    from veilsum.core.costs import Cost
-    from veilsum.core.curvature import curvature_bounds
-    from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
-    from veilsum.core.effective import EffectiveCost
-    from veilsum.core.gaussians import DegenerateGaussian
-    from veilsum.core.laws import GaussianMasks, LatticeMasks, NoMasks
-    from veilsum.core.link_faults import LinkFaults
-    from veilsum.core.methods.certificate import Bounds
-    from veilsum.core.methods.dgd import Dgd
-    from veilsum.core.methods.one_shot import OneShot
-    from veilsum.core.mixing import mixing_rate, mixing_weights
-    from veilsum.core.models.dispatch import Site
-    from veilsum.core.models.glm_cost import glm_cost
-    from veilsum.core.models.losses import huber_cost, smoothed_hinge_cost
-    from veilsum.core.models.rows import Rows
-    from veilsum.core.remainders import SquaredNorm
-    from veilsum.core.settings import Settings
-    from veilsum.core.topology import Topology
-    from veilsum.core.uniform import UniformMasks
+    from veilsum.agreement.scenario import Scenario
+    from veilsum.costs.bases import Affine, Polynomial, Quadratic
+    from veilsum.costs.cost import Cost
+    from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
+    from veilsum.costs.effective import EffectiveCost
+    from veilsum.costs.remainders import SquaredNorm
+    from veilsum.drivers.executions import Executions, simulate
+    from veilsum.drivers.masked_sums import GivenUpError
+    from veilsum.drivers.run import Run
+    from veilsum.drivers.vectorised import solve
     from veilsum.errors import (
         BadGradientError,
         BudgetError,
@@ -54,7 +43,9 @@ if TYPE_CHECKING:
     from veilsum.files.ledger import Ledger, open_ledger, read_ledger
     from veilsum.files.scenarios import read_scenario
     from veilsum.files.tables import read_table
-    from veilsum.jobs.columns import Column, SchemaError
+    from veilsum.graphs.connectivity import algebraic_connectivity, vertex_connectivity
+    from veilsum.graphs.mixing import mixing_rate, mixing_weights
+    from veilsum.graphs.topology import Topology
     from veilsum.jobs.dispatch import DispatchResult, dispatch
     from veilsum.jobs.estimators import (
         PrivateGammaRegressor,
@@ -65,14 +56,25 @@ if TYPE_CHECKING:
     from veilsum.jobs.fit import FitResult, fit, fit_arrays
     from veilsum.jobs.gradient_fit import GradientFit, fit_by_gradients
     from veilsum.jobs.job_file import JobFile, read_job
-    from veilsum.jobs.paper import reproduce
     from veilsum.jobs.quadratic import QuadraticResult, quadratic_program
     from veilsum.jobs.rules import RowRules
     from veilsum.jobs.scenario_run import run_scenario
-    from veilsum.jobs.schema import Schema
     from veilsum.jobs.statistics import statistics
     from veilsum.jobs.statistics_result import StatisticsResult
     from veilsum.jobs.sums import SumResult, mean, sum
+    from veilsum.methods.certificate import Bounds
+    from veilsum.methods.dgd import Dgd
+    from veilsum.methods.link_faults import LinkFaults
+    from veilsum.methods.one_shot import OneShot
+    from veilsum.methods.settings import Settings
+    from veilsum.models.curvature import curvature_bounds
+    from veilsum.models.dispatch import Site
+    from veilsum.models.glm_cost import glm_cost
+    from veilsum.models.losses import huber_cost, smoothed_hinge_cost
+    from veilsum.models.rows import Rows
+    from veilsum.numbers.laws import GaussianMasks, LatticeMasks, NoMasks
+    from veilsum.numbers.uniform import UniformMasks
+    from veilsum.paper import reproduce
     from veilsum.privacy.accountant import Budget, Release
     from veilsum.privacy.allocation import Allocation, allocate_noise
     from veilsum.privacy.composition import Charge, Exposure
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
         swap_divergence,
     )
     from veilsum.privacy.doctor import Diagnosis, examine
+    from veilsum.privacy.gaussians import DegenerateGaussian
     from veilsum.privacy.guarantee import Guarantee, guarantee
     from veilsum.privacy.lattice import LatticeDivergence, lattice_divergence
     from veilsum.privacy.planner import plan
@@ -96,35 +99,32 @@ if TYPE_CHECKING:
     from veilsum.privacy.records import record_exchange_distance
     from veilsum.privacy.view import View
     from veilsum.privacy.worst_case import worst_case
-    from veilsum.scenario import Scenario
-    from veilsum.sim.executions import Executions, simulate
-    from veilsum.sim.masked_sums import GivenUpError
-    from veilsum.sim.run import Run
-    from veilsum.sim.vectorised import solve
+    from veilsum.tables.columns import Column, SchemaError
+    from veilsum.tables.schema import Schema
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "core.bases": ("Affine", "Polynomial", "Quadratic"),
-    "core.connectivity": ("algebraic_connectivity", "vertex_connectivity"),
-    "core.costs": ("Cost",),
-    "core.curvature": ("curvature_bounds",),
-    "core.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
-    "core.effective": ("EffectiveCost",),
-    "core.gaussians": ("DegenerateGaussian",),
-    "core.laws": ("GaussianMasks", "LatticeMasks", "NoMasks"),
-    "core.methods.certificate": ("Bounds",),
-    "core.methods.dgd": ("Dgd",),
-    "core.methods.one_shot": ("OneShot",),
-    "core.mixing": ("mixing_rate", "mixing_weights"),
-    "core.models.dispatch": ("Site",),
-    "core.models.glm_cost": ("glm_cost",),
-    "core.models.losses": ("huber_cost", "smoothed_hinge_cost"),
-    "core.models.rows": ("Rows",),
-    "core.remainders": ("SquaredNorm",),
-    "core.settings": ("Settings",),
-    "core.topology": ("Topology",),
-    "core.uniform": ("UniformMasks",),
+    "costs.bases": ("Affine", "Polynomial", "Quadratic"),
+    "graphs.connectivity": ("algebraic_connectivity", "vertex_connectivity"),
+    "costs.cost": ("Cost",),
+    "models.curvature": ("curvature_bounds",),
+    "costs.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
+    "costs.effective": ("EffectiveCost",),
+    "privacy.gaussians": ("DegenerateGaussian",),
+    "numbers.laws": ("GaussianMasks", "LatticeMasks", "NoMasks"),
+    "methods.certificate": ("Bounds",),
+    "methods.dgd": ("Dgd",),
+    "methods.one_shot": ("OneShot",),
+    "graphs.mixing": ("mixing_rate", "mixing_weights"),
+    "models.dispatch": ("Site",),
+    "models.glm_cost": ("glm_cost",),
+    "models.losses": ("huber_cost", "smoothed_hinge_cost"),
+    "models.rows": ("Rows",),
+    "costs.remainders": ("SquaredNorm",),
+    "methods.settings": ("Settings",),
+    "graphs.topology": ("Topology",),
+    "numbers.uniform": ("UniformMasks",),
     "errors": (
         "BadGradientError",
         "BudgetError",
@@ -148,7 +148,7 @@ _HOME = {
     "files.ledger": ("Ledger", "open_ledger", "read_ledger"),
     "files.scenarios": ("read_scenario",),
     "files.tables": ("read_table",),
-    "jobs.columns": ("Column", "SchemaError"),
+    "tables.columns": ("Column", "SchemaError"),
     "jobs.dispatch": ("DispatchResult", "dispatch"),
     "jobs.estimators": (
         "PrivateGammaRegressor",
@@ -159,11 +159,11 @@ _HOME = {
     "jobs.fit": ("FitResult", "fit", "fit_arrays"),
     "jobs.gradient_fit": ("GradientFit", "fit_by_gradients"),
     "jobs.job_file": ("JobFile", "read_job"),
-    "jobs.paper": ("reproduce",),
+    "paper": ("reproduce",),
     "jobs.quadratic": ("QuadraticResult", "quadratic_program"),
     "jobs.rules": ("RowRules",),
     "jobs.scenario_run": ("run_scenario",),
-    "jobs.schema": ("Schema",),
+    "tables.schema": ("Schema",),
     "jobs.statistics": ("statistics",),
     "jobs.statistics_result": ("StatisticsResult",),
     "jobs.sums": ("SumResult", "mean", "sum"),
@@ -186,12 +186,12 @@ _HOME = {
     "privacy.records": ("record_exchange_distance",),
     "privacy.view": ("View",),
     "privacy.worst_case": ("worst_case",),
-    "scenario": ("Scenario",),
-    "sim.executions": ("Executions", "simulate"),
-    "core.link_faults": ("LinkFaults",),
-    "sim.masked_sums": ("GivenUpError",),
-    "sim.run": ("Run",),
-    "sim.vectorised": ("solve",),
+    "agreement.scenario": ("Scenario",),
+    "drivers.executions": ("Executions", "simulate"),
+    "methods.link_faults": ("LinkFaults",),
+    "drivers.masked_sums": ("GivenUpError",),
+    "drivers.run": ("Run",),
+    "drivers.vectorised": ("solve",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

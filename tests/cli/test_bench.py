@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from scipy.sparse import csgraph
 
 from veilsum.cli.app import app
+from veilsum.engines.plain import PlainEngine
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.bench import engines, report, side_by_side
 from veilsum.jobs.bench.cases import (
@@ -35,7 +36,6 @@ from veilsum.jobs.bench.peers import (
     read_peers,
     write_workload,
 )
-from veilsum.sim.engines.plain import PlainEngine
 
 ROOT = Path(__file__).parents[2]
 

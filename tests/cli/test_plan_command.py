@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from veilsum.cli.app import app
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.worst_case import worst_case
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

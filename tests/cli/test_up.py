@@ -22,8 +22,8 @@ from veilsum.cli.up import _report
 from veilsum.files.ledger import read_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.jobs.job_file import read_job
-from veilsum.jobs.local import _party
 from veilsum.jobs.scenario_run import run_scenario
+from veilsum.parties.local import _party
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"
 LONGEST = 60.0

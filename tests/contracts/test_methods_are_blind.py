@@ -20,21 +20,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import veilsum.core.methods
-from veilsum.core.bases import Affine
-from veilsum.core.domains import Box, WholeSpace
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.accelerated import AcceleratedTracking
-from veilsum.core.methods.chebyshev import Chebyshev
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.dgd_own_point import DgdOwnPoint
-from veilsum.core.methods.exchange import Method, mix
-from veilsum.core.methods.extra import Extra
-from veilsum.core.methods.gradient_tracking import GradientTracking
-from veilsum.core.methods.nids import Nids
-from veilsum.core.methods.push_pull import PushPull
-from veilsum.core.methods.running_sums import RunningSums
-from veilsum.core.remainders import SquaredNorm
+import veilsum.methods
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box, WholeSpace
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.dgd_own_point import DgdOwnPoint
+from veilsum.methods.exchange import Method, mix
+from veilsum.methods.extra import Extra
+from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.methods.nids import Nids
+from veilsum.methods.push_pull import PushPull
+from veilsum.methods.running_sums import RunningSums
 
 REPOSITORY = Path(__file__).parents[2]
 RULE = "Phase II never sees a private cost"
@@ -57,8 +57,8 @@ every_method = pytest.mark.parametrize(
 
 
 def modules():
-    for found in pkgutil.iter_modules(veilsum.core.methods.__path__):
-        yield importlib.import_module(f"veilsum.core.methods.{found.name}")
+    for found in pkgutil.iter_modules(veilsum.methods.__path__):
+        yield importlib.import_module(f"veilsum.methods.{found.name}")
 
 
 def classes():
@@ -67,7 +67,7 @@ def classes():
         kind
         for module in modules()
         for _, kind in inspect.getmembers(module, inspect.isclass)
-        if kind.__module__.startswith("veilsum.core.methods")
+        if kind.__module__.startswith("veilsum.methods")
     }
     return {kind for kind in found - {Method} if {"begin", "advance"} <= set(dir(kind))}
 
@@ -187,7 +187,7 @@ def test_no_method_reaches_around_the_import_rule():
     [
         "import importlib\n",
         "from importlib import import_module\n",
-        "def f():\n    return __import__('veilsum.core.costs')\n",
+        "def f():\n    return __import__('veilsum.costs.cost')\n",
         "def f(cost):\n    import gc\n    return gc.get_referrers(cost)\n",
     ],
 )
@@ -236,29 +236,30 @@ def test_the_import_rule_holds_as_it_is(copy):
 @pytest.mark.parametrize(
     "text",
     [
-        "from veilsum.core.costs import Cost\n",
-        "import veilsum.core.masking\n",
-        "def late():\n    from veilsum.core import costs\n    return costs\n",
-        "from veilsum.core.accomplice import Cost\n",
+        "from veilsum.costs.cost import Cost\n",
+        "import veilsum.numbers.masking\n",
+        "def late():\n    from veilsum.costs import cost\n    return cost\n",
+        "from veilsum.costs.accomplice import Cost\n",
     ],
     ids=["costs", "masks", "inside a function", "by way of another module"],
 )
 def test_a_planted_import_breaks_the_rule(copy, text):
-    core = copy / "src" / "veilsum" / "core"
-    (core / "accomplice.py").write_text("from veilsum.core.costs import Cost\n")
-    (core / "methods" / "planted.py").write_text(text)
+    house = copy / "src" / "veilsum"
+    accomplice = house / "costs" / "accomplice.py"
+    accomplice.write_text("from veilsum.costs.cost import Cost\n")
+    (house / "methods" / "planted.py").write_text(text)
     found = lint_imports(copy)
     assert found.returncode != 0
     assert f"{RULE} BROKEN" in found.stdout
-    assert "veilsum.core.methods.planted -> veilsum.core." in found.stdout
+    assert "veilsum.methods.planted -> veilsum." in found.stdout
 
 
 # The types.
 
 HONEST = """
-from veilsum.core.arrays import Vectors
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.dgd import Dgd, DgdState
+from veilsum.numbers.arrays import Vectors
+from veilsum.costs.effective import EffectiveCost
+from veilsum.methods.dgd import Dgd, DgdState
 
 
 class Planted(Dgd):
@@ -276,12 +277,12 @@ PLANTED = {
         'has no attribute "value"',
     ),
     "a_cost_of_its_own": (
-        "from veilsum.core.costs import Cost\n"
+        "from veilsum.costs.cost import Cost\n"
         + HONEST.replace("cost: EffectiveCost", "cost: Cost"),
-        'incompatible with supertype "veilsum.core.methods.dgd.Dgd"',
+        'incompatible with supertype "veilsum.methods.dgd.Dgd"',
     ),
     "passing_it_on": (
-        "from veilsum.core.costs import Cost\n"
+        "from veilsum.costs.cost import Cost\n"
         + HONEST.replace(ASKS, "slope(cost, mixed)")
         + "\n\ndef slope(cost: Cost, x: Vectors) -> Vectors:\n"
         "    return cost.gradient(x)\n",

@@ -9,28 +9,28 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from veilsum.core.bases import Quadratic, quadratic_coefficients
-from veilsum.core.domains import Box, WholeSpace
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.accelerated import AcceleratedTracking
-from veilsum.core.methods.certificate import (
+from veilsum.costs.bases import Quadratic, quadratic_coefficients
+from veilsum.costs.domains import Box, WholeSpace
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import NoRemainder
+from veilsum.graphs.mixing import mixing_rate, mixing_weights
+from veilsum.graphs.topology import Topology
+from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.certificate import (
     Bounds,
     certified_accelerated_rounds,
     certified_rounds,
 )
-from veilsum.core.methods.chebyshev import Chebyshev
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.exchange import iterations
-from veilsum.core.methods.extra import Extra, extra_step
-from veilsum.core.methods.gradient_tracking import GradientTracking
-from veilsum.core.methods.nids import Nids, nids_step
-from veilsum.core.methods.one_way import OneWayMixing, certified_push_pull
-from veilsum.core.methods.push_pull import PushPull
-from veilsum.core.methods.running_sums import RunningSums, running_sums_step
-from veilsum.core.methods.table import TABLE
-from veilsum.core.mixing import mixing_rate, mixing_weights
-from veilsum.core.remainders import NoRemainder
-from veilsum.core.topology import Topology
+from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.exchange import iterations
+from veilsum.methods.extra import Extra, extra_step
+from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.methods.nids import Nids, nids_step
+from veilsum.methods.one_way import OneWayMixing, certified_push_pull
+from veilsum.methods.push_pull import PushPull
+from veilsum.methods.running_sums import RunningSums, running_sums_step
+from veilsum.methods.table import TABLE
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -88,7 +88,7 @@ class Problem:
 
     @cached_property
     def matrices(self):
-        n = self.topology.n_agents
+        n = self.topology.n_parties
         turned = np.random.default_rng(n).normal(size=(n, DIM, DIM))
         turned = turned + turned.transpose(0, 2, 1)
         turned -= turned.mean(axis=0)
@@ -99,7 +99,7 @@ class Problem:
 
     @cached_property
     def vectors(self):
-        n = self.topology.n_agents
+        n = self.topology.n_parties
         return np.random.default_rng(n + 100).normal(1.0, 2.0, (n, DIM))
 
     @property
@@ -137,7 +137,7 @@ class Problem:
     def count(self, made, expected, tolerance, most):
         """How many iterations, in tens, until all are near for good; None if never."""
         method, weights = made
-        start = np.zeros((self.topology.n_agents, DIM))
+        start = np.zeros((self.topology.n_parties, DIM))
         states = iterations(method, weights, self.cost, start)
         near_before = False
         for state in islice(states, 0, most + 1, 10):

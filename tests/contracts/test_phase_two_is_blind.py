@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import veilsum.core.methods
+import veilsum.methods
 from veils import veil
-from veilsum.core.costs import Cost, coefficient_rows
-from veilsum.core.domains import Box
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.laws import GaussianMasks, check_sigma
-from veilsum.core.masking import ShareStreams, draw_shares
-from veilsum.core.methods.dgd import Dgd, DgdState
-from veilsum.core.remainders import SquaredNorm
-from veilsum.core.topology import Topology
-from veilsum.scenario import Settings
-from veilsum.sim import phase_two, vectorised
+from veilsum.agreement.scenario import Settings
+from veilsum.costs.cost import Cost, coefficient_rows
+from veilsum.costs.domains import Box
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.drivers import phase_two, vectorised
+from veilsum.graphs.topology import Topology
+from veilsum.methods.dgd import Dgd, DgdState
+from veilsum.numbers.laws import GaussianMasks, check_sigma
+from veilsum.numbers.masking import ShareStreams, draw_shares
 
-FORBIDDEN = ("veilsum.core.costs", "veilsum.core.masking", "veilsum.privacy")
-METHODS = sorted(Path(veilsum.core.methods.__path__[0]).glob("*.py"))
+FORBIDDEN = ("veilsum.costs.cost", "veilsum.numbers.masking", "veilsum.privacy")
+METHODS = sorted(Path(veilsum.methods.__path__[0]).glob("*.py"))
 
 
 def imports_of(path):
@@ -76,7 +76,7 @@ def test_no_method_reaches_costs_masks_or_privacy(path):
 def test_the_import_walk_finds_what_it_looks_for():
     """The walk is not blind itself: the simulator does reach the costs."""
     reached = everything_behind(Path(vectorised.__file__))
-    assert {"veilsum.core.costs", "veilsum.core.masking"} <= reached
+    assert {"veilsum.costs.cost", "veilsum.numbers.masking"} <= reached
 
 
 def test_an_effective_cost_offers_gradients_and_no_value():

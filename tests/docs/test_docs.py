@@ -11,18 +11,18 @@ import pytest
 
 import veilsum as vs
 from veilsum import errors
+from veilsum.agreement.scenario import JOB_SECTIONS, SECTIONS
 from veilsum.cli.app import COMMANDS
-from veilsum.core.link_faults import BEARS, REASONS
-from veilsum.core.methods.table import TABLE
-from veilsum.core.models.rows import Rows
+from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.files.datasets import DATASETS
 from veilsum.jobs.gradient_fit import fit_by_gradients
 from veilsum.jobs.model import FAMILIES, NEGATIVE_BINOMIAL
-from veilsum.jobs.paper import PaperReport
-from veilsum.jobs.schema import COLUMN_KEYS, KEYS
 from veilsum.jobs.terms import Options
-from veilsum.scenario import JOB_SECTIONS, SECTIONS
-from veilsum.sim.masked_sums import GivenUpError
+from veilsum.methods.link_faults import BEARS, REASONS
+from veilsum.methods.table import TABLE
+from veilsum.models.rows import Rows
+from veilsum.paper import PaperReport
+from veilsum.tables.schema import COLUMN_KEYS, KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

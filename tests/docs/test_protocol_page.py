@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from veilsum.agent.messages import MESSAGES, Quit, Record
-from veilsum.agent.phases import BY_SOURCE, diagram
+from veilsum.protocol.messages import MESSAGES, Quit, Record
+from veilsum.protocol.phases import BY_SOURCE, diagram
 
 PAGE = (Path(__file__).parents[2] / "docs/theory/protocol.md").read_text("utf-8")
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilsum.core.topology import Topology
+from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.agreement.pem import pem_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError, OutputError
 from veilsum.files.consortiums import (
     draft_consortium,
@@ -16,8 +17,7 @@ from veilsum.files.consortiums import (
     read_consortium,
     write_consortium,
 )
-from veilsum.scenario.consortium import Address, consortium_from
-from veilsum.scenario.pem import pem_of
+from veilsum.graphs.topology import Topology
 
 PLAN = """\
 title = "A plan"

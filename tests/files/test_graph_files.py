@@ -6,9 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError
 from veilsum.files.graphs import read_topology, topology_from
+from veilsum.graphs.topology import Topology
 
 LINKS = [("ann", "bob"), ("bob", "cem"), ("cem", "ann"), ("cem", "dee")]
 
@@ -89,4 +89,4 @@ def test_a_spec_is_a_file_if_there_is_one_and_a_family_otherwise(tmp_path):
     path = tmp_path / "ring"
     path.write_text("a b\n")
     assert topology_from(str(path)).parties == ("a", "b")
-    assert topology_from("ring:5").n_agents == 5
+    assert topology_from("ring:5").n_parties == 5

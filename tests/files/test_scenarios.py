@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from veilsum.core.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
-from veilsum.core.link_faults import LinkFaults
-from veilsum.core.topology import Topology
+from veilsum.agreement.scenario import SECTIONS, scenario_from
+from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
-from veilsum.scenario import SECTIONS, scenario_from
+from veilsum.graphs.topology import Topology
+from veilsum.methods.link_faults import LinkFaults
 
 
 def table(**changes):

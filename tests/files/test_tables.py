@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import as_frame, read_table
+from veilsum.files.tables import read_table
+from veilsum.tables.frames import as_frame
 
 polars = pytest.importorskip("polars")
 TEXT = "age,hba1c,sex\n61,7.4,f\n58,,m\n"
@@ -178,7 +179,7 @@ def test_polars_tables_need_no_pyarrow():
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "import polars as pl\n"
-        "from veilsum.files.tables import as_frame\n"
+        "from veilsum.tables.frames import as_frame\n"
         "frame = pl.DataFrame({'k': [1, None, 2**60], 'x': [1.5, None, 2.5],"
         " 's': ['a', None, 'b'], 'b': [True, None, False], 'i': [1, 2, 3]},"
         " schema_overrides={'s': pl.Categorical})\n"
@@ -208,7 +209,8 @@ def test_a_missing_package_names_its_extra(tmp_path, package, call, extra):
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
         "from veilsum.errors import MissingExtraError\n"
-        "from veilsum.files.tables import as_frame, read_table\n"
+        "from veilsum.files.tables import read_table\n"
+        "from veilsum.tables.frames import as_frame\n"
         f"try:\n    {call}\nexcept MissingExtraError as error:\n    print(error)"
     )
     files = [written(tmp_path, TEXT), written(tmp_path, "PAR1", name="a.parquet")]
@@ -248,7 +250,8 @@ def test_what_is_no_table_in_memory_is_refused(data, names, why):
 
 READER = """
 import sys
-from veilsum.files.tables import load_pandas_alone, read_table
+from veilsum.tables.frames import load_pandas_alone
+from veilsum.files.tables import read_table
 if sys.argv[2] == "alone":
     load_pandas_alone()
 table = read_table(sys.argv[1])

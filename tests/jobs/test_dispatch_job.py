@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from veilsum.core.domains import Box, HalfSpaces
-from veilsum.core.models.dispatch import Site
+from veilsum.costs.domains import Box, HalfSpaces
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import power_case, site_of
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.quadratic import quadratic_program
+from veilsum.models.dispatch import Site
 
 PRICES = {"case30": 3.7892, "case39": 13.5169, "case118": 39.3814}
 

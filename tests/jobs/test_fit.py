@@ -10,7 +10,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
 from veilsum.jobs.fit import fit, fit_arrays
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.schema import Schema
+from veilsum.tables.schema import Schema
 
 # Relative; statsmodels itself is refitted as far as float64 goes.
 CLOSE = 1e-8

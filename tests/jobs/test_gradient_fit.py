@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from veilsum.core.domains import Box, WholeSpace
-from veilsum.core.models.families import Binomial
-from veilsum.core.models.glm_cost import FEATURES, RESPONSES, SPLIT, glm_cost
-from veilsum.core.models.rows import Rows
-from veilsum.core.topology import Topology
+from veilsum.costs.domains import Box, WholeSpace
 from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.gradient_fit import (
     ESTIMATES,
     STEP,
     fit_by_gradients,
 )
+from veilsum.models.families import Binomial
+from veilsum.models.glm_cost import FEATURES, RESPONSES, SPLIT, glm_cost
+from veilsum.models.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

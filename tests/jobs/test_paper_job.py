@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from veilsum.jobs.paper import Row, gaussian_divergence, quartic_run, reproduce
+from veilsum.paper import Row, gaussian_divergence, quartic_run, reproduce
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

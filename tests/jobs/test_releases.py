@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from veilsum.agent.codec import Codec
-from veilsum.agent.messages import Quit
-from veilsum.core.masking import ShareStreams
-from veilsum.core.models.families import Binomial, Gaussian
-from veilsum.core.models.rows import Rows
+from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.jobs.fit import fit, fit_arrays
@@ -18,8 +14,12 @@ from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import sum as masked_sum
 from veilsum.jobs.terms import Terms
+from veilsum.models.families import Binomial, Gaussian
+from veilsum.models.rows import Rows
+from veilsum.numbers.masking import ShareStreams
 from veilsum.privacy.accountant import Budget
-from veilsum.sim.loopback import World
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import Quit
 
 PARTIES = ("north", "east", "south", "west", "centre")
 

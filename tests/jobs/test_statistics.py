@@ -10,9 +10,9 @@ import pytest
 from veilsum.errors import InvalidInputError
 from veilsum.files import datasets
 from veilsum.files.output import as_json
-from veilsum.jobs.columns import SchemaError
-from veilsum.jobs.schema import Schema
 from veilsum.jobs.statistics import statistics
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.schema import Schema
 
 
 @pytest.fixture(scope="module")

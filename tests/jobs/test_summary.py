@@ -13,12 +13,6 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilsum.core.models.families import Binomial, Gaussian, NegativeBinomial, Poisson
-from veilsum.core.models.gammas import Gamma, GammaInverseLink
-from veilsum.core.models.glm import statistics as glm_statistics
-from veilsum.core.models.least_squares import fit, statistics
-from veilsum.core.models.newton import Newton
-from veilsum.core.models.rows import Rows
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.summary import (
     number,
@@ -30,6 +24,12 @@ from veilsum.jobs.summary import (
     table_rows,
     to_markdown,
 )
+from veilsum.models.families import Binomial, Gaussian, NegativeBinomial, Poisson
+from veilsum.models.gammas import Gamma, GammaInverseLink
+from veilsum.models.glm import statistics as glm_statistics
+from veilsum.models.least_squares import fit, statistics
+from veilsum.models.newton import Newton
+from veilsum.models.rows import Rows
 
 ABOUT = {"title": "A fit", "response": "y", "n_parties": 5, "law": "lattice"}
 

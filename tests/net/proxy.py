@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from contextlib import asynccontextmanager
 
-from veilsum.scenario.consortium import Address
+from veilsum.agreement.consortium import Address
 
 HOST = "127.0.0.1"
 CHUNK = 1 << 16

@@ -18,14 +18,14 @@ import tomli_w
 
 from net.proxy import Proxy
 from net.village import HOST, QUICK, free_port
+from veilsum.agreement.consortium import Address
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.joining import own_part, receipt_of
-from veilsum.jobs.local import local_run
-from veilsum.jobs.networked import Networked
 from veilsum.net.identity import read_identity
 from veilsum.net.verifying import verify_receipts
+from veilsum.parties.joining import own_part, receipt_of
+from veilsum.parties.local import local_run
+from veilsum.parties.networked import Networked
 from veilsum.privacy.accountant import Budget
-from veilsum.scenario.consortium import Address
 
 # No run here may take longer: what hangs is an error.
 LONGEST = 120.0

@@ -26,13 +26,13 @@ from net.runs import (
     reasons,
 )
 from net.village import free_port, until
-from veilsum.agent.messages import Quit, Share
-from veilsum.agent.party import codec_for
+from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.networked import LEDGER_GONE, LEFT
+from veilsum.parties.networked import LEDGER_GONE, LEFT
 from veilsum.privacy.accountant import Budget
-from veilsum.scenario.consortium import Address
+from veilsum.protocol.messages import Quit, Share
+from veilsum.protocol.party import codec_for
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

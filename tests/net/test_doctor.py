@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from net.test_hello import HEARD, LIMITS, OWN
 from net.test_hostile import BROKEN, bare_context, call, expired, hello, own_context
 from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, until
+from veilsum.agreement.consortium import Address
 from veilsum.net.checkup import (
     IN_ORDER,
     Check,
@@ -38,7 +39,6 @@ from veilsum.net.limits import Limits
 from veilsum.net.proxies import proxy_for
 from veilsum.net.reasons import failure
 from veilsum.net.trust import client_context, server_context
-from veilsum.scenario.consortium import Address
 
 HURRIED = Limits(open_timeout=0.3, hello_timeout=0.3, close_timeout=0.2)
 HOUR = 3600.0

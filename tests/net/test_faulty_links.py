@@ -10,8 +10,8 @@ import pytest
 
 from net.proxy import Proxy
 from net.village import HOST, QUICK, Village, all_connected, until
+from veilsum.agreement.consortium import Address
 from veilsum.net.limits import Limits
-from veilsum.scenario.consortium import Address
 
 # Signs of life are wanted often, so that a test need not wait long.
 NERVOUS = Limits(

@@ -15,12 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
-from veilsum.agent.codec import Codec
-from veilsum.agent.messages import MESSAGES, Quit, Ready, Record, Round
-from veilsum.agent.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
-from veilsum.core.laws import make_law
-from veilsum.core.topology import Topology
+from veilsum.agreement.consortium import NAME_BYTES, check_name
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.net.hello import (
     BYE,
     LONGEST_SHOWN,
@@ -44,7 +41,10 @@ from veilsum.net.limits import Limits
 from veilsum.net.peer import Backoff
 from veilsum.net.reasons import failure
 from veilsum.net.refusals import SOURCES, Refusals
-from veilsum.scenario.consortium import NAME_BYTES, check_name
+from veilsum.numbers.laws import make_law
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import MESSAGES, Quit, Ready, Record, Round
+from veilsum.protocol.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
 
 LIMITS = Limits()
 NOON = 1_700_000_000.0

@@ -21,17 +21,17 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from machines import picture, stopped_at
 from net.village import HOST, PLAN, QUICK, Village, all_connected, until
-from veilsum.agent.codec import MalformedMessageError
-from veilsum.agent.effects import Persist, Send
-from veilsum.agent.messages import Record, Share
-from veilsum.agent.party import codec_for
+from veilsum.agreement.consortium import Address
 from veilsum.errors import PeerProtocolError
 from veilsum.net import meeting, transport
 from veilsum.net.hello import PATH, PROTOCOL, Close
 from veilsum.net.identity import Identity, make_certificate, new_identity
 from veilsum.net.limits import Limits
 from veilsum.net.trust import client_context, server_context
-from veilsum.scenario.consortium import Address
+from veilsum.protocol.codec import MalformedMessageError
+from veilsum.protocol.effects import Persist, Send
+from veilsum.protocol.messages import Record, Share
+from veilsum.protocol.party import codec_for
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilsum.agent.keys import Keys
+from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, OutputError, SecretError
 from veilsum.files.consortiums import read_certificate
 from veilsum.net.identity import (
@@ -34,7 +34,7 @@ from veilsum.net.identity import (
     read_identity,
     validity,
 )
-from veilsum.scenario.pem import der_of, pem_of
+from veilsum.protocol.keys import Keys
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 NOW = datetime(2030, 5, 1, tzinfo=UTC)

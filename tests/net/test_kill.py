@@ -18,12 +18,12 @@ import tomli_w
 
 from histories import broken, read_history
 from net.one_party import take_part
+from veilsum.drivers.loopback_solve import work_of
 from veilsum.files.ledger import read_ledger
-from veilsum.jobs.local import local_run
-from veilsum.jobs.party_cost import PartyCost
 from veilsum.net.receipt import read_receipt
 from veilsum.net.verifying import verify_receipts
-from veilsum.sim.loopback_solve import work_of
+from veilsum.parties.local import local_run
+from veilsum.parties.party_cost import PartyCost
 
 # From a process that has loaded everything, so that a party starts at once.
 PROCESSES = multiprocessing.get_context("forkserver")

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from receipts import OTHER, PARTIES, Study, promised
+from veilsum.agreement.consortium import canonical
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.net.identity import new_identity, public_key
 from veilsum.net.receipt import (
@@ -19,7 +20,6 @@ from veilsum.net.receipt import (
     receipt_from,
 )
 from veilsum.net.verifying import ALIKE, verify_receipts
-from veilsum.scenario.consortium import canonical
 
 LEFT = "those who are left may go on"
 

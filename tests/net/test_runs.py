@@ -22,15 +22,15 @@ from net.runs import (
     data_files,
     reasons,
 )
-from veilsum.agent.party import codec_for
+from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import read_ledger
-from veilsum.jobs.networked import Networked
-from veilsum.jobs.party_cost import PartyCost
 from veilsum.net.identity import new_identity
 from veilsum.net.verifying import verify_receipts
+from veilsum.parties.networked import Networked
+from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.accountant import Budget
-from veilsum.sim.masked_sums import GivenUpError
+from veilsum.protocol.party import codec_for
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.traceback import Traceback
 
 from net.runs import ONE_SHOT, Company, answers, changed, data_files
-from veilsum.agent.messages import Deposit, Masked, Share
-from veilsum.agent.party import codec_for
 from veilsum.cli.logs import ForMachines, ForPeople
+from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.files.output import as_json
-from veilsum.jobs.party_cost import PartyCost
-from veilsum.sim.masked_sums import GivenUpError
+from veilsum.parties.party_cost import PartyCost
+from veilsum.protocol.messages import Deposit, Masked, Share
+from veilsum.protocol.party import codec_for
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilsum.net.store as store_module
-from veilsum.agent.effects import Persist
+from veilsum.agreement.consortium import Consortium
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.net.store import STORE, RunStore
 from veilsum.privacy.accountant import Budget
-from veilsum.scenario.consortium import Consortium
+from veilsum.protocol.effects import Persist
 
 PLAN, OTHER_PLAN = bytes(range(32)), bytes(32)
 ENDINGS = ("", "-wal", "-shm")
@@ -111,7 +111,7 @@ def test_every_commit_waits_for_the_disk(path):
 WRITER = """
 import sys
 from pathlib import Path
-from veilsum.agent.effects import Persist
+from veilsum.protocol.effects import Persist
 from veilsum.net.store import RunStore
 
 store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a")
@@ -180,7 +180,7 @@ def test_a_write_that_fails_half_way_has_not_happened(path):
 FILLER = """
 import resource, sys
 from pathlib import Path
-from veilsum.agent.effects import Persist
+from veilsum.protocol.effects import Persist
 from veilsum.errors import StoreError
 from veilsum.net.store import RunStore
 
@@ -374,7 +374,7 @@ def test_until_shares_are_drawn_the_file_may_be_mended(path):
 HOLDER = """
 import sys
 from pathlib import Path
-from veilsum.agent.effects import Persist
+from veilsum.protocol.effects import Persist
 from veilsum.net.store import RunStore
 
 store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a")

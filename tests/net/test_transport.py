@@ -12,11 +12,11 @@ from contextlib import closing
 import pytest
 
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
+from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
 from veilsum.net import sockets, transport
 from veilsum.net.hello import Close
 from veilsum.net.limits import Limits
-from veilsum.scenario.consortium import Address
 
 
 @pytest.fixture

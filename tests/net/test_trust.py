@@ -9,6 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
+from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
@@ -25,7 +26,6 @@ from veilsum.net.trust import (
     owner,
     server_context,
 )
-from veilsum.scenario.pem import der_of, pem_of
 
 DAY = timedelta(days=1)
 

@@ -21,55 +21,55 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
-
 from jobs.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
+
 from machines import Stopped, keys_of, stopped_at
-from veilsum.agent.book import Book
-from veilsum.agent.effects import Abort, Send
-from veilsum.agent.machine import Machine
-from veilsum.agent.messages import Lost, Quit
-from veilsum.agent.party import codec_for
-from veilsum.agent.phases import BEFORE_COMMIT
-from veilsum.agent.plan import Policy
-from veilsum.core import domains
-from veilsum.core.domains import Domain
-from veilsum.core.fixed_point import Grid
-from veilsum.core.laws import make_law
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.makers import MAKERS
-from veilsum.core.methods.table import TABLE
-from veilsum.core.mixing import MIXING
-from veilsum.core.models import families, gammas
-from veilsum.core.models.dispatch import PriceSearch
-from veilsum.core.models.family import Family, LogLink
-from veilsum.core.models.glm_sums import (
-    ClosingStatistics,
-    FirstStatistics,
-    RoundStatistics,
-)
-from veilsum.core.models.least_squares import Statistics
-from veilsum.core.topology import Topology
-from veilsum.core.uniform import UniformMasks
+from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.sections import PUBLIC_COST
+from veilsum.costs import domains
+from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import as_frame
-from veilsum.jobs.agreed import stand_in
+from veilsum.graphs.mixing import MIXING
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
-from veilsum.jobs.party_cost import PartyCost
 from veilsum.jobs.regressions import LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import shown_of
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.schema import Schema
 from veilsum.jobs.statistics import _Part
 from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.makers import MAKERS
+from veilsum.methods.table import TABLE
+from veilsum.models import families, gammas
+from veilsum.models.dispatch import PriceSearch
+from veilsum.models.family import Family, LogLink
+from veilsum.models.glm_sums import (
+    ClosingStatistics,
+    FirstStatistics,
+    RoundStatistics,
+)
+from veilsum.models.least_squares import Statistics
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import make_law
+from veilsum.numbers.uniform import UniformMasks
+from veilsum.parties.agreed import stand_in
+from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
-from veilsum.scenario.agreement import PUBLIC_COST
-from veilsum.scenario.consortium import consortium_from
+from veilsum.protocol.book import Book
+from veilsum.protocol.effects import Abort, Send
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.messages import Lost, Quit
+from veilsum.protocol.party import codec_for
+from veilsum.protocol.phases import BEFORE_COMMIT
+from veilsum.protocol.plan import Policy
+from veilsum.tables.frames import as_frame
+from veilsum.tables.schema import Schema
 from worlds import Setting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "wire.md").read_text()

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from golden import rgg12
 from strategies import connected_topologies, few
-from veilsum.core.connectivity import (
+from veilsum.graphs.connectivity import (
     algebraic_connectivity,
     is_connected,
     minimum_vertex_cut,
     vertex_connectivity,
 )
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.guarantee import guarantee
 
 
@@ -175,7 +175,7 @@ def test_some_loss_lowers_mu2_by_the_share_of_one_party(topology):
     The unit Fiedler vector, restricted to V less v, has Rayleigh quotients whose
     numerators and denominators add up to (h - 2) mu2 and h (h - 2) / (h - 1).
     """
-    h = topology.n_agents
+    h = topology.n_parties
     after = [algebraic_connectivity(topology.without({v})) for v in range(h)]
     assert min(after) <= (h - 1) / h * algebraic_connectivity(topology) + 1e-9
 
@@ -192,7 +192,7 @@ def test_the_worst_epsilon_grows_with_the_size_of_the_coalition(topology):
 @given(connected_topologies(min_agents=3), st.data())
 def test_the_worst_mu2_lies_between_the_bounds_of_fiedler(topology, data):
     """mu2(G) - t <= min mu2(G[H]) <= min((n-t)/n mu2, (d_min - t)(n-t)/(n-t-1))."""
-    n, kappa = topology.n_agents, vertex_connectivity(topology)
+    n, kappa = topology.n_parties, vertex_connectivity(topology)
     t = data.draw(st.integers(0, min(kappa - 1, 2)))
     left = [topology.without(coalition) for coalition in combinations(range(n), t)]
     assert all(is_connected(honest) for honest in left)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strategies import any_topologies, connected_topologies, few, seeds, sigmas
-from veilsum.core.connectivity import components
-from veilsum.core.gaussians import DegenerateGaussian
-from veilsum.core.laws import GaussianMasks, check_sigma
-from veilsum.core.masking import ShareStreams, draw_shares
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import GaussianMasks, check_sigma
+from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.privacy.gaussians import DegenerateGaussian
 
 
 @given(any_topologies())
@@ -40,7 +40,7 @@ def test_masks_are_incidence_times_edge_noise(topology, seed, sigma):
 def test_the_support_is_the_whole_zero_sum_subspace(topology):
     """rank Theta = n - 1 iff connected: masks fill 1-perp and nothing else."""
     theta = topology.incidence.toarray()
-    assert np.linalg.matrix_rank(theta) == topology.n_agents - 1
+    assert np.linalg.matrix_rank(theta) == topology.n_parties - 1
     np.testing.assert_array_equal(theta.sum(axis=0), np.zeros(topology.n_edges))
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from golden import CASES
 from strategies import connected_topologies, few, sigmas, zero_sum_rows
-from veilsum.core.connectivity import algebraic_connectivity
-from veilsum.core.gaussians import DegenerateGaussian
+from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.privacy.divergence import kl_divergence
+from veilsum.privacy.gaussians import DegenerateGaussian
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -29,7 +29,7 @@ def test_the_divergence_is_the_exact_rational(case):
 def exact_divergence(case):
     """tr(S^-1 D' L_H^+ D) / (2 s) in rationals: ground one honest party and solve."""
     colluders = case.topology.indices(case.corrupted)
-    honest = [i for i in range(case.topology.n_agents) if i not in colluders]
+    honest = [i for i in range(case.topology.n_parties) if i not in colluders]
     laplacian = case.topology.induced(honest).laplacian.toarray()
     reduced = sympy.Matrix(laplacian[:-1, :-1].astype(int).tolist())
     a, b = (
@@ -54,8 +54,8 @@ def test_the_golden_rationals_are_what_exact_arithmetic_gives(case):
 def test_supports_are_identical_when_sums_agree(data, topology, sigma):
     """A point possible under A is possible under B: densities vanish together."""
     law = DegenerateGaussian(topology, 2 * sigma**2)
-    shift = data.draw(zero_sum_rows(topology.n_agents, 1))[:, 0]
-    point = data.draw(zero_sum_rows(topology.n_agents, 1))[:, 0]
+    shift = data.draw(zero_sum_rows(topology.n_parties, 1))[:, 0]
+    point = data.draw(zero_sum_rows(topology.n_parties, 1))[:, 0]
     under_a, under_b = law.log_density(np.stack([point, point - shift]))
     assert np.isfinite(under_a)
     assert np.isfinite(under_b)
@@ -69,7 +69,7 @@ def test_supports_are_identical_when_sums_agree(data, topology, sigma):
 @given(st.data(), connected_topologies(weighted=True), sigmas)
 def test_the_divergence_lies_between_the_extreme_eigenvalues(data, topology, sigma):
     """||d||^2 / (4 s^2 mu_n) <= KL <= ||d||^2 / (4 s^2 mu_2)."""
-    shift = data.draw(zero_sum_rows(topology.n_agents, 1))[:, 0]
+    shift = data.draw(zero_sum_rows(topology.n_parties, 1))[:, 0]
     spectrum = np.linalg.eigvalsh(topology.laplacian.toarray())
     found = kl_divergence(topology, shift, np.zeros_like(shift), sigma=sigma)
     size = shift @ shift / (4 * sigma**2)

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from strategies import connected_topologies, fair_pairs, few, seeds
 from veils import veil
-from veilsum.core.costs import Cost
-from veilsum.core.domains import Box
-from veilsum.core.laws import GaussianMasks, check_sigma
-from veilsum.core.masking import ShareStreams, draw_shares
-from veilsum.core.topology import Topology
+from veilsum.agreement.scenario import Settings
+from veilsum.costs.cost import Cost
+from veilsum.costs.domains import Box
+from veilsum.drivers.vectorised import solve
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import GaussianMasks, check_sigma
+from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee
-from veilsum.scenario import Settings
-from veilsum.sim.vectorised import solve
 
 RING = Topology.family("ring:5")
 UNIT = GaussianMasks(check_sigma(1.0))
@@ -32,7 +32,7 @@ def second_derivative(theta, x):
 @few
 @given(st.data(), connected_topologies(max_agents=6), seeds, st.integers(1, 5))
 def test_the_sum_keeps_every_degree(data, topology, seed, degree):
-    n = topology.n_agents
+    n = topology.n_parties
     rows = data.draw(
         st.lists(
             st.lists(st.integers(-8, 8), min_size=degree, max_size=degree),

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from veilsum.core.costs import Cost
-from veilsum.core.domains import Box
-from veilsum.core.remainders import SquaredNorm
-from veilsum.core.topology import Topology
+from veilsum.agreement.scenario import Settings
+from veilsum.costs.cost import Cost
+from veilsum.costs.domains import Box
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.drivers.executions import simulate
+from veilsum.drivers.vectorised import solve
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee
-from veilsum.scenario import Settings
-from veilsum.sim.executions import simulate
-from veilsum.sim.vectorised import solve
 
 TRIANGLE = Topology.from_edges([(1, 2), (1, 3), (2, 3)])
 A, B = [1.0, 2.0, 3.0], [2.0, 1.0, 3.0]

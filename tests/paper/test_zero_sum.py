@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from strategies import any_topologies, few, finite_arrays, seeds
 from veils import veil
-from veilsum.core.costs import Cost
-from veilsum.core.laws import GaussianMasks, check_sigma
-from veilsum.core.masking import ShareStreams, draw_shares
-from veilsum.core.topology import Topology
+from veilsum.costs.cost import Cost
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import GaussianMasks, check_sigma
+from veilsum.numbers.masking import ShareStreams, draw_shares
 
 sigmas = st.floats(1e-3, 1e6, allow_subnormal=False)
 
@@ -21,7 +21,7 @@ def test_masks_sum_to_zero_on_every_graph(topology, sigma, seed):
     shares = draw_shares(topology, law, ShareStreams(seed), size=3)
     total = shares.masks().sum(axis=0)
     size = abs(shares.values).sum()
-    np.testing.assert_allclose(total, 0.0, atol=1e-15 * size * topology.n_agents)
+    np.testing.assert_allclose(total, 0.0, atol=1e-15 * size * topology.n_parties)
 
 
 @few
@@ -56,7 +56,7 @@ KINDS = {
 @given(data=st.data(), topology=any_topologies(max_agents=6), seed=seeds)
 def test_the_sum_of_gradients_is_the_same_at_every_point(make, data, topology, seed):
     """sum_i grad h~_i(x) = sum_i grad h_i(x): every minimiser is kept."""
-    n = topology.n_agents
+    n = topology.n_parties
     costs = [make(row) for row in data.draw(finite_arrays((n, 5), most=3.0))]
     law = GaussianMasks(check_sigma(10.0))
     shares = draw_shares(topology, law, ShareStreams(seed), size=costs[0].basis.size)

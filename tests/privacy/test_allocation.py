@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import connected_topologies, few
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.privacy import allocation
 from veilsum.privacy.allocation import allocate_noise
 
@@ -32,7 +32,7 @@ PETERSEN = Topology.family("petersen")
 
 def worst_by_hand(topology, weights, t):
     """min over |C| = t of mu2(L_w[H]), by nothing but numpy."""
-    n = topology.n_agents
+    n = topology.n_parties
     laplacian = np.zeros((n, n))
     for (i, j), w in zip(topology.edges.tolist(), weights, strict=True):
         laplacian[i, j] -= w

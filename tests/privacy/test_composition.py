@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ledgers import PARTIES, fields_of, private, run
 from strategies import settings_of_the_theorem, sigmas
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.composition import (
     Charge,
     Exposure,
@@ -96,8 +96,8 @@ def test_totals_by_piece_bound_the_exact_divergence_when_pieces_change(
     """One run on a graph that C may cut, one on the complete graph: the pieces of the
     first each keep a total of their own, which covers both runs."""
     topology, corrupted, a, b = setting
-    assume(len(corrupted) <= topology.n_agents - 2)
-    whole = Topology.family(f"complete:{topology.n_agents}")
+    assume(len(corrupted) <= topology.n_parties - 2)
+    whole = Topology.family(f"complete:{topology.n_parties}")
     worlds = [(topology, first), (whole, second)]
     runs = [
         run(

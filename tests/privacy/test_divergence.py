@@ -15,9 +15,9 @@ from strategies import (
     sigmas,
     zero_sum_rows,
 )
-from veilsum.core.connectivity import components, is_connected
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidPairError
+from veilsum.graphs.connectivity import components, is_connected
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee
@@ -29,7 +29,7 @@ K3 = Topology.family("complete:3")
 def test_the_divergence_is_the_quadratic_form_of_the_pseudo_inverse(setting, sigma):
     """tr(D' L_H^+ D) / (2 s sigma^2), L_H^+ from the eigenvectors of the whole L_H."""
     topology, corrupted, a, b = setting
-    honest = sorted(set(range(topology.n_agents)) - topology.indices(corrupted))
+    honest = sorted(set(range(topology.n_parties)) - topology.indices(corrupted))
     graph = topology.induced(honest)
     inverse = np.linalg.pinv(graph.laplacian.toarray(), rcond=1e-10, hermitian=True)
     d = (a - b)[honest]
@@ -122,7 +122,7 @@ def test_the_bound_is_attained_along_the_fiedler_vector(data, topology, sigma):
     assume(is_connected(honest))
     _, vectors = np.linalg.eigh(honest.laplacian.toarray())
     rows = sorted(topology.indices(honest.parties))
-    a = np.zeros(topology.n_agents)
+    a = np.zeros(topology.n_parties)
     a[rows] = vectors[:, 1] - vectors[:, 1].mean()
     found = kl_divergence(
         topology, a, np.zeros_like(a), sigma=sigma, corrupted=corrupted
@@ -151,14 +151,14 @@ def test_a_swap_costs_the_effective_resistance(data, topology, sigma, gap):
     """KL = d^2 R_eff(i, j) / (2 s sigma^2), R_eff from grounding one end."""
     i, j = data.draw(
         st.lists(
-            st.integers(0, topology.n_agents - 1), min_size=2, max_size=2, unique=True
+            st.integers(0, topology.n_parties - 1), min_size=2, max_size=2, unique=True
         )
     )
-    a = np.zeros(topology.n_agents)
+    a = np.zeros(topology.n_parties)
     a[i] = gap
-    b = np.zeros(topology.n_agents)
+    b = np.zeros(topology.n_parties)
     b[j] = gap
-    kept = [k for k in range(topology.n_agents) if k != j]
+    kept = [k for k in range(topology.n_parties) if k != j]
     grounded = topology.laplacian.toarray()[np.ix_(kept, kept)]
     resistance = np.linalg.inv(grounded)[kept.index(i), kept.index(i)]
     expected = gap**2 * resistance / (2 * topology.shares_per_edge * sigma**2)
@@ -267,7 +267,7 @@ def test_nobody_honest_leaves_only_the_pair_of_equals():
 @few
 @given(st.data(), any_topologies(max_agents=6), sigmas)
 def test_the_cholesky_solve_agrees_with_forty_digits(data, topology, sigma):
-    shift = data.draw(zero_sum_rows(topology.n_agents, 1))[:, 0]
+    shift = data.draw(zero_sum_rows(topology.n_parties, 1))[:, 0]
     with mpmath.workdps(40):
         reduced = mpmath.matrix(topology.laplacian.toarray()[:-1, :-1].tolist())
         d = mpmath.matrix(shift[:-1].tolist())

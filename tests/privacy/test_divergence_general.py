@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from golden import directed_cycle, rgg12, weighted_ring
 from strategies import any_topologies, few, settings_of_the_theorem, sigmas
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidPairError
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.divergence import (
     effective_resistance,
     kl_divergence,
@@ -37,7 +37,7 @@ EXACT = [
 
 def exact_divergence(topology, corrupted, sigma2, tau2, shift):
     """d' (s sigma^2 L_H + tau^2 I)^-1 d / 2 as a rational number."""
-    kept = sorted(set(range(topology.n_agents)) - topology.indices(corrupted))
+    kept = sorted(set(range(topology.n_parties)) - topology.indices(corrupted))
     laplacian = topology.induced(kept).laplacian.toarray()
     rational = sympy.Matrix(
         laplacian.shape[0],
@@ -79,7 +79,7 @@ def test_function_sharing_is_the_limit_of_vanishing_noise(setting, sigma):
 def test_more_noise_of_one_s_own_tells_less(setting, sigma, tau, more):
     topology, corrupted, a, b = setting
     a = np.array(a)
-    honest = sorted(set(range(topology.n_agents)) - topology.indices(corrupted))
+    honest = sorted(set(range(topology.n_parties)) - topology.indices(corrupted))
     assume(honest)
     a[honest[0]] += 1.0  # sums may differ
     little, much = (
@@ -102,13 +102,13 @@ def test_own_noise_never_tells_more_than_function_sharing_alone(setting, sigma, 
 def test_own_noise_is_the_quadratic_form_per_column(topology, sigma, tau, seed):
     """Per-column sigma and tau, weighted and directed, against a plain solve."""
     draw = np.random.default_rng(seed)
-    d = draw.normal(size=(topology.n_agents, 2))
+    d = draw.normal(size=(topology.n_parties, 2))
     spread, own = np.array([sigma, 2 * sigma]), np.array([tau, tau / 3])
     expected = 0.0
     for k in range(2):
         covariance = topology.shares_per_edge * spread[
             k
-        ] ** 2 * topology.laplacian.toarray() + own[k] ** 2 * np.eye(topology.n_agents)
+        ] ** 2 * topology.laplacian.toarray() + own[k] ** 2 * np.eye(topology.n_parties)
         expected += d[:, k] @ np.linalg.solve(covariance, d[:, k]) / 2
     found = kl_divergence(topology, d, 0 * d, sigma=spread, tau=own)
     assert found == pytest.approx(expected, rel=1e-7)
@@ -159,7 +159,7 @@ def test_an_exchange_is_the_divergence_of_the_exchanged_pair(topology, sigma, da
     )
     rest = sorted(set(topology.parties) - {first, second})
     corrupted = data.draw(st.sets(st.sampled_from(rest), max_size=2))
-    values = np.arange(2.0 * topology.n_agents).reshape(-1, 2) ** 2
+    values = np.arange(2.0 * topology.n_parties).reshape(-1, 2) ** 2
     i, j = topology.index(first), topology.index(second)
     other = values.copy()
     other[[i, j]] = values[[j, i]]
@@ -177,7 +177,7 @@ def test_resistance_is_what_networkx_computes(topology):
     graph = nx.Graph()
     for (i, j), weight in zip(topology.edges.tolist(), topology.weights, strict=True):
         graph.add_edge(i, j, weight=weight)
-    for i, j in combinations(range(topology.n_agents), 2):
+    for i, j in combinations(range(topology.n_parties), 2):
         expected = nx.resistance_distance(
             graph, i, j, weight="weight", invert_weight=False
         )

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import any_topologies, coalitions, few, sigmas
-from veilsum.core.connectivity import (
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import (
     algebraic_connectivity,
     components,
     is_connected,
 )
-from veilsum.core.topology import Topology
-from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.guarantee import epsilon_bound, guarantee
 
@@ -123,7 +123,7 @@ def test_the_status_is_decided_by_connectedness_alone(data, topology, sigma):
     corrupted = data.draw(coalitions(topology))
     found = guarantee(topology, sigma=sigma, corrupted=corrupted)
     honest = topology.without(topology.indices(corrupted))
-    if honest.n_agents == 0:
+    if honest.n_parties == 0:
         assert found.status == "vacuous"
     elif honest.n_edges == 0:
         assert found.status == "exposed"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import any_topologies, coalitions, fair_pairs, few
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.composition import Exposure
 from veilsum.privacy.guarantee import guarantee
 from veilsum.privacy.lattice import (

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from strategies import any_topologies, coalitions, connected_topologies, few
-from veilsum.core.connectivity import algebraic_connectivity, is_connected
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidPairError
+from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
+from veilsum.graphs.topology import Topology
 from veilsum.privacy import cycle_lattice, integer_flows
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.integer_flows import cheapest_flow_cost
@@ -57,7 +57,7 @@ def draw_law(spread, reach):
 
 def view_law(topology, spreads, size, *, further):
     """P(Theta c = v) for all v, less the last party, on a torus too large to matter."""
-    law = np.zeros((size,) * (topology.n_agents - 1))
+    law = np.zeros((size,) * (topology.n_parties - 1))
     law[(0,) * law.ndim] = 1.0
     for (i, j), spread in zip(topology.edges, spreads, strict=True):
         noise = draw_law(spread, reach=ceil(9.5 * spread) + further)
@@ -94,7 +94,7 @@ def formula(topology, shift, spreads):
 @st.composite
 def shifts(draw, topology, *, most):
     ends = st.integers(-most, most)
-    rows = [draw(ends) for _ in range(topology.n_agents - 1)]
+    rows = [draw(ends) for _ in range(topology.n_parties - 1)]
     return [*rows, -sum(rows)]
 
 
@@ -139,7 +139,7 @@ def test_the_bounds_of_the_triangle_are_the_known_ones():
 @pytest.mark.parametrize("spread", [0.35, 0.6, 0.9])
 def test_every_bound_holds_on_every_small_graph(name, draws, spread):
     topology = graph(name, draws=draws)
-    last = [0] * (topology.n_agents - 3)
+    last = [0] * (topology.n_parties - 3)
     for shift in ([1, -1, 0, *last], [2, -1, -1, *last], [-3, 1, 2, *last]):
         check_all_bounds(topology, shift, spread)
 
@@ -237,7 +237,7 @@ def signed_cycles(topology):
 def test_fundamental_cycles_are_a_basis_of_all_integer_cycles(topology):
     """One cycle for each link off the forest, alone on that link."""
     z, forest = signed_cycles(topology)
-    assert len(z) == topology.n_edges - topology.n_agents + 1
+    assert len(z) == topology.n_edges - topology.n_parties + 1
     assert np.allclose(abs(z), np.rint(abs(z)))
     assert np.allclose(topology.incidence @ z.T, 0.0)
     assert np.allclose(abs(z[:, forest.rest]), np.eye(len(z)))
@@ -335,11 +335,11 @@ def test_the_worst_excess_covers_what_every_coalition_leaves(
     worst = worst_excess(topology, spreads, tolerate)
     left, mu2s = [], []
     for size in range(tolerate + 1):
-        for gone in combinations(range(topology.n_agents), size):
+        for gone in combinations(range(topology.n_parties), size):
             honest = topology.without(gone)
             kept = ~np.isin(topology.edges, gone).any(axis=1)
             left.append((honest, lattice_excess(honest, spreads[kept])))
-            if is_connected(honest) and honest.n_agents > 1:
+            if is_connected(honest) and honest.n_parties > 1:
                 mu2s.append(algebraic_connectivity(honest))
     assert all(found <= worst * (1 + 1e-8) for _, found in left)
     if all(is_connected(honest) for honest, _ in left):
@@ -358,9 +358,9 @@ def test_mu2_bounds_the_longest_fundamental_cycle_of_what_is_left(topology, data
     lengths = cycle_lattice.fundamental_cycles(honest, forest).sum(axis=1)
     mu2 = algebraic_connectivity(honest)
     most = cycle_lattice.longest_cycle(topology, mu2)
-    assert max(lengths, default=0) <= most <= topology.n_agents
-    assert cycle_lattice.longest_cycle(topology, 1e-300) == topology.n_agents
-    assert cycle_lattice.longest_cycle(topology, 0.0) == topology.n_agents
+    assert max(lengths, default=0) <= most <= topology.n_parties
+    assert cycle_lattice.longest_cycle(topology, 1e-300) == topology.n_parties
+    assert cycle_lattice.longest_cycle(topology, 0.0) == topology.n_parties
 
 
 def test_in_pieces_the_excesses_add():
@@ -449,7 +449,7 @@ def test_nobody_left_has_no_excess():
     alone = K3.without([0, 1])
     for left in (nobody, alone):
         assert lattice_excess(left, 4) == 0.0
-        shift = np.zeros((left.n_agents, 1), dtype=np.int64)
+        shift = np.zeros((left.n_parties, 1), dtype=np.int64)
         assert flow_divergence(left, shift, 4).bound == 0.0
 
 
@@ -458,8 +458,8 @@ def test_nobody_left_has_no_excess():
 def test_on_a_fine_grid_the_bound_is_the_gaussian_formula(data, topology, sigma):
     """Integers in units of the data are on every grid; spreads are rounded up."""
     corrupted = data.draw(coalitions(topology, min_honest=2))
-    honest = sorted(set(range(topology.n_agents)) - topology.indices(corrupted))
-    a = np.zeros((topology.n_agents, 2))
+    honest = sorted(set(range(topology.n_parties)) - topology.indices(corrupted))
+    a = np.zeros((topology.n_parties, 2))
     b = a.copy()
     b[honest[0]], b[honest[1]] = [2.0, -1.0], [-2.0, 1.0]
     found = lattice_divergence(

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from strategies import connected_topologies, few
-from veilsum.core.connectivity import vertex_connectivity
-from veilsum.core.fixed_point import fitting_bits
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.graphs.connectivity import vertex_connectivity
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.fixed_point import fitting_bits
 from veilsum.privacy import graph_search
 from veilsum.privacy.graph_search import best_circulant, best_random_regular
 from veilsum.privacy.guarantee import guarantee

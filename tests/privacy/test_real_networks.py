@@ -6,8 +6,8 @@ import json
 import networkx as nx
 import pytest
 
-from veilsum.core.blocks import blocks
-from veilsum.core.topology import Topology
+from veilsum.graphs.blocks import blocks
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.doctor import examine
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from veilsum.core.laws import UniformMasks
-from veilsum.core.masking import Shares, ShareStreams, draw_shares
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import UniformMasks
+from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
 from veilsum.privacy.view import observe
 
 RUNS = 4000

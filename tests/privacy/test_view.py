@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import any_topologies, coalitions, eighths, few, seeds
-from veilsum.core.connectivity import components, minimum_vertex_cut
-from veilsum.core.laws import GaussianMasks, check_sigma
-from veilsum.core.masking import ShareStreams, draw_shares
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import components, minimum_vertex_cut
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import GaussianMasks, check_sigma
+from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.view import observe
 
 UNIT = GaussianMasks(check_sigma(1.0))
@@ -17,7 +17,7 @@ UNIT = GaussianMasks(check_sigma(1.0))
 def run_of(topology, rows, *, seed=0, dim=1, times=2):
     """(shares, coefficients, estimates) of a made-up run with tell-tale estimates."""
     shares = draw_shares(topology, UNIT, ShareStreams(seed), size=rows.shape[1])
-    shape = (times, topology.n_agents, dim)
+    shape = (times, topology.n_parties, dim)
     estimates = 1000.0 + np.arange(np.prod(shape), dtype=float).reshape(shape)
     return shares, rows, estimates
 
@@ -26,7 +26,7 @@ def run_of(topology, rows, *, seed=0, dim=1, times=2):
 def test_a_view_yields_every_component_s_sum_exactly(data, topology, seed):
     """Necessity: whatever the masks, honest edges cancel within a component."""
     corrupted = data.draw(coalitions(topology))
-    rows = data.draw(eighths((topology.n_agents, 2)))
+    rows = data.draw(eighths((topology.n_parties, 2)))
     view = observe(*run_of(topology, rows, seed=seed), corrupted=corrupted)
     sums = view.component_sums()
     honest = topology.without(topology.indices(corrupted))
@@ -40,7 +40,7 @@ def test_a_view_yields_every_component_s_sum_exactly(data, topology, seed):
 def test_a_vertex_cut_learns_the_sum_of_every_piece(spec):
     topology = Topology.family(spec)
     cut = topology.names(minimum_vertex_cut(topology))
-    rows = np.arange(float(topology.n_agents))[:, None] ** 2
+    rows = np.arange(float(topology.n_parties))[:, None] ** 2
     sums = observe(*run_of(topology, rows), corrupted=cut).component_sums()
     assert len(sums) >= 2
     for names, found in sums.items():
@@ -53,7 +53,7 @@ def test_a_vertex_cut_learns_the_sum_of_every_piece(spec):
 def test_the_last_honest_party_is_known_exactly(data, topology, seed):
     alone = data.draw(st.sampled_from(topology.parties))
     corrupted = [party for party in topology.parties if party != alone]
-    rows = data.draw(eighths((topology.n_agents, 2)))
+    rows = data.draw(eighths((topology.n_parties, 2)))
     view = observe(*run_of(topology, rows, seed=seed), corrupted=corrupted)
     expected = rows[topology.index(alone)]
     np.testing.assert_allclose(view.stripped[0], expected, atol=1e-11)
@@ -66,7 +66,7 @@ def test_stripping_removes_the_known_shares_and_nothing_more(data, topology, see
     """alpha_bar_i = alpha_i + sum over honest neighbours of (r_ij - r_ji)."""
     corrupted = data.draw(coalitions(topology))
     colluders = topology.indices(corrupted)
-    rows = data.draw(eighths((topology.n_agents, 1)))
+    rows = data.draw(eighths((topology.n_parties, 1)))
     shares, _, estimates = run_of(topology, rows, seed=seed)
     view = observe(shares, rows, estimates, corrupted=corrupted)
     expected = rows.copy()
@@ -86,7 +86,7 @@ def test_stripping_removes_the_known_shares_and_nothing_more(data, topology, see
 @given(st.data(), any_topologies(), seeds)
 def test_known_shares_are_those_on_edges_that_touch_the_coalition(data, topology, seed):
     corrupted = set(data.draw(coalitions(topology)))
-    rows = data.draw(eighths((topology.n_agents, 1)))
+    rows = data.draw(eighths((topology.n_parties, 1)))
     shares, _, estimates = run_of(topology, rows, seed=seed)
     view = observe(shares, rows, estimates, corrupted=corrupted)
     assert all(set(edge) & corrupted for edge in view.known_edges)
@@ -125,7 +125,7 @@ def test_a_view_holds_no_honest_coefficient_and_no_share_between_honest_parties(
     corrupted = data.draw(coalitions(topology))
     colluders = topology.indices(corrupted)
     # Coefficients no draw and no sum of draws will hit by accident.
-    rows = np.random.default_rng(seed).standard_normal((topology.n_agents, 2))
+    rows = np.random.default_rng(seed).standard_normal((topology.n_parties, 2))
     shares, _, estimates = run_of(topology, rows, seed=seed)
     view = observe(shares, rows, estimates, corrupted=corrupted)
     honest_graph = topology.without(colluders)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import connected_topologies
-from veilsum.core.connectivity import algebraic_connectivity, vertex_connectivity
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import algebraic_connectivity, vertex_connectivity
+from veilsum.graphs.topology import Topology
 from veilsum.privacy import coalitions
 from veilsum.privacy import worst_case as module
 from veilsum.privacy.coalitions import Search
@@ -140,9 +140,9 @@ def test_the_search_equals_brute_force_on_200_random_graphs(part):
 def test_a_larger_coalition_does_no_better_for_the_honest(topology):
     """Lemma A: the worst mu2 falls with t, so only |C| = t needs to be searched."""
     kappa = vertex_connectivity(topology)
-    most = min(kappa - 1, topology.n_agents - 2)
+    most = min(kappa - 1, topology.n_parties - 2)
     worst = [worst_mu2(topology, tolerate=t).upper for t in range(most + 1)]
-    n = topology.n_agents
+    n = topology.n_parties
     for t, (before, after) in enumerate(pairwise(worst)):
         shrink = (n - t - 1) / (n - t)
         assert after <= shrink * before * (1 + 1e-9)
@@ -152,7 +152,7 @@ def test_a_larger_coalition_does_no_better_for_the_honest(topology):
 def test_both_tests_agree_with_the_eigenvalues_around_every_level(spec):
     topology = Topology.family(spec)
     adjacency = topology.adjacency.toarray()
-    sets = np.array(list(combinations(range(topology.n_agents), 2)))
+    sets = np.array(list(combinations(range(topology.n_parties), 2)))
     values = mu2_without(adjacency, sets)
     top = algebraic_connectivity(topology)
     for level in np.quantile(values[values < 0.99 * top], [0.01, 0.3, 0.6, 0.95]):
@@ -168,7 +168,7 @@ def test_both_tests_agree_with_the_eigenvalues_around_every_level(spec):
 
 @given(connected_topologies(), st.integers(1, 3))
 def test_the_family_bound_never_exceeds_what_a_member_achieves(topology, size):
-    n = topology.n_agents
+    n = topology.n_parties
     if n - size < 2:
         return
     adjacency = topology.adjacency.toarray()
@@ -192,7 +192,7 @@ def test_the_sparse_bound_never_exceeds_the_exact_answer(spec, size):
 
 @given(connected_topologies(), st.integers(1, 2))
 def test_the_sparse_bound_holds_on_any_graph(topology, size):
-    n = topology.n_agents
+    n = topology.n_parties
     if n - size < 2:
         return
     sets = np.array(list(combinations(range(n), size)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from veilsum.jobs.paper import reproduce
+from veilsum.paper import reproduce
 from veilsum.report.figures import (
     coefficients_figure,
     convergence_figure,

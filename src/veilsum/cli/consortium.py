@@ -13,7 +13,7 @@ from veilsum.cli.output import json_option, print_json
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.scenario.consortium import Address, Consortium
+    from veilsum.agreement.consortium import Address, Consortium
 
 
 @click.group("consortium")
@@ -70,8 +70,8 @@ def new(
           --certificate hospital-1.crt --address hospital-1=ward7.example.org:8443
     """
     from veilsum.files.consortiums import draft_consortium, write_consortium
-    from veilsum.jobs.agreed import check_agreed
     from veilsum.net.trust import check_certificates, check_dates
+    from veilsum.parties.agreed import check_agreed
 
     drafted, left_out = draft_consortium(
         plan, certificates=_certificates(files), addresses=_addresses(places)
@@ -126,7 +126,7 @@ def _certificates(files: Iterable[Path]) -> dict[str, str]:
 
 
 def _addresses(places: Iterable[str]) -> dict[str, Address | None]:
-    from veilsum.scenario.consortium import Address
+    from veilsum.agreement.consortium import Address
 
     found: dict[str, Address | None] = {}
     for place in places:

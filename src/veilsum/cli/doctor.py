@@ -113,11 +113,11 @@ def _look_around(
     as_json: bool,
 ) -> None:
     """Print what a party's doctor finds on the network."""
+    from veilsum.agreement.consortium import Address
     from veilsum.cli.join import only_key
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.doctor import check_up
     from veilsum.net.trust import check_certificates
-    from veilsum.scenario.consortium import Address
 
     consortium = read_consortium(file)
     check_certificates(consortium.certificates)
@@ -217,7 +217,7 @@ def _link(link: tuple[str, str]) -> str:
 
 
 def _few(names: Sequence[str]) -> str:
-    from veilsum.core.arrays import listed
+    from veilsum.numbers.arrays import listed
 
     return escape(listed(names, most=5))
 

@@ -19,13 +19,13 @@ from veilsum.cli.output import FILE, console, json_option, print_json, say
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 
 if TYPE_CHECKING:
-    from veilsum.agent.machine import Machine
+    from veilsum.agreement.consortium import Consortium
     from veilsum.files.ledger import Ledger
     from veilsum.jobs.driving import Assignment
-    from veilsum.jobs.joining import OwnCost, OwnTable, Result
-    from veilsum.jobs.networked import Networked
     from veilsum.net.identity import Identity
-    from veilsum.scenario.consortium import Consortium
+    from veilsum.parties.joining import OwnCost, OwnTable, Result
+    from veilsum.parties.networked import Networked
+    from veilsum.protocol.machine import Machine
 
 LOG = logging.getLogger("veilsum.net")
 
@@ -122,7 +122,7 @@ def command(
     """
     from veilsum.cli.logs import set_up
     from veilsum.files.output import prepare_folder
-    from veilsum.files.tables import load_pandas_alone
+    from veilsum.tables.frames import load_pandas_alone
 
     set_up(style=style)
     with _told(style):
@@ -172,8 +172,8 @@ def _take_part(
     yes: bool,
 ) -> tuple[Networked, Result]:
     from veilsum.files.consortiums import read_consortium
-    from veilsum.jobs.joining import own_part
     from veilsum.net.identity import read_identity
+    from veilsum.parties.joining import own_part
 
     agreed = read_consortium(consortium)
     identity = read_identity(key or only_key(consortium.parent))
@@ -205,8 +205,8 @@ def only_key(folder: Path) -> Path:
 
 
 def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Networked:
-    from veilsum.jobs.networked import Networked
-    from veilsum.scenario.consortium import Address
+    from veilsum.agreement.consortium import Address
+    from veilsum.parties.networked import Networked
 
     beside = identity.key_file.parent
     state = how["state"] or beside / f"{identity.name}-{agreed.run[-8:]}.run"
@@ -251,7 +251,7 @@ def _confirm(
 ) -> None:
     """Show what is about to happen, and go on only if a person agrees."""
     from veilsum.cli.privacy import print_guarantee
-    from veilsum.jobs.joining import promise_shown
+    from veilsum.parties.joining import promise_shown
 
     # Where the question is, so that nobody is asked about what went into a file.
     with redirect_stdout(sys.stderr):
@@ -336,7 +336,7 @@ def _report(
 ) -> None:
     from veilsum.files.output import as_json as text
     from veilsum.files.output import write_files
-    from veilsum.jobs.joining import receipt_of
+    from veilsum.parties.joining import receipt_of
 
     files = {
         "result.json": text(result.to_dict()).encode(),

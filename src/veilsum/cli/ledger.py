@@ -158,13 +158,13 @@ def _account_row(account: Account) -> tuple[str, ...]:
 
 
 def _few(names: tuple[str, ...]) -> str:
-    from veilsum.core.arrays import listed
+    from veilsum.numbers.arrays import listed
 
     return escape(listed(names, most=5))
 
 
 def _at(point: tuple[float, ...]) -> str:
-    from veilsum.core.arrays import listed
+    from veilsum.numbers.arrays import listed
 
     return listed([f"{value:.4g}" for value in point], most=3)
 

@@ -10,8 +10,8 @@ import click
 from veilsum.cli.output import console, json_option, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from veilsum.jobs.paper import PaperReport, Row
-    from veilsum.sim.iterating import Progress
+    from veilsum.drivers.iterating import Progress
+    from veilsum.paper import PaperReport, Row
 
 
 @click.command("paper")
@@ -42,7 +42,7 @@ def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
       veilsum paper --out out/paper --executions 100000
     """
     from veilsum.files.output import prepare_folder, write_files
-    from veilsum.jobs.paper import ITERATIONS, QUARTIC_ITERATIONS, reproduce
+    from veilsum.paper import ITERATIONS, QUARTIC_ITERATIONS, reproduce
     from veilsum.report.figures import convergence_figure, density_figure, render
 
     folder = prepare_folder(out)
@@ -83,7 +83,7 @@ def _print(report: PaperReport, paths: list[str]) -> None:
     )
     screen.print(
         f"Degree-4 costs, every coefficient masked: {report.nonconvex_agents} of "
-        f"{quartic.topology.n_agents} masked costs are not convex; minimiser "
+        f"{quartic.topology.n_parties} masked costs are not convex; minimiser "
         f"{quartic.minimiser[0]:.6f}, error {quartic.max_error:.2g} after "
         f"{quartic.iterations:,} iterations."
     )

@@ -12,7 +12,7 @@ from veilsum.cli.output import console, json_option, print_json, progress_bar, t
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.core.topology import Topology
+    from veilsum.graphs.topology import Topology
     from veilsum.privacy.plans import Plan, Plans, Refused
     from veilsum.privacy.records import Model, Range, RecordDistance
 
@@ -61,7 +61,7 @@ COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @json_option
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     parties: int | None,
     tolerate: int,

@@ -20,8 +20,8 @@ from veilsum.cli.output import (
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.core.laws import LawName
-    from veilsum.core.topology import Topology
+    from veilsum.graphs.topology import Topology
+    from veilsum.numbers.laws import LawName
     from veilsum.privacy.guarantee import Guarantee, Worst
 
 MEANING = {

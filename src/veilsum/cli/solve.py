@@ -17,9 +17,9 @@ from veilsum.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from veilsum.core.laws import LawName
-    from veilsum.scenario import Scenario
-    from veilsum.sim.run import Quantisation, Run
+    from veilsum.agreement.scenario import Scenario
+    from veilsum.drivers.run import Quantisation, Run
+    from veilsum.numbers.laws import LawName
 
 # Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")

@@ -17,7 +17,7 @@ from veilsum.cli.app import Failure
 from veilsum.cli.output import FILE, console, json_option, print_json, say
 
 if TYPE_CHECKING:
-    from veilsum.jobs.local import LocalRun
+    from veilsum.parties.local import LocalRun
 
 
 @click.command("up")
@@ -49,7 +49,7 @@ def command(*, scenario: Path, out: Path | None, as_json: bool) -> None:
 
 
 def _run(scenario: Path, folder: Path, *, as_json: bool) -> None:
-    from veilsum.jobs.local import local_run
+    from veilsum.parties.local import local_run
 
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _leave)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from veilsum.core.topology import Topology
+from veilsum.agreement.consortium import Address, Consortium, consortium_from
+from veilsum.agreement.drafting import check_scenario, consortium_of
+from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
 from veilsum.files.graphs import read_topology
 from veilsum.files.scenarios import read_toml
-from veilsum.scenario.consortium import Address, Consortium, consortium_from
-from veilsum.scenario.drafting import check_scenario, consortium_of
-from veilsum.scenario.pem import der_of, pem_of
+from veilsum.graphs.topology import Topology
 
 RANDOM_BYTES = 16
 TITLE_LETTERS = 40

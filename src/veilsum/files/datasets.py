@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.core.arrays import FloatArray, listed
-from veilsum.core.models.dispatch import Site
 from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.models.dispatch import Site
+from veilsum.numbers.arrays import FloatArray, listed
 
 # pandas and the packages with the data carry no types; the name says what is meant.
 Frame: TypeAlias = Any

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from veilsum.core.arrays import listed
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import listed
 
 
 def topology_from(spec: str, *, weight: str | None = None) -> Topology:
@@ -18,7 +18,7 @@ def topology_from(spec: str, *, weight: str | None = None) -> Topology:
 
     `weight` names the edge attribute that holds relative noise variances.
     """
-    from veilsum.core.families import FAMILIES
+    from veilsum.graphs.families import FAMILIES
 
     path = Path(spec)
     if path.is_file():

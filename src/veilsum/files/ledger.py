@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from veilsum.core.secrets import Secret
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.journal import (
     Journal,
@@ -24,6 +23,7 @@ from veilsum.files.journal import (
     open_journal,
     read_journal,
 )
+from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
     Budget,
     Decision,

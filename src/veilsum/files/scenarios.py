@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from veilsum.core.topology import Topology
+from veilsum.agreement.graphs import topology_of
+from veilsum.agreement.scenario import Scenario, scenario_from
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.graphs import read_topology
-from veilsum.scenario import Scenario, scenario_from
-from veilsum.scenario.graphs import topology_of
+from veilsum.graphs.topology import Topology
 
 
 def read_scenario(path: Path) -> Scenario:

@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from veilsum.core.secrets import Secret
 from veilsum.errors import SecretError, VeilsumError
+from veilsum.numbers.secrets import Secret
 
 _TABLES = "SELECT sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
 

@@ -16,8 +16,13 @@ from typing import Any, Unpack
 import numpy as np
 import scipy
 
-from veilsum.core.arrays import Vector
-from veilsum.core.models.dispatch import (
+from veilsum.errors import LocalProtocolError
+from veilsum.jobs.parties import by_name
+from veilsum.jobs.recipes import Contribution, Replay, Sums
+from veilsum.jobs.releases import Release
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.terms import Options, Terms
+from veilsum.models.dispatch import (
     SIZE,
     Price,
     PriceSearch,
@@ -26,12 +31,7 @@ from veilsum.core.models.dispatch import (
     State,
     response_of,
 )
-from veilsum.errors import LocalProtocolError
-from veilsum.jobs.parties import by_name
-from veilsum.jobs.recipes import Contribution, Replay, Sums
-from veilsum.jobs.releases import Release
-from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.terms import Options, Terms
+from veilsum.numbers.arrays import Vector
 
 LIMIT = (
     "hides how demand splits among honest parties; their generators' costs and limits "

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from veilsum.agent.effects import Charge
-from veilsum.agent.plan import Plan
-from veilsum.agent.work import Work
-from veilsum.core.arrays import Array
-from veilsum.core.secrets import Secret
+from veilsum.drivers.masked_sums import Released
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sim.masked_sums import Released
+from veilsum.protocol.effects import Charge
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.work import Work
 
 # Told what this party is about to show, after which sums; raises to forbid it.
 Charging = Callable[[Charge, Sequence[Array[Any]]], None]

@@ -18,20 +18,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import expit, log_expit
 
-from veilsum.core.arrays import Array, FloatArray
-from veilsum.core.laws import LawName
-from veilsum.core.models.families import Binomial, Gaussian, Poisson
-from veilsum.core.models.family import Family
-from veilsum.core.models.gammas import Gamma
-from veilsum.core.models.rows import Design, PerRow
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import needed
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.fit import FitResult, fit_arrays
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.schema import MINIMUM_ROWS
 from veilsum.jobs.terms import Options
+from veilsum.models.families import Binomial, Gaussian, Poisson
+from veilsum.models.family import Family
+from veilsum.models.gammas import Gamma
+from veilsum.models.rows import Design, PerRow
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.laws import LawName
+from veilsum.tables.frames import needed
+from veilsum.tables.schema import MINIMUM_ROWS
 
 # Who imports this module wants scikit-learn: classes cannot wait for their bases.
 needed("sklearn", extra="sklearn", what="estimators")
@@ -94,7 +94,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
 
     _family: ClassVar[Family]
 
-    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by name
+    def __init__(
         self,
         *,
         ridge: float = 0.0,

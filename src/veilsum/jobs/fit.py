@@ -14,15 +14,8 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.bases import smat
-from veilsum.core.models.family import Family
-from veilsum.core.models.glm_fit import GlmFit
-from veilsum.core.models.least_squares import LeastSquaresFit
-from veilsum.core.models.rows import Rows
-from veilsum.core.models.systems import column_names
+from veilsum.costs.bases import smat
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import as_frame
 from veilsum.jobs.formula_job import FormulaJob, inferred_schema
 from veilsum.jobs.model import Model, RegressionRecipe, family_of
 from veilsum.jobs.parties import by_name, table_parts
@@ -30,9 +23,16 @@ from veilsum.jobs.recipes import Contribution
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.schema import MINIMUM_ROWS, Schema
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms
+from veilsum.models.family import Family
+from veilsum.models.glm_fit import GlmFit
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.rows import Rows
+from veilsum.models.systems import column_names
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.tables.frames import as_frame
+from veilsum.tables.schema import MINIMUM_ROWS, Schema
 
 UNLIMITED = (
     "release_fraction is 1 or more: the released sums may be enough to solve for rows"
@@ -152,7 +152,7 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def fit(  # noqa: PLR0913 - a model has as many sides
+def fit(
     formula: str,
     data: Mapping[str, Any],
     *,
@@ -202,7 +202,7 @@ def fit(  # noqa: PLR0913 - a model has as many sides
     )
 
 
-def fit_arrays(  # noqa: PLR0913 - a model has as many sides
+def fit_arrays(
     data: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     family: str | Family = "gaussian",

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from veilsum.core.arrays import listed
-from veilsum.core.models.family import Family
-from veilsum.core.models.rows import Rows
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import Frame
-from veilsum.jobs.columns import SchemaError
-from veilsum.jobs.formula import ModelFormula
 from veilsum.jobs.model import Model
-from veilsum.jobs.schema import CheckedTable, Schema
+from veilsum.models.family import Family
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import listed
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.frames import Frame
+from veilsum.tables.schema import CheckedTable, Schema
 
 # The column in C(...), with whatever else stands there.
 CATEGORY = re.compile(r"\bC\(\s*`?(\w+)")

@@ -14,26 +14,26 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Vector
-from veilsum.core.costs import Cost
-from veilsum.core.domains import Box, Domain
-from veilsum.core.laws import LawName
-from veilsum.core.models.families import Poisson
-from veilsum.core.models.family import Family
-from veilsum.core.models.glm_cost import check_canonical, curvature, glm_cost
-from veilsum.core.models.rows import Gram, Rows
-from veilsum.core.models.systems import System, check_intercept, column_names, penalties
-from veilsum.core.settings import Settings
-from veilsum.core.topology import Topology
+from veilsum.costs.cost import Cost
+from veilsum.costs.domains import Box, Domain
+from veilsum.drivers.iterating import Progress
+from veilsum.drivers.problem import Problem
+from veilsum.drivers.run import Run
+from veilsum.drivers.vectorised import solve_vectorised
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.model import Model, family_of
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.releases import Release, with_releases
+from veilsum.methods.settings import Settings
+from veilsum.models.families import Poisson
+from veilsum.models.family import Family
+from veilsum.models.glm_cost import check_canonical, curvature, glm_cost
+from veilsum.models.rows import Gram, Rows
+from veilsum.models.systems import System, check_intercept, column_names, penalties
+from veilsum.numbers.arrays import Vector
+from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sim.iterating import Progress
-from veilsum.sim.problem import Problem
-from veilsum.sim.run import Run
-from veilsum.sim.vectorised import solve_vectorised
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
@@ -320,7 +320,7 @@ def _driven(
             f"a run is driven by one of {', '.join(DRIVERS)}, found {driver!r}"
         )
     # Here, not above: it needs packages that a plain simulation does not.
-    from veilsum.sim.loopback_solve import solve_in_loopback
+    from veilsum.drivers.loopback_solve import solve_in_loopback
 
     return solve_in_loopback(problem, seed=seed, progress=progress)
 

@@ -13,30 +13,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from veilsum.core.secrets import Secret
-from veilsum.core.topology import Topology
-from veilsum.errors import InvalidScenarioError
-from veilsum.files.datasets import DATASETS, site_of
-from veilsum.files.graphs import read_topology
-from veilsum.files.scenarios import read_toml
-from veilsum.files.tables import Frame, read_table
-from veilsum.jobs.dispatch import DispatchResult, dispatch
-from veilsum.jobs.fit import FitResult, fit
-from veilsum.jobs.running import JobResult
-from veilsum.jobs.schema import MINIMUM_ROWS, Schema
-from veilsum.jobs.statistics import statistics
-from veilsum.jobs.statistics_result import StatisticsResult
-from veilsum.jobs.terms import Options
-from veilsum.scenario import (
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.graphs import topology_of
+from veilsum.agreement.reading import check_keys
+from veilsum.agreement.scenario import (
     JOB_COMMANDS,
     JOB_SECTIONS,
     OTHER_SECTIONS,
     SECTIONS,
     masks_of,
 )
-from veilsum.scenario.consortium import Consortium
-from veilsum.scenario.graphs import topology_of
-from veilsum.scenario.reading import check_keys
+from veilsum.errors import InvalidScenarioError
+from veilsum.files.datasets import DATASETS, site_of
+from veilsum.files.graphs import read_topology
+from veilsum.files.scenarios import read_toml
+from veilsum.files.tables import read_table
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.dispatch import DispatchResult, dispatch
+from veilsum.jobs.fit import FitResult, fit
+from veilsum.jobs.running import JobResult
+from veilsum.jobs.statistics import statistics
+from veilsum.jobs.statistics_result import StatisticsResult
+from veilsum.jobs.terms import Options
+from veilsum.numbers.secrets import Secret
+from veilsum.tables.frames import Frame
+from veilsum.tables.schema import MINIMUM_ROWS, Schema
 
 Kind = Literal["model", "statistics", "dispatch"]
 

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.models import glm, least_squares
-from veilsum.core.models.families import (
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.recipes import Contribution
+from veilsum.jobs.regressions import LeastSquaresRecipe, NewtonRecipe
+from veilsum.jobs.releases import ReleaseLimit
+from veilsum.models import glm, least_squares
+from veilsum.models.families import (
     Binomial,
     Gaussian,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.core.models.family import Family
-from veilsum.core.models.gammas import Gamma, GammaInverseLink
-from veilsum.core.models.glm_sums import Request
-from veilsum.core.models.newton import Newton
-from veilsum.core.models.rows import Rows
-from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import Contribution
-from veilsum.jobs.regressions import LeastSquaresRecipe, NewtonRecipe
-from veilsum.jobs.releases import ReleaseLimit
+from veilsum.models.family import Family
+from veilsum.models.gammas import Gamma, GammaInverseLink
+from veilsum.models.glm_sums import Request
+from veilsum.models.newton import Newton
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import Array, Vector
 
 RegressionRecipe = LeastSquaresRecipe | NewtonRecipe
 

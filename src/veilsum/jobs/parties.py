@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from veilsum.core.arrays import Array
 from veilsum.errors import InvalidInputError
-from veilsum.files.tables import Frame
+from veilsum.numbers.arrays import Array
+from veilsum.tables.frames import Frame
 
 T = TypeVar("T")
 

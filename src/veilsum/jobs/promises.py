@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from veilsum.core.laws import Law, grid_bits
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import Law, grid_bits
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.worst_case import MOST_WORK, worst_case
 
@@ -49,7 +49,7 @@ def promise_among(
 
     Whoever was lost has taken its links along, and hides nobody any more.
     """
-    everybody = len(members) == topology.n_agents
+    everybody = len(members) == topology.n_parties
     # Others wait for a party that looks at who is left.
     work = MOST_WORK if everybody else MOST_WORK / 4
     return worst_case(

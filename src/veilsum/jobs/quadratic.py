@@ -9,17 +9,17 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.costs import Cost
-from veilsum.core.domains import Domain, WholeSpace
-from veilsum.core.methods.one_shot import FLAT, OneShot
-from veilsum.core.remainders import NoRemainder
+from veilsum.costs.cost import Cost
+from veilsum.costs.domains import Domain, WholeSpace
+from veilsum.costs.remainders import NoRemainder
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, Sums
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
+from veilsum.methods.one_shot import FLAT, OneShot
+from veilsum.numbers.arrays import Array, Vector
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.secrets import Secret
 from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.secrets import Secret
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")

@@ -8,23 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.core.arrays import Array, Vector, listed
-from veilsum.core.models import least_squares
-from veilsum.core.models.glm_fit import GlmFit
-from veilsum.core.models.glm_sums import (
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.recipes import Replay, Sums
+from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.models import least_squares
+from veilsum.models.glm_fit import GlmFit
+from veilsum.models.glm_sums import (
     FirstStatistics,
     Request,
     RoundStatistics,
     Stage,
     statistics_size,
 )
-from veilsum.core.models.least_squares import LeastSquaresFit
-from veilsum.core.models.newton import Newton
-from veilsum.core.models.newton_states import Running, State
-from veilsum.core.models.separation import fading_columns
-from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import Replay, Sums
-from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.newton import Newton
+from veilsum.models.newton_states import Running, State
+from veilsum.models.separation import fading_columns
+from veilsum.numbers.arrays import Array, Vector, listed
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from veilsum.core.arrays import listed
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import REMAINDER_LIMIT, Guarantee
 
 # Of the numbers in honest rows; beyond it somebody could begin to solve for them.

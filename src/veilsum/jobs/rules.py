@@ -7,8 +7,8 @@ from math import inf
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.releases import FRACTION, ReleaseLimit
-from veilsum.jobs.schema import MINIMUM_ROWS, Schema
 from veilsum.jobs.terms import Terms
+from veilsum.tables.schema import MINIMUM_ROWS, Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.agent.effects import Charge as Emission
-from veilsum.agent.plan import Plan
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.masking import ShareStreams
-from veilsum.core.secrets import Secret
+from veilsum.drivers.masked_sums import GivenUpError, Released, masked_sums
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment
@@ -21,10 +17,14 @@ from veilsum.jobs.promises import Promise, foreseen
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
 from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.terms import Terms
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.masking import ShareStreams
+from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import Release as KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.sim.masked_sums import GivenUpError, Released, masked_sums
+from veilsum.protocol.effects import Charge as Emission
+from veilsum.protocol.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

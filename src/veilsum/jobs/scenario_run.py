@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from veilsum.agreement.scenario import Scenario
+from veilsum.drivers.iterating import Progress
+from veilsum.drivers.problem import Problem
+from veilsum.drivers.run import Run
+from veilsum.drivers.vectorised import solve_vectorised
 from veilsum.errors import InvalidInputError
-from veilsum.scenario import Scenario
-from veilsum.sim.iterating import Progress
-from veilsum.sim.problem import Problem
-from veilsum.sim.run import Run
-from veilsum.sim.vectorised import solve_vectorised
 
 DRIVERS = ("vectorised", "loopback")
 
@@ -42,6 +42,6 @@ def run_scenario(
             f"a run is driven by one of {', '.join(DRIVERS)}, found {driver!r}"
         )
     # Here, not above: it needs packages that a plain simulation does not.
-    from veilsum.sim.loopback_solve import solve_in_loopback
+    from veilsum.drivers.loopback_solve import solve_in_loopback
 
     return solve_in_loopback(problem, seed=scenario.seed, progress=progress)

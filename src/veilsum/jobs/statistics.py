@@ -9,19 +9,19 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.models.moments import moments_of
-from veilsum.core.secrets import Secret
-from veilsum.files.tables import Frame, as_frame
 from veilsum.jobs.parties import by_name, table_parts
 from veilsum.jobs.recipes import Contribution
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import run_job
-from veilsum.jobs.schema import MINIMUM_ROWS, CheckedTable, Schema
 from veilsum.jobs.statistics_result import Ask, StatisticsRecipe, StatisticsResult
 from veilsum.jobs.terms import Options, Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
+from veilsum.models.moments import moments_of
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.secrets import Secret
+from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.schema import MINIMUM_ROWS, CheckedTable, Schema
 
 
 @dataclass(frozen=True, eq=False, repr=False)

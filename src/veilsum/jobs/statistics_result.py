@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.models.moments import Moments
-from veilsum.core.models.tallies import Bins, Histogram
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Sums
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import plain_table
 from veilsum.jobs.wishes import Wishes
+from veilsum.models.moments import Moments
+from veilsum.models.tallies import Bins, Histogram
+from veilsum.numbers.arrays import Array, Vector
 
 # Beyond this the variance has fewer than twelve digits, and is asked for again.
 LOSSY = 1e4

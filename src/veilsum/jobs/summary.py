@@ -18,14 +18,14 @@ from unicodedata import combining, east_asian_width
 
 import numpy as np
 
-from veilsum.core.arrays import listed
-from veilsum.core.models.families import Binomial, NegativeBinomial
-from veilsum.core.models.family import LogLink
-from veilsum.core.models.gammas import GammaInverseLink
-from veilsum.core.models.glm_fit import GlmFit
-from veilsum.core.models.inference import table
-from veilsum.core.models.least_squares import LeastSquaresFit
 from veilsum.errors import InvalidInputError
+from veilsum.models.families import Binomial, NegativeBinomial
+from veilsum.models.family import LogLink
+from veilsum.models.gammas import GammaInverseLink
+from veilsum.models.glm_fit import GlmFit
+from veilsum.models.inference import table
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.numbers.arrays import listed
 
 Fit: TypeAlias = LeastSquaresFit | GlmFit
 Cell: TypeAlias = str | int | float | None

@@ -9,12 +9,12 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Array, as_floats
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, OneSum
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
+from veilsum.numbers.arrays import Array, as_floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypedDict
 
-from veilsum.agent.plan import Plan, Policy
-from veilsum.core.arrays import listed
-from veilsum.core.fixed_point import COARSEST_BITS
-from veilsum.core.laws import Law, LawName, check_law, make_law
-from veilsum.core.spreading import choose_spread
-from veilsum.core.topology import Topology
-from veilsum.core.uniform import UniformMasks
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
+from veilsum.graphs.spreading import choose_spread
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.driving import Driver
 from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, Promises
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.fixed_point import COARSEST_BITS
+from veilsum.numbers.laws import Law, LawName, check_law, make_law
+from veilsum.numbers.uniform import UniformMasks
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.protocol.plan import Plan, Policy
 
 
 class Options(TypedDict, total=False):
@@ -134,7 +134,7 @@ class Terms:
     @property
     def honest(self) -> int:
         """How many parties are honest at least, whoever may be dropped."""
-        most = self.topology.n_agents
+        most = self.topology.n_parties
         left = self.policy.fewest(most) if self.drop else most
         return left - self.tolerate
 
@@ -179,7 +179,7 @@ class Terms:
         agreed = {"run": self.run, **terms}
         spread = choose_spread(
             self.spread,
-            n_agents=self.topology.n_agents,
+            n_parties=self.topology.n_parties,
             vector_bytes=size * self.law.number_bytes,
         )
         return Plan(
@@ -241,10 +241,10 @@ def _topology(
         return _everybody(parties)
     if isinstance(given, str):
         graph = Topology.family(given)
-        if graph.n_agents != len(parties):
+        if graph.n_parties != len(parties):
             raise InvalidInputError(
-                f"the graph {given!r} has {graph.n_agents} parties, and there are data "
-                f"of {len(parties)}: {listed(parties)}"
+                f"the graph {given!r} has {graph.n_parties} parties, and there are "
+                f"data of {len(parties)}: {listed(parties)}"
             )
         return graph.renamed(parties)
     strangers = sorted(set(given.parties) ^ set(parties))

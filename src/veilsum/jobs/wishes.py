@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import Array, Vector
-from veilsum.core.models.moments import Moments
-from veilsum.core.models.tallies import Bins, CrossTable, small_cells
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.columns import SchemaError
-from veilsum.jobs.schema import CheckedTable, Schema
+from veilsum.models.moments import Moments
+from veilsum.models.tallies import Bins, CrossTable, small_cells
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.schema import CheckedTable, Schema
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
-from veilsum.core.arrays import listed
 from veilsum.net.hello import Close, Hello, Refusal, differing, skew
 from veilsum.net.identity import fingerprint
 from veilsum.net.proxies import ProxyError
 from veilsum.net.reasons import call_failure
+from veilsum.numbers.arrays import listed
 
 if TYPE_CHECKING:
-    from veilsum.scenario.consortium import Address
+    from veilsum.agreement.consortium import Address
 
 IN_ORDER = "everything that was looked at is in order"
 _START = "run veilsum join, or veilsum doctor --network"

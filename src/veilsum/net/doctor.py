@@ -22,8 +22,7 @@ from pathlib import Path
 from socket import SOCK_STREAM, socket
 from typing import Any
 
-from veilsum.core.arrays import listed
-from veilsum.core.secrets import Secret
+from veilsum.agreement.consortium import Address, Consortium, is_anywhere
 from veilsum.errors import InvalidInputError
 from veilsum.net.checkup import (
     Check,
@@ -51,7 +50,8 @@ from veilsum.net.sockets import (
 )
 from veilsum.net.transport import cannot_listen, own_hello
 from veilsum.net.trust import check_member, client_context, owner, server_context
-from veilsum.scenario.consortium import Address, Consortium, is_anywhere
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret
 
 # A person waits: shorter than in a run.
 LIMITS = Limits(open_timeout=5.0, hello_timeout=5.0, close_timeout=1.0)

@@ -13,9 +13,9 @@ from enum import IntEnum
 from time import gmtime, strftime
 from typing import Annotated, TypeAlias
 
-from veilsum.core.arrays import listed
 from veilsum.errors import MissingExtraError
 from veilsum.net.limits import Limits
+from veilsum.numbers.arrays import listed
 
 try:
     import msgspec

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
-from veilsum.core.secrets import Secret
+from veilsum.agreement.consortium import check_name
+from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -27,8 +28,7 @@ from veilsum.errors import (
     SecretError,
 )
 from veilsum.files.consortiums import read_certificate
-from veilsum.scenario.consortium import check_name
-from veilsum.scenario.pem import der_of, pem_of
+from veilsum.numbers.secrets import Secret
 
 try:
     from cryptography import x509

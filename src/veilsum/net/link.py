@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from veilsum.core.secrets import Secret
 from veilsum.net.hello import Close, close_reason
 from veilsum.net.limits import Limits
 from veilsum.net.sockets import ConnectionClosed, Wire, broadcast
+from veilsum.numbers.secrets import Secret
 
 Take: TypeAlias = "Callable[[Link, bytes | str], None]"
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from veilsum.core.secrets import Secret
 from veilsum.errors import PeerProtocolError
 from veilsum.net.hello import (
     BYE,
@@ -32,6 +31,7 @@ from veilsum.net.peer import Peer
 from veilsum.net.refusals import LOG, Refusals
 from veilsum.net.sockets import ConnectionClosed, Wire, caller, certificate
 from veilsum.net.trust import owner
+from veilsum.numbers.secrets import Secret
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from veilsum.net.limits import Limits
 
 if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Address
     from veilsum.net.link import Link
-    from veilsum.scenario.consortium import Address
 
 
 class Peer:

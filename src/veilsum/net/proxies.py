@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from veilsum.scenario.consortium import Address
+from veilsum.agreement.consortium import Address
 
 # The proxies of the environment for a call under TLS; the first that there is counts.
 _KINDS = ("wss", "socks", "https")

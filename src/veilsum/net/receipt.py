@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from veilsum.agent.codec import Codec
+from veilsum.agreement.consortium import canonical, check_name
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, public_key
-from veilsum.scenario.consortium import canonical, check_name
+from veilsum.protocol.codec import Codec
 
 FORMAT = "veilsum receipt 1"
 # A signature under a receipt is for that, and for no other use of the key.

@@ -17,7 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from veilsum.agent.effects import (
+from veilsum.errors import InvalidInputError, PeerProtocolError, VeilsumError
+from veilsum.net.store import AGREED
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.effects import (
     Abort,
     Charge,
     Effect,
@@ -26,18 +30,14 @@ from veilsum.agent.effects import (
     Send,
     SetTimer,
 )
-from veilsum.agent.phases import CLOSED
-from veilsum.agent.restoring import stored_end, stored_sums
-from veilsum.core.arrays import Array
-from veilsum.core.secrets import Secret
-from veilsum.errors import InvalidInputError, PeerProtocolError, VeilsumError
-from veilsum.net.store import AGREED
+from veilsum.protocol.phases import CLOSED
+from veilsum.protocol.restoring import stored_end, stored_sums
 
 if TYPE_CHECKING:
-    from veilsum.agent.machine import Machine
-    from veilsum.agent.plan import Plan
     from veilsum.net.store import RunStore
     from veilsum.net.transport import Network
+    from veilsum.protocol.machine import Machine
+    from veilsum.protocol.plan import Plan
 
 LOG = logging.getLogger("veilsum.net")
 

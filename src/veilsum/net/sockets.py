@@ -45,7 +45,7 @@ except ImportError:
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
-    from veilsum.scenario.consortium import Address
+    from veilsum.agreement.consortium import Address
 
 __all__ = [
     "UNANSWERED",

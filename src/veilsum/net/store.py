@@ -19,12 +19,12 @@ from random import uniform
 from time import sleep
 from typing import Self
 
-from veilsum.agent.effects import Persist
-from veilsum.core.arrays import listed
+from veilsum.agreement.consortium import Consortium, canonical
 from veilsum.errors import StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected, sync
 from veilsum.net.hello import differing
-from veilsum.scenario.consortium import Consortium, canonical
+from veilsum.numbers.arrays import listed
+from veilsum.protocol.effects import Persist
 
 STORE = Kind(
     noun="run's store",

@@ -20,7 +20,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from veilsum.core.secrets import Secret
 from veilsum.errors import InvalidInputError
 from veilsum.net.hello import BYE, PROTOCOL, Close, Hello
 from veilsum.net.limits import Limits
@@ -30,10 +29,11 @@ from veilsum.net.reasons import call_failure, failure
 from veilsum.net.refusals import LOG, Refusals
 from veilsum.net.sockets import UNANSWERED, Answered, Door, dial
 from veilsum.net.trust import check_member, client_context, server_context
+from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Address, Consortium
     from veilsum.net.identity import Identity
-    from veilsum.scenario.consortium import Address, Consortium
 
 Hear = Callable[[str, bytes], None]
 Tell = Callable[[str], None]

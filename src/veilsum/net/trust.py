@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from veilsum.core.arrays import listed
+from veilsum.agreement.pem import der_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
@@ -18,7 +18,7 @@ from veilsum.net.identity import (
     out_of_date,
     public_key,
 )
-from veilsum.scenario.pem import der_of
+from veilsum.numbers.arrays import listed
 
 
 def server_context(

@@ -9,13 +9,13 @@ from datetime import datetime
 from math import isclose
 from typing import Any
 
-from veilsum.core.arrays import is_number, listed
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.pem import der_of
+from veilsum.agreement.sections import refusal
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import certificate_name, fingerprint
 from veilsum.net.receipt import Receipt, ResultFile
-from veilsum.scenario.agreement import refusal
-from veilsum.scenario.consortium import Consortium
-from veilsum.scenario.pem import der_of
+from veilsum.numbers.arrays import is_number, listed
 
 # What all receipts of a run must say alike, and how to call it.
 ALIKE = {

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Literal, TypeAlias
 
-from veilsum.core.arrays import listed
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import listed
 from veilsum.privacy.composition import (
     Charge,
     check_fingerprint,

@@ -22,10 +22,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, sparse
 
-from veilsum.core.arrays import FloatArray, Matrix, Vector, frozen
-from veilsum.core.connectivity import vertex_connectivity
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidGraphError, MissingExtraError
+from veilsum.graphs.connectivity import vertex_connectivity
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
 from veilsum.privacy.losses import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 
@@ -199,7 +199,7 @@ class _Problem:
 
     def weakest(self, weights: Vector) -> _Point:
         """Return the value of an allocation and its worst coalitions."""
-        n, t = self.topology.n_agents, self.tolerate
+        n, t = self.topology.n_parties, self.tolerate
         if comb(n, t) > MOST_LISTED:
             return self._searched(weights)
         sets = np.array(list(combinations(range(n), t)), dtype=np.int64)
@@ -222,13 +222,13 @@ class _Problem:
     def adjacency(self, weights: Vector) -> Matrix:
         """Return the dense weighted adjacency matrix."""
         i, j = self.topology.edges.T
-        matrix = np.zeros((self.topology.n_agents, self.topology.n_agents))
+        matrix = np.zeros((self.topology.n_parties, self.topology.n_parties))
         np.add.at(matrix, (i, j), weights)
         return matrix + matrix.T
 
     def low_vectors(self, coalition: Coalition, weights: Vector) -> Columns:
         """Return eigenvectors of L_w[H] with least eigenvalues, zero on C."""
-        n = self.topology.n_agents
+        n = self.topology.n_parties
         honest = [v for v in range(n) if v not in coalition]
         h = len(honest)
         left = self.adjacency(weights)[np.ix_(honest, honest)]

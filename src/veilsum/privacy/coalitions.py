@@ -15,10 +15,10 @@ from math import comb
 import numpy as np
 from scipy import linalg
 
-from veilsum.core.arrays import Array, Matrix, Vector
-from veilsum.core.connectivity import vertex_connectivity
-from veilsum.core.symmetry import is_vertex_transitive
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import vertex_connectivity
+from veilsum.graphs.symmetry import is_vertex_transitive
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, Matrix, Vector
 from veilsum.privacy.losses import (
     BATCH_ENTRIES,
     EdgeTest,
@@ -159,7 +159,7 @@ class Search:
         """Return the exact minimum, or the best bracket when stopped early."""
         self.adjacency = self.topology.adjacency.toarray()
         self._offer(attack(self.adjacency, self.size))
-        firsts = range(1 if self._symmetric() else self.topology.n_agents)
+        firsts = range(1 if self._symmetric() else self.topology.n_parties)
         try:
             for first in firsts if self.size else ():
                 self._clear_family((first,))
@@ -175,7 +175,7 @@ class Search:
 
     def _symmetric(self) -> bool:
         """Symmetries are worth looking for where they save more than they cost."""
-        many = comb(self.topology.n_agents, self.size) > SMALL_FAMILY
+        many = comb(self.topology.n_parties, self.size) > SMALL_FAMILY
         return self.size > 1 and many and is_vertex_transitive(self.topology)
 
     def _report(self, total: int) -> None:
@@ -196,7 +196,7 @@ class Search:
 
     def _clear_family(self, members: tuple[int, ...]) -> None:
         """Deal with every coalition that starts with these members, in index order."""
-        later = range(members[-1] + 1, self.topology.n_agents)
+        later = range(members[-1] + 1, self.topology.n_parties)
         more = self.size - len(members)
         if self._not_worth_bounding(len(later), more):
             self._waiting.append(_completions(members, later, more))
@@ -215,14 +215,14 @@ class Search:
     def _pruned(
         self, members: tuple[int, ...], later: Array[np.int64], more: int
     ) -> bool:
-        self._spend(3.0 * self._cost(self.topology.n_agents - len(members)))
+        self._spend(3.0 * self._cost(self.topology.n_parties - len(members)))
         cleared = candidates_bound(self.adjacency, members, later, more) > self.value
         tried, pruned = self._bounded.get(more, (0, 0))
         self._bounded[more] = (tried + 1, pruned + cleared)
         return cleared
 
     def _batch_is_full(self) -> bool:
-        height = self.topology.n_agents - self.size
+        height = self.topology.n_parties - self.size
         entries = sum(map(len, self._waiting)) * height**2
         return entries >= BATCH_ENTRIES
 
@@ -232,7 +232,7 @@ class Search:
             return
         sets = np.concatenate(self._waiting)
         self._waiting.clear()
-        for piece in pieces(sets, self.topology.n_agents - self.size):
+        for piece in pieces(sets, self.topology.n_parties - self.size):
             self._spend(len(piece) * self._test_cost)
             for coalition in piece[~self._test(piece)].tolist():
                 self._offer(tuple(coalition))
@@ -248,7 +248,7 @@ class Search:
     def _prefers_edges(self) -> bool:
         """Whether C's edges are so few that their matrix is much the smaller one."""
         touched = self.size * float(self.topology.degrees.max())
-        return 4 * touched < self.topology.n_agents - self.size
+        return 4 * touched < self.topology.n_parties - self.size
 
     @staticmethod
     def _cost(height: int) -> float:
@@ -260,7 +260,7 @@ class Search:
         if self._prefers_edges:
             small = self._cost(self.size * int(self.topology.degrees.max()))
             return 1.0 + 2.5 * small
-        return self._cost(self.topology.n_agents - self.size)
+        return self._cost(self.topology.n_parties - self.size)
 
     def _spend(self, work: float) -> None:
         self.work += work
@@ -269,7 +269,7 @@ class Search:
 
     def _open_bracket(self) -> Bracket:
         """Return what is known when the first `done` members have been dealt with."""
-        left = np.arange(self.done, self.topology.n_agents)
+        left = np.arange(self.done, self.topology.n_parties)
         lower = simple_bound(self.topology, self.size)
         if len(left) >= self.size:
             lower = max(lower, candidates_bound(self.adjacency, [], left, self.size))
@@ -293,5 +293,5 @@ def simple_bound(topology: Topology, size: int) -> float:
         return 0.0
     spare = vertex_connectivity(topology) - size
     return (
-        2.0 * max(spare, 0) * (1.0 - float(np.cos(np.pi / (topology.n_agents - size))))
+        2.0 * max(spare, 0) * (1.0 - float(np.cos(np.pi / (topology.n_parties - size))))
     )

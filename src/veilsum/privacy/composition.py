@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from math import fsum, inf, isclose
 from typing import TypeAlias
 
-from veilsum.core.arrays import listed
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import Component, Guarantee, Status
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")

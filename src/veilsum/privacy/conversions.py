@@ -18,8 +18,8 @@ import numpy as np
 import scipy
 from scipy.special import erf, erfcx, ndtr, ndtri
 
-from veilsum.core.arrays import FloatArray
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import FloatArray
 
 # exp(-z^2 / 2) is zero in float64 from here on.
 NO_TAIL = 39.0

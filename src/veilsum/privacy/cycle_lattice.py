@@ -38,9 +38,9 @@ from jaxtyping import Float
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from veilsum.core.arrays import Array, FloatArray, Sparse
-from veilsum.core.connectivity import components
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray, Sparse
 
 # Taken off every exponent: more than rounding adds to sums of a million terms.
 SAFE = 1.0 - 1e-9
@@ -61,7 +61,7 @@ def fundamental_excess(topology: Topology, spread: PerLink) -> float:
     """Return the bound in nats per coefficient; in pieces, that of all together."""
     forest = spanning_forest(topology)
     if forest.depth[topology.edges[forest.rest]].sum() > MOST_CYCLE_LINKS:
-        return any_excess(topology, spread, topology.n_agents)
+        return any_excess(topology, spread, topology.n_parties)
     cycles, cost = fundamental_cycles(topology, forest), relative_costs(spread)
     reach = _reach(topology, spread)
     dominated = _theta(reach / dominating(cycles, cost))
@@ -75,7 +75,7 @@ def any_excess(topology: Topology, spread: PerLink, longest: int) -> float:
     Fewer parties have no more independent cycles and no other links; a cycle of at most
     `longest` links costs no more than the dearest ones.
     """
-    n_cycles = topology.n_edges - topology.n_agents + len(components(topology))
+    n_cycles = topology.n_edges - topology.n_parties + len(components(topology))
     dearest = np.sort(relative_costs(spread))[::-1][:longest].sum()
     eta = _packed(_reach(topology, spread), float(dearest), n_cycles)
     return _gap(np.array([eta])) + _link_excess(topology, spread)
@@ -93,7 +93,7 @@ def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
     >>> longest_cycle(complete), longest_cycle(complete, mu2=98.0)
     (100, 9)
     """
-    n = topology.n_agents
+    n = topology.n_parties
     if mu2 is None or n < 3 or mu2 <= 0:
         return n
     largest = 2.0 * float(topology.laplacian.diagonal().max())
@@ -130,10 +130,10 @@ class Forest(NamedTuple):
 def spanning_forest(topology: Topology) -> Forest:
     """Return breadth-first trees from the best connected parties: short cycles."""
     order, parent = _breadth_first(topology)
-    depth, above = [0] * (topology.n_agents + 1), parent.tolist()
+    depth, above = [0] * (topology.n_parties + 1), parent.tolist()
     for node in order[1:].tolist():
         depth[node] = depth[above[node]] + 1
-    via, links = np.full(topology.n_agents, -1), np.arange(topology.n_edges)
+    via, links = np.full(topology.n_parties, -1), np.arange(topology.n_edges)
     i, j = topology.edges.T
     up, down = parent[i] == j, parent[j] == i
     # Of two opposite arcs one is overwritten here, and closes a cycle.
@@ -144,7 +144,7 @@ def spanning_forest(topology: Topology) -> Forest:
 
 def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
     """Return every party and its parent, all pieces hanging from an index n."""
-    n, (i, j) = topology.n_agents, topology.edges.T
+    n, (i, j) = topology.n_parties, topology.edges.T
     degree = topology.degrees
     roots = [max(part, key=lambda v: degree[v]) for part in components(topology)]
     heads = np.concatenate([i, roots]).astype(np.int64)

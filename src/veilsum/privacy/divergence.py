@@ -19,12 +19,12 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import AgentRows, FloatArray, as_floats, listed
-from veilsum.core.connectivity import components
-from veilsum.core.gaussians import DegenerateGaussian
-from veilsum.core.laws import check_sigma
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidPairError
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import AgentRows, FloatArray, as_floats, listed
+from veilsum.numbers.laws import check_sigma
+from veilsum.privacy.gaussians import DegenerateGaussian
 
 # Two sums are equal when they differ by rounding error of what was added up: for each
 # term half a unit in the last place, several times over since A and B were rounded too.
@@ -68,7 +68,7 @@ def kl_divergence(
         )
     spread, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
     _check_agreement(topology, rows_a, rows_b, colluders)
-    honest = [i for i in range(topology.n_agents) if i not in colluders]
+    honest = [i for i in range(topology.n_parties) if i not in colluders]
     graph, shift = topology.induced(honest), (rows_a - rows_b)[honest]
     if own.any():
         parts = (
@@ -148,7 +148,7 @@ def check_pair(
 ) -> None:
     """Refuse a pair that Definition 2 does not compare, naming what it breaks."""
     _check_agreement(topology, a, b, corrupted)
-    honest = [i for i in range(topology.n_agents) if i not in corrupted]
+    honest = [i for i in range(topology.n_parties) if i not in corrupted]
     if not _sums_agree(a[honest] - b[honest], abs(a[honest]) + abs(b[honest])):
         gap = np.abs((a[honest] - b[honest]).sum(axis=0)).max()
         raise InvalidPairError(
@@ -172,9 +172,9 @@ def _check_agreement(
 def _rows(topology: Topology, values: ArrayLike, name: str) -> AgentRows:
     array = as_floats(values, what=name)
     rows = array[:, None] if array.ndim == 1 else array
-    if rows.ndim != 2 or len(rows) != topology.n_agents:
+    if rows.ndim != 2 or len(rows) != topology.n_parties:
         raise InvalidPairError(
-            f"{name} must have one row for each of {topology.n_agents} parties, "
+            f"{name} must have one row for each of {topology.n_parties} parties, "
             f"found shape {array.shape}"
         )
     return rows
@@ -248,6 +248,6 @@ def _noisy_divergence(
 def _resistance(piece: Topology, i: int, j: int) -> float:
     if i == j:
         return 0.0
-    apart = np.zeros(piece.n_agents)
+    apart = np.zeros(piece.n_parties)
     apart[i], apart[j] = 1.0, -1.0
     return float(DegenerateGaussian(piece, 1.0).squared_norm(apart))

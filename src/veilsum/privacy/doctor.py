@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from veilsum.core.augmentation import Augmentation, augment, with_links
-from veilsum.core.blocks import Link, cut_parties
-from veilsum.core.connectivity import components, vertex_connectivity
-from veilsum.core.cuts import smallest_cuts
-from veilsum.core.topology import Topology
+from veilsum.graphs.augmentation import Augmentation, augment, with_links
+from veilsum.graphs.blocks import Link, cut_parties
+from veilsum.graphs.connectivity import components, vertex_connectivity
+from veilsum.graphs.cuts import smallest_cuts
+from veilsum.graphs.topology import Topology
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 
 NamedLink = tuple[str, str]
@@ -150,7 +150,7 @@ def _cut(topology: Topology, cut: Sequence[int]) -> Cut:
 
 def _helpful_links(topology: Topology, tolerate: int) -> tuple[HelpfulLink, ...]:
     """Try the links that promise most; return those that lower epsilon, best first."""
-    if topology.n_agents > MOST_PARTIES:
+    if topology.n_parties > MOST_PARTIES:
         return ()
     before = worst_mu2(topology, tolerate=tolerate, most_work=MOST_WORK)
     if before.lower is None:
@@ -176,13 +176,13 @@ def _promising_links(topology: Topology, coalition: Sequence[int]) -> list[Link]
 
     A link i - j adds (x_i - x_j)^2 to the energy of the weakest direction x.
     """
-    honest = [v for v in range(topology.n_agents) if v not in coalition]
+    honest = [v for v in range(topology.n_parties) if v not in coalition]
     left = topology.induced(honest)
     _, vectors = linalg.eigh(left.laplacian.toarray(), subset_by_index=[0, 1])
     x = vectors[:, 1]
     gaps = np.triu(np.abs(x[:, None] - x[None, :]), k=1)
     gaps[left.adjacency.toarray() > 0] = 0.0
-    most = MOST_TRIED if topology.n_agents <= MANY_PARTIES else FEWER_TRIED
+    most = MOST_TRIED if topology.n_parties <= MANY_PARTIES else FEWER_TRIED
     best = np.argsort(-gaps, axis=None, kind="stable")[:most]
     i, j = np.unravel_index(best, gaps.shape)
     pairs = zip(i.tolist(), j.tolist(), strict=True)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from veilsum.core.arrays import Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray
 
 Runs: TypeAlias = Float[FloatArray, " runs"]
 Keys: TypeAlias = Int[Array[np.int64], " runs"]

@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.core.arrays import Array
-from veilsum.core.discrete_gaussian import discrete_gaussian
-from veilsum.core.laws import check_sigma
-from veilsum.core.streams import SeededStream
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.discrete_gaussian import discrete_gaussian
+from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.streams import SeededStream
 from veilsum.privacy.float_intervals import Flags, Keys, Runs, preimage
 
 DEFAULT_BITS = 40

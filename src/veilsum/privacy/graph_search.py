@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
-from veilsum.core.arrays import Array, FloatArray, Matrix
-from veilsum.core.connectivity import algebraic_connectivity
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import algebraic_connectivity
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray, Matrix
 from veilsum.privacy.coalitions import attack
 from veilsum.privacy.losses import mu2_without
 
@@ -187,7 +187,7 @@ def _rooted(
     Any coalition can be moved to hold party 0, so those are all. What is not above
     `above` may be any coalition that bad; where there are too many, an attack decides.
     """
-    adjacency, n = topology.adjacency.toarray(), topology.n_agents
+    adjacency, n = topology.adjacency.toarray(), topology.n_parties
     quick = least_of(adjacency, [*memory, *suspects(adjacency, size)], above=above)
     if quick.value <= above or size == 0:
         return quick
@@ -199,7 +199,7 @@ def _rooted(
 
 def _with_worst(candidate: Candidate, size: int) -> Candidate:
     """Add the worst coalition of a circulant graph, if all of them can be tried."""
-    n = candidate.topology.n_agents
+    n = candidate.topology.n_parties
     if size and comb(n - 1, size - 1) > FEW_ROOTED_COALITIONS:
         return candidate
     worst = _rooted(candidate.topology, size, [], above=-1.0)

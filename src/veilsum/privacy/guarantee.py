@@ -21,13 +21,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import FloatArray
-from veilsum.core.connectivity import components
-from veilsum.core.fixed_point import Grid
-from veilsum.core.laws import LawName, check_law, check_sigma
-from veilsum.core.spectrum import Certificate, certified_mu2
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.spectrum import Certificate, certified_mu2
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import LawName, check_law, check_sigma
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.lattice import (
     epsilon_excess,

@@ -24,10 +24,10 @@ from jaxtyping import Float, Shaped
 from scipy import sparse
 from scipy.sparse import linalg
 
-from veilsum.core.arrays import FloatArray
-from veilsum.core.connectivity import components
-from veilsum.core.fixed_point import IntegerArray, as_python_integers
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.fixed_point import IntegerArray, as_python_integers
 
 PerLink = Float[FloatArray, " e"]
 Rows = Float[FloatArray, "n p"]
@@ -42,7 +42,7 @@ def electrical_flow(topology: Topology, shift: Rows, spread: PerLink) -> LinkRow
     Each piece's column must add up to zero.
     """
     grounded = [part[0] for part in components(topology)]
-    free = np.setdiff1d(np.arange(topology.n_agents), grounded)
+    free = np.setdiff1d(np.arange(topology.n_parties), grounded)
     potential = np.zeros(shift.shape)
     tension = sparse.diags_array(spread) @ topology.incidence.T
     if shift.size and free.size:
@@ -99,7 +99,7 @@ def _charges(topology: Topology, flow: Flow) -> Flow:
 
 def _divergence(topology: Topology, flow: Flow) -> Shift:
     """Return Theta f, exactly."""
-    out = as_python_integers(np.zeros(topology.n_agents))
+    out = as_python_integers(np.zeros(topology.n_parties))
     np.add.at(out, topology.edges[:, 0], flow)
     np.subtract.at(out, topology.edges[:, 1], flow)
     return out

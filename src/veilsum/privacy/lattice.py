@@ -21,12 +21,12 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 
-from veilsum.core.arrays import FloatArray, as_rows, as_vector, listed
-from veilsum.core.connectivity import components
-from veilsum.core.fixed_point import Grid, IntegerArray, as_python_integers
-from veilsum.core.laws import check_sigma
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError, InvalidPairError
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import FloatArray, as_rows, as_vector, listed
+from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
+from veilsum.numbers.laws import check_sigma
 from veilsum.privacy.conversions import check_divergence
 from veilsum.privacy.cycle_lattice import any_excess, fundamental_excess, longest_cycle
 from veilsum.privacy.integer_flows import Shift, cheapest_flow_cost, electrical_flow
@@ -204,8 +204,8 @@ def _quantised_shift(
     corrupted: frozenset[int],
 ) -> WholeRows:
     """Return A - B on H in grid steps; refuse what Definition 2 does not compare."""
-    rows_a = as_rows(a, n_agents=topology.n_agents, what="A")
-    rows_b = as_rows(b, n_agents=topology.n_agents, what="B")
+    rows_a = as_rows(a, n_parties=topology.n_parties, what="A")
+    rows_b = as_rows(b, n_parties=topology.n_parties, what="B")
     if rows_a.shape != rows_b.shape:
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
@@ -217,7 +217,7 @@ def _quantised_shift(
             f"coefficients; they differ on {listed(topology.names(moved))}"
         )
     whole_a, whole_b = (as_python_integers(grid.quantise(x)) for x in (rows_a, rows_b))
-    honest = [i for i in range(topology.n_agents) if i not in corrupted]
+    honest = [i for i in range(topology.n_parties) if i not in corrupted]
     shift = (whole_a - whole_b)[honest]
     steps = max((abs(gap) for gap in shift.sum(axis=0)), default=0)
     if steps:
@@ -233,9 +233,9 @@ def _whole_rows(topology: Topology, shift: ArrayLike) -> WholeRows:
     """Return whole numbers as Python integers, one row per party."""
     array = np.array(shift, dtype=object)
     rows = array[:, None] if array.ndim == 1 else array
-    if rows.ndim != 2 or len(rows) != topology.n_agents:
+    if rows.ndim != 2 or len(rows) != topology.n_parties:
         raise InvalidInputError(
-            f"the shift must have one row for each of {topology.n_agents} parties, "
+            f"the shift must have one row for each of {topology.n_parties} parties, "
             f"found shape {array.shape}"
         )
     if not all(isinstance(x, int | np.integer) for x in rows.ravel()):

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from veilsum.core.arrays import Matrix
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Matrix
 from veilsum.privacy.graph_search import (
     BETTER,
     MEMORY,
@@ -46,7 +46,7 @@ def improved_by_swaps(
     """
     stream = np.random.default_rng([seed, 1])
     searches = [_Swaps(start, degree, tolerate, stream) for start in starts]
-    steps = max(50, 12_000 // starts[0].n_agents)
+    steps = max(50, 12_000 // starts[0].n_parties)
     advance = progress("exchanging links", steps)
     try:
         for step in range(steps):
@@ -65,7 +65,7 @@ class _Swaps:
         self, start: Topology, degree: int, size: int, stream: np.random.Generator
     ) -> None:
         self.start, self.size, self.stream = start, size, stream
-        self.looks = CLOSE_LOOKS // start.n_agents**2 + 1
+        self.looks = CLOSE_LOOKS // start.n_parties**2 + 1
         self.here = _filled(start.adjacency.toarray(), degree, stream)
         found = weakest(self.here, size, above=-1.0)
         self.value, self.memory = found.value, [found.coalition]

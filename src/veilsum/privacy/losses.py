@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import linalg
 
-from veilsum.core.arrays import Array, FloatArray, Matrix
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray, Matrix
 
 Sets = Int[Array[np.int64], "b t"]
 Values = Float[FloatArray, " b"]
@@ -96,7 +96,7 @@ class EdgeTest:
     incident: list[Array[np.int64]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        n = self.topology.n_agents
+        n = self.topology.n_parties
         shifted = self.topology.laplacian.toarray() - self.level * np.eye(n)
         object.__setattr__(self, "inverse", np.linalg.inv(shifted))
         ends = self.topology.edges

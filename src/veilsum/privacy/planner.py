@@ -16,15 +16,15 @@ from itertools import chain
 from math import inf
 from typing import Any
 
-from veilsum.core.arrays import listed
-from veilsum.core.connectivity import (
+from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.graphs.connectivity import (
     components,
     minimum_vertex_cut,
     vertex_connectivity,
 )
-from veilsum.core.fixed_point import fitting_bits
-from veilsum.core.topology import Topology
-from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.fixed_point import fitting_bits
 from veilsum.privacy.conversions import attacker_success as success_of
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.graph_search import (
@@ -145,7 +145,7 @@ def _positive(epsilon: float) -> float:
 
 def _checked_parties(parties: int | None, given: Candidate | None) -> int:
     if given is not None:
-        n = given.topology.n_agents
+        n = given.topology.n_parties
         if parties not in {None, n}:
             raise InvalidInputError(
                 f"the graph has {n} parties, not {parties}; leave the number out"
@@ -333,7 +333,7 @@ class _Planning:
 
     def _rated(self, candidate: Candidate) -> WorstMu2:
         """Return the worst mu2; a search that tried all coalitions need not repeat."""
-        t, n = self.tolerate, candidate.topology.n_agents
+        t, n = self.tolerate, candidate.topology.n_parties
         if candidate.kind == "complete":
             return _exactly(float(n - t), tuple(range(t)))
         if candidate.worst is not None:

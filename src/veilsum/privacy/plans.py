@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from math import sqrt
 from typing import Any
 
-from veilsum.core.laws import check_sigma
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import check_sigma
 
 # Eigenvalues found by two routines agree to about 1e-14; sigma makes up for more.
 ROUND_UP = 1.0 + 1e-12

@@ -23,8 +23,8 @@ from itertools import combinations
 
 import numpy as np
 
-from veilsum.core.arrays import Array, FloatArray
-from veilsum.core.topology import Topology
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray
 
 # How much of mu2(G) is carried over; the best of these is taken.
 CARRIED = np.linspace(0.05, 1.0, 96)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from veilsum.core.arrays import Array, FloatArray
-from veilsum.core.connectivity import components
-from veilsum.core.masking import Masks, ShareArray, Shares, spread_over_ends
-from veilsum.core.topology import Topology
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.masking import Masks, ShareArray, Shares, spread_over_ends
 
 Estimates = Float[FloatArray, "times heard m"]
 ColluderRows = Shaped[Array[Any], "c p"]
@@ -74,7 +74,7 @@ def observe(
     """Return C's view of one run, given all that happened in it."""
     topology = shares.topology
     colluders = topology.indices(corrupted)
-    honest = [i for i in range(topology.n_agents) if i not in colluders]
+    honest = [i for i in range(topology.n_parties) if i not in colluders]
     known = touching(topology, colluders)
     effective = (coefficients + shares.masks())[honest]
     heard = sorted(colluders | _neighbours(topology, colluders))

@@ -13,11 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.core.connectivity import minimum_vertex_cut, vertex_connectivity
-from veilsum.core.laws import LawName
-from veilsum.core.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
-from veilsum.core.topology import Topology
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
+from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import LawName
 from veilsum.privacy.coalitions import Progress, Search
 from veilsum.privacy.guarantee import (
     Guarantee,
@@ -131,7 +131,7 @@ def worst_mu2(
     progress: Progress | None = None,
 ) -> WorstMu2:
     """Return bounds on the weakest honest graph; `tolerate` must be below kappa."""
-    if topology.n_agents > DENSE_PARTIES:
+    if topology.n_parties > DENSE_PARTIES:
         return _large(topology, tolerate)
     found = Search(topology, tolerate, most_work, progress).run()
     lower = found.lower if found.lower > 0 else None
@@ -148,7 +148,7 @@ def worst_mu2(
 
 def check_tolerate(topology: Topology, tolerate: int) -> None:
     """Refuse a number of colluders that makes no sense on this graph."""
-    n = topology.n_agents
+    n = topology.n_parties
     if tolerate < 0:
         raise InvalidInputError(f"tolerate must not be negative, found {tolerate}")
     if tolerate >= n - 1:
@@ -162,7 +162,7 @@ def _cut(
     topology: Topology, tolerate: int
 ) -> tuple[int | None, tuple[str, ...] | None]:
     """Return kappa and, if t parties can disconnect the rest, who they are."""
-    if topology.n_agents > DENSE_PARTIES:
+    if topology.n_parties > DENSE_PARTIES:
         return _cut_of_a_large_graph(topology, tolerate)
     kappa = vertex_connectivity(topology)
     return kappa, _cut_names(topology) if tolerate >= kappa else None
@@ -225,7 +225,7 @@ def _greedy(topology: Topology, size: int) -> tuple[int, ...]:
     """Take, one by one, the party whose loss the Fiedler vector minds least."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
-        kept = [v for v in range(topology.n_agents) if v not in chosen]
+        kept = [v for v in range(topology.n_parties) if v not in chosen]
         chosen = (*chosen, kept[_easiest_loss(topology.induced(kept))])
     return tuple(sorted(chosen))
 
@@ -236,7 +236,7 @@ def _easiest_loss(topology: Topology) -> int:
     x = (x - x.mean()) / np.linalg.norm(x - x.mean())
     i, j = topology.edges.T
     energy = topology.weights * (x[i] - x[j]) ** 2
-    n = topology.n_agents
+    n = topology.n_parties
     lost = np.bincount(i, energy, n) + np.bincount(j, energy, n)
     score = (energy.sum() - lost) / (1.0 - x**2 * n / (n - 1))
     return int(np.argmin(score))

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.core.arrays import FloatArray
+from veilsum.drivers.run import Run, Trace
 from veilsum.errors import MissingExtraError
-from veilsum.jobs.paper import SIGMA, A, B, PaperReport
-from veilsum.sim.run import Run, Trace
+from veilsum.numbers.arrays import FloatArray
+from veilsum.paper import SIGMA, A, B, PaperReport
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"

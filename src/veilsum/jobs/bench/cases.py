@@ -8,18 +8,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from veilsum.core.arrays import AgentPoints, Sparse, Vector
-from veilsum.core.bases import Affine
-from veilsum.core.domains import Box, WholeSpace
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.methods.dgd import Dgd
-from veilsum.core.methods.dgd_own_point import DgdOwnPoint
-from veilsum.core.methods.exchange import Method
-from veilsum.core.methods.gradient_tracking import GradientTracking
-from veilsum.core.remainders import SquaredNorm
+from veilsum.costs.bases import Affine
+from veilsum.costs.domains import Box, WholeSpace
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import SquaredNorm
+from veilsum.engines.engine import Task
 from veilsum.jobs.bench.least_squares import LeastSquares
 from veilsum.jobs.bench.loops import REACH, Slope
-from veilsum.sim.engines.engine import Task
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.dgd_own_point import DgdOwnPoint
+from veilsum.methods.exchange import Method
+from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.numbers.arrays import AgentPoints, Sparse, Vector
 
 Costs: TypeAlias = Literal["distances", "least squares"]
 

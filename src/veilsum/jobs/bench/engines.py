@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from veilsum.engines.choosing import available_engines, engine_for
+from veilsum.engines.engine import Engine
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.bench.cases import Case, Workload, workload
 from veilsum.jobs.bench.clocks import (
@@ -23,8 +25,6 @@ from veilsum.jobs.bench.clocks import (
     suitable_count,
 )
 from veilsum.jobs.bench.floors import floors, looped
-from veilsum.sim.engines.choosing import available_engines, engine_for
-from veilsum.sim.engines.engine import Engine
 
 # Whoever is farther from the plain loop computes something else.
 AGREEMENT = 1e-9

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.core.arrays import AgentPoints
+from veilsum.engines.plain import DENSE_AGENTS
 from veilsum.jobs.bench.cases import Workload
 from veilsum.jobs.bench.clocks import Runs
 from veilsum.jobs.bench.loops import LOOPS
-from veilsum.sim.engines.plain import DENSE_AGENTS
+from veilsum.numbers.arrays import AgentPoints
 
 # Numbers for which a second core is worth its start.
 PER_CORE = 2**14

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from veilsum.core.arrays import AgentPoints, FloatArray, Sparse, Vector
-from veilsum.core.bases import Affine
-from veilsum.core.costs import Cost, coefficient_rows
-from veilsum.core.effective import EffectiveCost
-from veilsum.core.mixing import metropolis
-from veilsum.core.models.families import Gaussian
-from veilsum.core.models.glm_cost import glm_cost
-from veilsum.core.models.rows import Rows
-from veilsum.core.remainders import stack
-from veilsum.core.topology import Topology
+from veilsum.costs.bases import Affine
+from veilsum.costs.cost import Cost, coefficient_rows
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.remainders import stack
+from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.topology import Topology
+from veilsum.models.families import Gaussian
+from veilsum.models.glm_cost import glm_cost
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import AgentPoints, FloatArray, Sparse, Vector
 
 ROWS = 20
 NOISE = 0.1

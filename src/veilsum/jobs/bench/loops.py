@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.core.arrays import AgentPoints, Vector
+from veilsum.numbers.arrays import AgentPoints, Vector
 
 Slope = Callable[[AgentPoints], AgentPoints]  # every agent's gradient at its own row
 # Weights are n x n, dense or sparse; there is one iteration for each step size.

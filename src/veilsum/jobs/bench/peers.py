@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.core.arrays import AgentPoints
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.bench.cases import POWER, step_sizes
 from veilsum.jobs.bench.clocks import Lap
 from veilsum.jobs.bench.least_squares import LeastSquares
 from veilsum.jobs.bench.loops import LOOPS
+from veilsum.numbers.arrays import AgentPoints
 
 DIM = 50
 HOW_TO_GET_THEM = (

@@ -1,0 +1,1 @@
+"""Agreements: what parties have settled before they start."""

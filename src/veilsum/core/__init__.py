@@ -1,1 +1,0 @@
-"""Pure mathematics: no files, no clocks, no sockets, no global randomness."""

@@ -1,1 +1,0 @@
-"""Phase II: one method per file, written against effective costs alone."""

@@ -1,1 +1,0 @@
-"""Regressions whose statistics are sums over parties: algebra without any protocol."""

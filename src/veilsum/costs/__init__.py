@@ -1,0 +1,1 @@
+"""Costs: what is minimised, and what of it is masked."""

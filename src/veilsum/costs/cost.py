@@ -1,0 +1,223 @@
+"""A cost is private coefficients in a shared basis, plus a remainder.
+
+h_i(x) = theta_i . phi(x) + rho_i(x). Phase I touches theta and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.costs.bases import Affine, Basis, Polynomial, Quadratic, check_dimension
+from veilsum.costs.bases import quadratic_coefficients as _quadratic_coefficients
+from veilsum.costs.differentiated import gradient_by_jax
+from veilsum.costs.remainders import (
+    LocalGradient,
+    NoRemainder,
+    Remainder,
+    SquaredNorm,
+)
+from veilsum.costs.user_costs import check_value, slope_at
+from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import (
+    AgentRows,
+    Vector,
+    Vectors,
+    as_floats,
+    as_vector,
+    frozen,
+)
+from veilsum.numbers.secrets import Secret
+
+# X'WX computed in floating point is symmetric to rounding only.
+SYMMETRY_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cost(Secret):
+    """One party's private cost. It never prints, and phase II never receives it.
+
+    Build one with `affine`, `squared_distance`, `polynomial`, `quadratic`,
+    `from_gradient` or `from_jax`.
+    """
+
+    basis: Basis
+    coefficients: Vector
+    remainder: Remainder
+
+    def __post_init__(self) -> None:
+        if self.coefficients.shape != (self.basis.size,):
+            raise InvalidInputError(
+                f"expected {self.basis.size} coefficients, "
+                f"found {self.coefficients.size}"
+            )
+
+    @classmethod
+    def affine(
+        cls, coefficients: ArrayLike, *, remainder: Remainder | None = None
+    ) -> Cost:
+        """Return alpha'x + rho(x), with rho zero or a shared closed form."""
+        alpha = _flat(coefficients, what="affine coefficients")
+        rho = NoRemainder() if remainder is None else remainder
+        if np.any(rho.gradient(np.zeros_like(alpha))):
+            raise InvalidInputError(
+                "a remainder must have a zero gradient at the origin, or it keeps a "
+                "part of the affine term unmasked; use Cost.from_gradient"
+            )
+        return cls(Affine(alpha.size), frozen(alpha), rho)
+
+    @classmethod
+    def squared_distance(cls, target: ArrayLike) -> Cost:
+        """Return ||x - target||^2: the target is private, ||x||^2 is known to all."""
+        point = _flat(target, what="a target")
+        return cls.affine(-2.0 * point, remainder=SquaredNorm(1.0))
+
+    @classmethod
+    def polynomial(cls, coefficients: ArrayLike, *, dim: int = 1) -> Cost:
+        """Return a polynomial without constant, its coefficients by rising degree.
+
+        For x in R these are (c_1, ..., c_d) of c_1 x + ... + c_d x^d.
+        """
+        theta = _flat(coefficients, what="polynomial coefficients")
+        return cls(Polynomial(dim, _degree(theta.size, dim)), theta, NoRemainder())
+
+    @classmethod
+    def quadratic(cls, matrix: ArrayLike, vector: ArrayLike) -> Cost:
+        """Return x'Px/2 + q'x with both P and q private."""
+        square = np.atleast_2d(as_floats(matrix, what="the quadratic's matrix"))
+        dim = square.shape[0]
+        if square.shape != (dim, dim):
+            raise InvalidInputError(
+                f"the quadratic's matrix must be square, found shape {square.shape}"
+            )
+        gaps = np.abs(square - square.T)
+        if gaps.max() > SYMMETRY_TOLERANCE * np.abs(square).max():
+            row, column = divmod(int(gaps.argmax()), dim)
+            raise InvalidInputError(
+                "the quadratic's matrix must be symmetric, but its entry in row "
+                f"{row}, column {column} differs from its mirror image; pass "
+                "(P + P.T) / 2"
+            )
+        square = 0.5 * (square + square.T)
+        linear = as_vector(vector, dim=dim, what="the quadratic's vector")
+        theta = _quadratic_coefficients(square, linear)
+        return cls(Quadratic(dim), frozen(theta), NoRemainder())
+
+    @classmethod
+    def from_gradient(
+        cls,
+        gradient: Callable[[Vector], Vector],
+        *,
+        dim: int,
+        anchor: ArrayLike = 0.0,
+        value: Callable[[Vector], float] | None = None,
+        check: bool = True,
+    ) -> Cost:
+        """Return the cost with this gradient, split at a public anchor x0.
+
+        alpha = grad h(x0) is masked; what is left, grad h(x) - grad h(x0), is not.
+
+        Args:
+            gradient: of one point (dim,), a copy that it may change.
+            dim: m, the dimension of x.
+            anchor: x0, the same for all parties; one number stands for all of them.
+            value: h itself, if at hand, for a check of the gradient; it is not kept.
+            check: whether to compare the two, at a few public points near the anchor.
+        """
+        check_dimension(dim)
+        start = as_vector(anchor, dim=dim, what="the anchor")
+        alpha = frozen(slope_at(gradient, start))
+        if value is not None and check:
+            check_value(gradient, value, start)
+        return cls(Affine(dim), alpha, LocalGradient.split(gradient, alpha))
+
+    @classmethod
+    def from_jax(
+        cls, function: Callable[[Any], Any], *, dim: int, anchor: ArrayLike = 0.0
+    ) -> Cost:
+        """Return the cost h written with jax.numpy, differentiated automatically.
+
+        It is split at the anchor as by `from_gradient`. All of it is computed in 64
+        bits, whatever the rest of the program has JAX do.
+
+        Args:
+            function: h, from one point (dim,) to one number. Data in it should be NumPy
+                arrays: a JAX array made elsewhere has 32 bits and is refused.
+            dim: m, the dimension of x.
+            anchor: x0, the same for all parties; one number stands for all of them.
+
+        Raises:
+            MissingExtraError: JAX is not installed.
+        """
+        gradient = gradient_by_jax(function, dim)
+        return cls.from_gradient(gradient, dim=dim, anchor=anchor)
+
+    @property
+    def dim(self) -> int:
+        """m, the dimension of x."""
+        return self.basis.dim
+
+    def gradient(self, x: Vectors) -> Vectors:
+        """Return the private gradient; for references in simulations only."""
+        return self.remainder.gradient(x) + self.basis.gradient(self.coefficients, x)
+
+
+def _flat(values: ArrayLike, *, what: str) -> Vector:
+    """Return one party's numbers as a vector; a single number is a vector of one."""
+    array = as_floats(values, what=what)
+    if array.ndim > 1:
+        raise InvalidInputError(
+            f"{what} must be one party's list of numbers, found shape {array.shape}"
+        )
+    return np.atleast_1d(array)
+
+
+def _degree(size: int, dim: int) -> int:
+    """Return the degree whose monomials number `size`."""
+    check_dimension(dim)
+    degree = 1
+    while comb(dim + degree, degree) - 1 < size:
+        degree += 1
+    if comb(dim + degree, degree) - 1 != size:
+        raise InvalidInputError(
+            f"{size} coefficients fit no polynomial in {dim} variables; degree "
+            f"{degree} takes {comb(dim + degree, degree) - 1}"
+        )
+    return degree
+
+
+def common_basis(costs: Mapping[str, Cost]) -> Basis:
+    """Return the basis all costs share; name every party that differs."""
+    bases = {party: cost.basis for party, cost in costs.items()}
+    wanted = _most_common(list(bases.values()))
+    odd = [
+        f"{party} has {_in_words(basis)}"
+        for party, basis in bases.items()
+        if basis != wanted
+    ]
+    if odd:
+        raise InvalidInputError(
+            f"all costs must share one basis, {_in_words(wanted)} for most parties, "
+            f"but {'; '.join(odd)}"
+        )
+    return wanted
+
+
+def _most_common(bases: Sequence[Basis]) -> Basis:
+    return Counter(bases).most_common(1)[0][0]
+
+
+def _in_words(basis: Basis) -> str:
+    name = type(basis).__name__.lower()
+    return f"{name} in dimension {basis.dim} with {basis.size} coefficients"
+
+
+def coefficient_rows(costs: Sequence[Cost]) -> AgentRows:
+    """Return A: one row of private coefficients per party."""
+    return np.stack([cost.coefficients for cost in costs])

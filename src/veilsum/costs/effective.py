@@ -1,0 +1,55 @@
+"""EffectiveCost: all that phase II may ever see of a cost.
+
+It offers a gradient and a change of gradient. It has no value and no way back to the
+private coefficients: methods are written against this type alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from veilsum.costs.bases import Basis
+from veilsum.costs.remainders import Remainder
+from veilsum.numbers.arrays import Coefficients, Vectors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EffectiveCost:
+    """h~_i = theta~_i . phi + rho_i, for one agent or for all agents row by row.
+
+    Attributes:
+        basis: phi, agreed by all.
+        coefficients: theta~ = theta + mask, (p,) or (n, p); public in the proof.
+        remainder: rho, which masks do not touch.
+    """
+
+    basis: Basis
+    coefficients: Coefficients
+    remainder: Remainder
+
+    def gradient(self, x: Vectors) -> Vectors:
+        """Return grad h~_i at each agent's own x."""
+        if self.remainder.kind == "none":
+            return self.basis.gradient(self.coefficients, x)
+        # Not in place: a remainder may hand back x itself, or something it keeps.
+        masked = self.basis.gradient(self.coefficients, x)
+        return self.remainder.gradient(x) + masked
+
+    def gradient_change(self, new: Vectors, old: Vectors) -> Vectors:
+        """Return grad h~(new) - grad h~(old) without forming either.
+
+        The difference of two rounded gradients of h would carry the low bits of theta;
+        this one is made of rho and theta~ only.
+        """
+        change = self.basis.gradient_change(self.coefficients, new, old)
+        return change + (self.remainder.gradient(new) - self.remainder.gradient(old))
+
+    def rows(self, which: slice) -> EffectiveCost:
+        """Return the effective costs of some agents of a stack."""
+        return EffectiveCost(
+            self.basis, self.coefficients[which], self.remainder.rows(which)
+        )
+
+    def __repr__(self) -> str:
+        shape = self.coefficients.shape
+        return f"<EffectiveCost: {type(self.basis).__name__}, coefficients {shape}>"

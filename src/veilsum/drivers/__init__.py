@@ -1,0 +1,1 @@
+"""Drivers: whoever carries out what parties do together, in one process."""

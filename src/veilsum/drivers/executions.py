@@ -1,0 +1,146 @@
+"""Phase I many times over, for statistics: vectorised over executions.
+
+One generator serves a whole batch (equal in law to the keyed streams, not in bits).
+Shares are drawn in chunks that stay in cache, one contiguous row per arc, so the cost
+is that of drawing the normals.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import FloatArray, as_rows
+from veilsum.numbers.laws import check_sigma
+from veilsum.privacy.view import touching
+
+# Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
+CHUNK_NORMALS = 32_768
+# From this many normals on, two threads with a stream each: numpy draws in parallel.
+PARALLEL_NORMALS = 10_000_000
+PARTS = 2
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Executions:
+    """Effective coefficients of many executions, and what C is left with.
+
+    Attributes:
+        parties: all names, in the order of `effective`'s second axis.
+        honest: the honest names, in the order of `stripped`'s.
+        effective: alpha~_i, (executions, n, p).
+        stripped: alpha_bar_i: effective less the shares that C knows.
+    """
+
+    parties: tuple[str, ...]
+    honest: tuple[str, ...]
+    effective: Float[FloatArray, "executions n p"]
+    stripped: Float[FloatArray, "executions h p"]
+
+    def __len__(self) -> int:
+        return len(self.effective)
+
+
+def simulate(
+    topology: Topology,
+    coefficients: ArrayLike,
+    *,
+    sigma: float,
+    executions: int,
+    stream: np.random.Generator,
+    corrupted: Iterable[Hashable] = (),
+) -> Executions:
+    """Run phase I `executions` times and keep what each left behind.
+
+    `coefficients` has one row per party; a flat list means one coefficient each.
+    """
+    check_sigma(sigma)
+    rows = as_rows(coefficients, n_parties=topology.n_parties, what="coefficients")
+    if executions < 1:
+        raise InvalidInputError(f"executions must be at least 1, found {executions}")
+    colluders = topology.indices(corrupted)
+    honest = [i for i in range(topology.n_parties) if i not in colluders]
+    # Agents are the first axis in memory and the second for the reader.
+    effective = np.empty((*rows.shape, executions))
+    stripped = np.empty((len(honest), rows.shape[1], executions))
+    known = touching(topology, colluders)
+    hidden_links, known_links = (_links(topology, e, sigma) for e in (~known, known))
+
+    def fill(part: slice, own: np.random.Generator) -> None:
+        for here, shares in _chunks(topology, rows.shape[1], part, own):
+            masked = np.repeat(rows[..., None], here.stop - here.start, axis=-1)
+            _add_noise(hidden_links, shares, masked)
+            stripped[..., here] = masked[honest]
+            _add_noise(known_links, shares, masked)
+            effective[..., here] = masked
+
+    normals = topology.n_edges * topology.shares_per_edge * rows.shape[1] * executions
+    with ThreadPoolExecutor(PARTS) as pool:
+        deque(pool.map(fill, *_parts(executions, normals, stream)), maxlen=0)
+    return Executions(
+        parties=topology.parties,
+        honest=topology.names(honest),
+        effective=np.moveaxis(effective, -1, 0),
+        stripped=np.moveaxis(stripped, -1, 0),
+    )
+
+
+def _parts(
+    executions: int, normals: int, stream: np.random.Generator
+) -> tuple[list[slice], list[np.random.Generator]]:
+    """Cut large work in two, each with a stream of its own; the cut is always the same.
+
+    It depends on the size alone, never on the machine, so that a seed repeats.
+    """
+    if normals < PARALLEL_NORMALS:
+        return [slice(0, executions)], [stream]
+    bounds = np.linspace(0, executions, PARTS + 1).astype(int).tolist()
+    return [slice(*pair) for pair in pairwise(bounds)], stream.spawn(PARTS)
+
+
+ShareChunk = Float[FloatArray, "e arcs p chunk"]
+
+
+def _chunks(
+    topology: Topology, width: int, part: slice, stream: np.random.Generator
+) -> Iterator[tuple[slice, ShareChunk]]:
+    """Yield standard normal shares for a few executions at a time."""
+    shape = (topology.n_edges, topology.shares_per_edge, width)
+    chunk = max(1, CHUNK_NORMALS // prod(shape))
+    buffer = np.empty((*shape, chunk))
+    for low in range(part.start, part.stop, chunk):
+        here = slice(low, min(low + chunk, part.stop))
+        yield here, stream.standard_normal(out=buffer)[..., : here.stop - low]
+
+
+# An edge as the inner loop wants it: its place, its ends, the size of its shares.
+Link = tuple[int, int, int, float]
+
+
+def _links(topology: Topology, which: np.ndarray, sigma: float) -> list[Link]:
+    size = sigma * np.sqrt(topology.weights)
+    chosen = np.flatnonzero(which).tolist()
+    return [(e, *topology.edges[e].tolist(), float(size[e])) for e in chosen]
+
+
+def _add_noise(
+    links: list[Link], shares: ShareChunk, into: Float[FloatArray, "n p chunk"]
+) -> None:
+    """Add sigma c_e to the first end of each link, take it from the second."""
+    for edge, i, j, size in links:
+        noise = shares[edge, 0]
+        if shares.shape[1] == 2:
+            noise -= shares[edge, 1]
+        noise *= size
+        into[i] += noise
+        into[j] -= noise

@@ -1,0 +1,229 @@
+"""An engine driven to the end: what is kept on the way, when it stops, what went wrong.
+
+The engine knows nothing of this: it is asked for so many iterations at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from veilsum.costs.effective import EffectiveCost
+from veilsum.drivers.diagnosis import broken_bound
+from veilsum.engines.engine import Engine
+from veilsum.errors import BadGradientError, DivergedError
+from veilsum.methods.exchange import State
+from veilsum.methods.schedule import Schedule
+from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
+
+Progress = Callable[[int], None]
+Times = Int[Array[np.int64], " times"]
+
+# The trace holds at most this many bytes of estimates.
+TRACE_BYTES = 64 * 1024 * 1024
+TIMES_PER_DECADE = 40
+# How often, in a whole run, progress is told and numbers are looked at.
+REPORTS = 200
+# Nobody's estimate is this far away unless steps are too long.
+LOST = 1e30
+
+
+@dataclass(frozen=True, eq=False)
+class Iterated:
+    """What is left of a run.
+
+    Attributes:
+        times: the iterations at which estimates were kept, the last included.
+        estimates: x_i at those times.
+        stopped: why it ended: "tolerance", "iterations" or "bytes".
+    """
+
+    times: Times
+    estimates: Float[FloatArray, "times n m"]
+    stopped: str
+
+    @property
+    def iterations(self) -> int:
+        """How many were carried out."""
+        return int(self.times[-1])
+
+
+def kept_times(
+    iterations: int, bytes_per_time: int, stride: int | None = None
+) -> Times:
+    """Return 0, the iterations at which estimates are kept, and the last one.
+
+    They are a stride apart, or spaced evenly on a logarithmic scale within 64 MB.
+    """
+    if stride is not None:
+        spaced = np.arange(0, iterations, stride, dtype=np.float64)
+    else:
+        decades = np.log10(iterations) + 1
+        count = int(min(TIMES_PER_DECADE * decades, TRACE_BYTES // bytes_per_time))
+        spaced = np.geomspace(1, iterations, max(count, 1)).round()
+    return np.unique(np.concatenate([[0], spaced, [iterations]])).astype(np.int64)
+
+
+@dataclass(eq=False)
+class Journey:
+    """A run under way.
+
+    Attributes:
+        engine: carries iterations out.
+        schedule: how many, and when to stop.
+        cost: what the engine runs on, to find out what went wrong.
+        names: of the agents, to say where.
+        times: when estimates are kept, in rising order.
+        progress: told now and then how many iterations are done.
+    """
+
+    engine: Engine
+    schedule: Schedule
+    cost: EffectiveCost
+    names: tuple[str, ...]
+    times: Times
+    progress: Progress | None = None
+    _kept: dict[int, AgentPoints] = field(default_factory=dict)
+    _before: tuple[AgentPoints, AgentPoints] | None = None
+    _enough: dict[int, bool] = field(default_factory=dict)
+    _earlier: State | None = None
+    _first_move: float = 0.0
+
+    def run(self) -> Iterated:
+        """Go on to the end, or until everybody is near enough.
+
+        Raises:
+            DivergedError: numbers got out of hand; it has the last good estimates.
+        """
+        marks = set(self.times.tolist())
+        state = self.engine.begin()
+        self._note(state, marks)
+        while not self._is_over(state.iteration):
+            state = self._reach(state, self._next(state.iteration))
+            self._note(state, marks)
+        self._kept[state.iteration] = self.engine.points(state)
+        arrived = self._enough.get(state.iteration, False)
+        if not arrived:
+            self._check_settling(state)
+        return Iterated(
+            np.array(list(self._kept), dtype=np.int64),
+            np.stack(list(self._kept.values())),
+            "tolerance" if arrived else self.schedule.limit,
+        )
+
+    def _is_over(self, iteration: int) -> bool:
+        last = self.schedule.iterations
+        return iteration >= last or self._enough.get(iteration, False)
+
+    def _next(self, now: int) -> int:
+        """Return the next iteration at which there is something to do."""
+        last = self.schedule.iterations
+        stride = max(1, last // REPORTS)
+        place = int(np.searchsorted(self.times, now, side="right"))
+        kept = int(self.times[place]) if place < len(self.times) else last
+        # The first by itself: later ones are held against how far it went.
+        found = [1, last, kept, now + stride - now % stride]
+        if (rule := self.schedule.stopping) is not None:
+            look = now + rule.every - now % rule.every
+            found += [look - 1, look, look - rule.every + rule.lag]
+        return min(one for one in found if one > now)
+
+    def _note(self, state: State, marks: set[int]) -> None:
+        iteration = state.iteration
+        if iteration in marks:
+            self._kept[iteration] = self.engine.points(state)
+        if self.progress is not None and iteration:
+            self.progress(iteration)
+        rule = self.schedule.stopping
+        if rule is None:
+            return
+        now = (self.engine.points(state), self.engine.aims(state))
+        if rule.looks_at(iteration) and self._before is not None:
+            moves = zip(now, self._before, strict=True)
+            largest = max(float(rule.residual(a, b).max()) for a, b in moves)
+            self._enough[iteration + rule.lag] = rule.is_enough(largest)
+        self._before = now if rule.looks_at(iteration + 1) else None
+
+    def _reach(self, state: State, iteration: int) -> State:
+        """Return the state at an iteration, unless something went wrong before."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                after = self.engine.advance(state, iteration - state.iteration)
+            except BadGradientError as error:
+                self._blame(state, iteration, error)
+            if self._strayed(after).any():
+                self._complain(state, iteration)
+        if self._earlier is None:
+            step = self.engine.points(after) - self.engine.points(state)
+            self._first_move = float(np.linalg.norm(step, axis=-1).max())
+        self._earlier = state
+        return after
+
+    def _check_settling(self, last: State) -> None:
+        """Refuse an end in the middle of ever longer moves, where a bound is broken.
+
+        Numbers need not run away for that: some costs throw them to and fro.
+        """
+        bounds = self.schedule.bounds
+        if bounds is None or last.iteration < 2:
+            return
+        x = self.engine.points(last)
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                after = self.engine.points(self.engine.advance(last, 1))
+                why = broken_bound(self.cost, bounds, after, x, self.names)
+            except BadGradientError:
+                return  # nobody asked for this iteration
+        moves = np.linalg.norm(after - x, axis=-1)
+        if why is not None and float(moves.max()) >= self._first_move:
+            furthest = self.names[int(np.argmax(moves))]
+            raise DivergedError(furthest, last.iteration, x, why)
+
+    def _blame(self, good: State, until: int, error: BadGradientError) -> NoReturn:
+        """Go the last bit again, step by step, to see when it went wrong."""
+        while good.iteration < until:
+            try:
+                good = self.engine.advance(good, 1)
+            except BadGradientError as found:
+                error = found
+                break
+        agent = error.agent
+        raise BadGradientError(
+            error.reason,
+            self.names[agent] if isinstance(agent, int) else agent,
+            good.iteration + 1,
+            self.engine.points(good),
+        ) from error
+
+    def _strayed(self, state: State) -> Array[np.bool_]:
+        """Say whose numbers are lost."""
+        both = np.abs(self.engine.points(state)), np.abs(self.engine.aims(state))
+        within = [np.asarray((one < LOST).all(axis=-1)) for one in both]  # nan is not
+        return ~(within[0] & within[1])
+
+    def _complain(self, good: State, until: int) -> NoReturn:
+        """Go the last bit again, step by step, to see where it went wrong."""
+        before = self._earlier or good
+        while good.iteration < until:
+            after = self.engine.advance(good, 1)
+            if self._strayed(after).any():
+                break
+            before, good = good, after
+        agent = self.names[int(np.argmax(self._strayed(after)))]
+        x, old = self.engine.points(good), self.engine.points(before)
+        raise DivergedError(agent, after.iteration, x, self._why(x, old))
+
+    def _why(self, x: AgentPoints, before: AgentPoints) -> str:
+        """Say what made numbers run away, as far as two estimates show it."""
+        bounds = self.schedule.bounds
+        if bounds is None:
+            return "steps are too long: give a smaller step"
+        return broken_bound(self.cost, bounds, x, before, self.names) or (
+            "no bound was seen broken: leave step and rounds out if they were given, "
+            "they are other than what is proved to converge; over links that change, "
+            "give a smaller step"
+        )

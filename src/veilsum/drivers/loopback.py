@@ -1,0 +1,307 @@
+"""Real machines on a network in memory, with a clock that jumps to the next event.
+
+Everything is drawn from one seed, so a run that went wrong can be run again. Frames are
+delayed, lost, doubled and overtaken as the script of faults says; a crash strikes
+between two effects of a party, and what it had written by then is all it comes back to.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any, TypeAlias
+
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.identities import identities
+from veilsum.errors import PeerProtocolError
+from veilsum.numbers.masking import Streams
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.effects import (
+    Abort,
+    Charge,
+    Effect,
+    Finish,
+    Persist,
+    Send,
+    SetTimer,
+)
+from veilsum.protocol.keys import Keys
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.phases import CLOSED
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.work import Work
+
+# A run that is still going after this many seconds of its own clock never ends.
+LONGEST = 10_000.0
+
+# Frames between two reports of progress.
+REPORT_EVERY = 4096
+
+# Two times closer than this are the same.
+TICK = 1e-6
+
+MakeMachine = Callable[..., Machine]
+
+# When by the party's own clock, and what.
+Alarm: TypeAlias = tuple[float, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Event(Secret):
+    """One thing that happened: an effect carried out, a frame taken, a crash."""
+
+    time: float
+    party: str
+    what: str
+    detail: Any = None
+    peer: str | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Node(Secret):
+    """A party's computer: what runs on it, its disk and its clock."""
+
+    name: str
+    machine: Machine | None = None
+    disk: dict[str, bytes] = field(default_factory=dict)
+    writes: list[Persist] = field(default_factory=list)
+    charged: list[int] = field(default_factory=list)
+    effects: int = 0
+    start: int = 0
+    ahead: float = 0.0
+    alarms: set[Alarm] = field(default_factory=set)
+    remembers: bool = True
+
+    def forget(self, count: int) -> None:
+        """Lose the last writes, as a disk from yesterday's backup would."""
+        if count == 0:
+            return
+        kept = self.writes[: max(0, len(self.writes) - count)]
+        self.disk, self.writes = {}, []
+        for write in kept:
+            self.write(write)
+
+    def write(self, write: Persist) -> None:
+        """Carry out one write."""
+        if self.remembers:
+            self.writes.append(write)
+        if write.value is None:
+            self.disk.pop(write.key, None)
+        else:
+            self.disk[write.key] = write.value
+
+
+@dataclass(eq=False, repr=False)
+class World(Secret):
+    """All parties of a run, and everything on its way between them.
+
+    Attributes:
+        seed: repeats delays, losses, keys and identities.
+        charge: told before a party first shows masked numbers; raises to forbid it.
+        watch: writes under these keys are kept in `written`, recorded or not.
+        history: what happened, in order; empty when not recorded.
+        frames: how many were delivered.
+        bytes: how many those had.
+    """
+
+    plan: Plan
+    works: Mapping[str, Work]
+    streams: Streams
+    faults: Faults = field(default_factory=Faults)
+    seed: int = 0
+    record: bool = True
+    make: MakeMachine = Machine
+    watch: tuple[str, ...] = ()
+    progress: Callable[[int], None] | None = None
+    charge: Callable[[str, Charge], None] | None = None
+    written: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    time: float = 0.0
+    frames: int = 0
+    bytes: int = 0
+    history: list[Event] = field(default_factory=list)
+    finished: dict[str, Finish] = field(default_factory=dict)
+    aborted: dict[str, Abort] = field(default_factory=dict)
+    complaints: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._chance = Random(self.seed)
+        self._keys = identities(self.plan.parties, self.seed)
+        # Old writes matter only where some crash sets a disk back.
+        stale = any(crash.stale for crash in self.faults.crashes)
+        self.nodes = {name: Node(name, remembers=stale) for name in self.plan.parties}
+        self._crashes = list(self.faults.crashes)
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def run(self) -> World:
+        """Run to the end: everybody has finished, given up, or is gone."""
+        for name in self.nodes:
+            self._at(0.0, partial(self._boot, name))
+        for jump in self.faults.jumps:
+            self._at(jump.at, partial(self._jump, jump.party, jump.seconds))
+        while self._queue and not self._over():
+            self.time, count, action = heapq.heappop(self._queue)
+            action()
+            if self.progress is not None and count % REPORT_EVERY == 0:
+                self.progress(self._round())
+        return self
+
+    def _round(self) -> int:
+        """Return how far the slowest running party is."""
+        running = [node.machine for node in self.nodes.values() if node.machine]
+        return min((machine.round for machine in running), default=0)
+
+    def _over(self) -> bool:
+        if self.time > LONGEST:
+            return True
+        many_ended = len(self.finished) + len(self.aborted) >= len(self.nodes)
+        return many_ended and self._idle()
+
+    def _idle(self) -> bool:
+        """Whoever ended may still have to answer somebody who comes back."""
+        return all(
+            node.machine is not None and node.machine.phase in CLOSED
+            for node in self.nodes.values()
+        )
+
+    def _at(self, time: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (time, self._count, action))
+
+    def _note(self, party: str, what: str, detail: Any, peer: str | None) -> None:
+        if self.record:
+            self.history.append(Event(self.time, party, what, detail, peer))
+
+    # Computers
+
+    def _boot(self, name: str) -> None:
+        node = self.nodes[name]
+        node.start += 1
+        keys: Keys = self._keys(name, node.start)
+        node.machine = self.make(
+            self.plan, name, keys=keys, streams=self.streams, work=self.works[name]
+        )
+        self._note(name, "boot", node.start, None)
+        self._carry_out(node, node.machine.resume(dict(node.disk)))
+
+    def _jump(self, name: str, seconds: float) -> None:
+        node = self.nodes[name]
+        node.ahead += seconds
+        self._note(name, "clock", seconds, None)
+        for alarm in sorted(node.alarms):
+            self._at(self.time, partial(self._ring, node, alarm))
+
+    def _carry_out(self, node: Node, effects: list[Effect]) -> None:
+        for effect in effects:
+            if self.record:
+                self._note_effect(node.name, effect)
+            if isinstance(effect, Send):
+                self._transmit(node.name, effect)
+            else:
+                self._do(node, effect)
+            node.effects += 1
+            if self._crashes and self._strikes(node):
+                return
+
+    def _strikes(self, node: Node) -> bool:
+        for crash in self._crashes:
+            if crash.party == node.name and node.effects >= crash.after:
+                self._crashes.remove(crash)
+                self._crash(node, crash)
+                return True
+        return False
+
+    def _crash(self, node: Node, crash: Crash) -> None:
+        node.machine = None
+        node.alarms.clear()
+        node.forget(crash.stale)
+        self._note(node.name, "crash", crash, None)
+        if crash.back is not None:
+            self._at(self.time + crash.back, lambda: self._boot(node.name))
+
+    def _do(self, node: Node, effect: Effect) -> None:
+        match effect:
+            case Persist():
+                self._write(node, effect)
+            case SetTimer():
+                self._set_timer(node, effect)
+            case Charge() if effect.epoch not in node.charged:
+                if self.charge is not None:
+                    self.charge(node.name, effect)
+                node.charged.append(effect.epoch)
+            case Finish():
+                self.finished[node.name] = effect
+            case Abort():
+                self.aborted[node.name] = effect
+
+    def _note_effect(self, name: str, effect: Effect) -> None:
+        if isinstance(effect, Send):
+            self._note(name, "send", effect.frame, effect.to)
+        else:
+            self._note(name, type(effect).__name__.lower(), effect, None)
+
+    def _write(self, node: Node, write: Persist) -> None:
+        node.write(write)
+        if write.value is not None and write.key.startswith(self.watch or "\0"):
+            self.written[node.name, write.key] = write.value
+
+    # The network
+
+    def _transmit(self, sender: str, send: Send) -> None:
+        faults = self.faults
+        if faults.loss and self._happens(faults.loss):
+            return
+        low, high = faults.delay
+        copies = 1 + self._happens(faults.duplicate) if faults.duplicate else 1
+        for _ in range(copies):
+            wait = low if low == high else self._chance.uniform(low, high)
+            self._at(self.time + wait, partial(self._arrive, sender, send))
+
+    def _happens(self, chance: float) -> bool:
+        return chance > 0 and self._chance.random() < chance
+
+    def _arrive(self, sender: str, send: Send) -> None:
+        node = self.nodes[send.to]
+        if node.machine is None or (
+            self.faults.partitions and self._cut(sender, send.to)
+        ):
+            return
+        self.frames += 1
+        self.bytes += len(send.frame)
+        if self.record:
+            self._note(send.to, "receive", send.frame, sender)
+        try:
+            effects = node.machine.receive(sender, send.frame)
+        except PeerProtocolError as error:
+            self._note(send.to, "refuse", str(error), sender)
+            self.complaints[error.party] += 1
+            return
+        self._carry_out(node, effects)
+
+    def _cut(self, one: str, other: str) -> bool:
+        return any(
+            cut.start <= self.time < cut.end
+            and (one in cut.side) != (other in cut.side)
+            for cut in self.faults.partitions
+        )
+
+    def _set_timer(self, node: Node, timer: SetTimer) -> None:
+        alarm = (self.time + node.ahead + timer.seconds, timer.name)
+        node.alarms.add(alarm)
+        self._at(self.time + timer.seconds, partial(self._ring, node, alarm))
+
+    def _ring(self, node: Node, alarm: Alarm) -> None:
+        """Run a timer once, when the party's own clock says so."""
+        due, name = alarm
+        if node.machine is None or alarm not in node.alarms:
+            return
+        left = due - node.ahead - self.time
+        if left > TICK:
+            self._at(self.time + left, partial(self._ring, node, alarm))
+            return
+        node.alarms.remove(alarm)
+        self._carry_out(node, node.machine.expire(name))

@@ -1,0 +1,1 @@
+"""Engines: iterations of a method over all parties as arrays."""

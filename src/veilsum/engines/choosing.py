@@ -1,0 +1,106 @@
+"""Which engine carries a task out: the one asked for, or one by the task's size.
+
+Loading numba and its compiled loops takes most of a second, in which numpy has done
+small tasks; numba is quicker at every iteration. A GPU is worth its while for states
+that fill it. The choice follows from the task and what is installed, so that a seed
+repeats a run.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from importlib.util import find_spec
+from math import inf
+
+from veilsum.engines.engine import Engine, Task
+from veilsum.engines.fused import FusedEngine
+from veilsum.engines.plain import PlainEngine
+from veilsum.engines.traced import JaxEngine
+from veilsum.errors import InvalidInputError, MissingExtraError
+
+AUTO = "auto"
+ENGINES: dict[str, Callable[[Task], Engine]] = {
+    "numpy": PlainEngine,
+    "numba": FusedEngine,
+    "jax": JaxEngine,
+}
+# The package that an engine needs and the extra that brings it.
+NEEDS = {"numba": "fast", "jax": "jax"}
+# As measured (docs: Engines): seconds until numba runs; numpy's for a round, and for
+# each number that crosses a link in it.
+LOADING, ROUND, NUMBER = 0.8, 3e-5, 2e-9
+# Numbers of a state from which a GPU is asked for.
+GPU_NUMBERS = 1 << 22
+
+
+def engine_for(task: Task, wanted: str = AUTO, iterations: float = inf) -> Engine:
+    """Return the engine that was asked for; `auto` is what suits the task's size.
+
+    Args:
+        task: what is to be carried out.
+        wanted: an engine's name, or `auto`.
+        iterations: how many there may be.
+
+    Raises:
+        InvalidInputError: no engine is called so, or it cannot carry the task out.
+        MissingExtraError: the engine's package is not installed.
+    """
+    if wanted == AUTO:
+        return _suitable(task, iterations)
+    return _named(task, wanted)
+
+
+def _named(task: Task, name: str) -> Engine:
+    _check_name(name)
+    if not _is_there(name):
+        raise MissingExtraError(
+            f"the engine {name} needs the package {name}: pip install "
+            f"'veilsum[{NEEDS[name]}]', or use engine numpy"
+        )
+    return ENGINES[name](task)
+
+
+def available_engines() -> list[str]:
+    """Return the names of engines whose packages are installed."""
+    return [name for name in ENGINES if _is_there(name)]
+
+
+def _suitable(task: Task, iterations: float) -> Engine:
+    if task.start.size >= GPU_NUMBERS and _has_gpu():
+        try:
+            return _named(task, "jax")
+        except InvalidInputError:
+            pass  # not every method and cost can be followed there
+    pays = plain_seconds(task, iterations) > LOADING
+    return _named(task, "numba" if pays and _is_there("numba") else "numpy")
+
+
+def plain_seconds(task: Task, iterations: float) -> float:
+    """Return about how long numpy would take."""
+    links = max(weights.nnz for weights in task.weights.values())
+    numbers = links * task.start.shape[1]
+    rounds = iterations * task.method.rounds_per_iteration
+    return rounds * (ROUND + NUMBER * numbers)
+
+
+def _has_gpu() -> bool:
+    if not _is_there("jax"):
+        return False
+    from veilsum.costs.differentiated import load_jax
+
+    return bool(load_jax().default_backend() == "gpu")
+
+
+def _is_there(name: str) -> bool:
+    return name not in NEEDS or find_spec(name) is not None
+
+
+def _check_name(name: str) -> None:
+    if name in ENGINES:
+        return
+    near = difflib.get_close_matches(name, [AUTO, *ENGINES], n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise InvalidInputError(
+        f"no engine is called {name!r}; {hint}choose from {', '.join([AUTO, *ENGINES])}"
+    )

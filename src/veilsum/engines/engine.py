@@ -1,0 +1,62 @@
+"""What every engine is given, and what it can do.
+
+An engine carries a method's iterations out for all agents at once. It is given public
+and masked numbers only, and all engines arrive at the same numbers but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from veilsum.costs.effective import EffectiveCost
+from veilsum.methods.exchange import Method, State, Weighting
+from veilsum.numbers.arrays import AgentPoints, Sparse
+
+Precision: TypeAlias = Literal["float64", "float32"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """A method on effective costs.
+
+    Attributes:
+        method: with its steps, rounds and domain.
+        weights: n x n, for each kind of weights that the method names.
+        cost: all agents' effective costs by row.
+        start: x_i(0) by row.
+        precision: of the numbers that agents keep and tell.
+    """
+
+    method: Method[Any]
+    weights: Mapping[Weighting, Sparse]
+    cost: EffectiveCost
+    start: AgentPoints
+    precision: Precision = "float64"
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Whoever carries out iterations of one task."""
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        ...
+
+    def begin(self) -> State:
+        """Return all agents at the start."""
+        ...
+
+    def advance(self, state: State, count: int) -> State:
+        """Return all agents after so many more iterations."""
+        ...
+
+    def points(self, state: State) -> AgentPoints:
+        """Return estimates in float64, by row."""
+        ...
+
+    def aims(self, state: State) -> AgentPoints:
+        """Return where agents alone would go next, in float64, by row."""
+        ...

@@ -1,0 +1,80 @@
+"""The numpy engine: every method by its one source, a sparse product for the mixing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veilsum.costs.bases import Affine
+from veilsum.costs.effective import EffectiveCost
+from veilsum.engines.engine import Precision, Task
+from veilsum.methods.exchange import State, mix
+from veilsum.numbers.arrays import AgentPoints
+
+# Below this many agents a dense product is faster than a sparse one.
+DENSE_AGENTS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class PlainEngine:
+    """Iterations one after the other, each as its method says."""
+
+    task: Task
+    name: str = field(default="numpy", init=False)
+
+    @cached_property
+    def _weights(self) -> dict[Any, Any]:
+        precision, few = self.task.precision, len(self.task.start) <= DENSE_AGENTS
+        kept = {name: w.astype(precision) for name, w in self.task.weights.items()}
+        return {name: w.toarray() if few else w for name, w in kept.items()}
+
+    @cached_property
+    def _cost(self) -> EffectiveCost:
+        cost, precision = self.task.cost, self.task.precision
+        # Others make matrices and powers of theirs, for which more digits are kept.
+        if not isinstance(cost.basis, Affine):
+            return cost
+        return replace(cost, coefficients=cost.coefficients.astype(precision))
+
+    def begin(self) -> State:
+        """Return all agents at the start."""
+        start = self.task.start.astype(self.task.precision)
+        return in_precision(
+            self.task.method.begin(start, self._cost), self.task.precision
+        )
+
+    def advance(self, state: State, count: int) -> State:
+        """Return all agents after so many more iterations."""
+        method, weights, cost = self.task.method, self._weights, self._cost
+        until = state.iteration + count
+        while state.iteration < until:
+            told = method.outgoing(state)
+            mixed = mix(weights, method.parts(state), told)
+            state = method.advance(state, mixed, cost)
+            state = in_precision(state, self.task.precision)
+        return state
+
+    def points(self, state: State) -> AgentPoints:
+        """Return estimates in float64, by row."""
+        return np.asarray(state.x, dtype=np.float64)
+
+    def aims(self, state: State) -> AgentPoints:
+        """Return where agents alone would go next, in float64, by row."""
+        return np.asarray(self.task.method.aim(state), dtype=np.float64)
+
+
+def in_precision(state: Any, precision: Precision) -> Any:
+    """Return a state whose arrays are rounded: bounds and data are kept in float64."""
+    if precision == "float64":
+        return state
+    parts = {part.name: getattr(state, part.name) for part in fields(state)}
+    return replace(state, **{name: _in(precision, p) for name, p in parts.items()})
+
+
+def _in(precision: Precision, part: Any) -> Any:
+    if isinstance(part, np.ndarray):
+        return part.astype(precision, copy=False)
+    return in_precision(part, precision) if is_dataclass(part) else part

@@ -1,0 +1,290 @@
+"""The jax engine: a method's one source traced and compiled, for a CPU or a GPU.
+
+JAX follows the source once, with arrays of its own in place of numpy's, and XLA
+compiles a loop of as many iterations as are asked for. What the source asks of domains
+and costs is written again here, with `jax.numpy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from veilsum.costs.differentiated import in_64_bits, load_jax
+from veilsum.costs.domains import Ball, Box, WholeSpace
+from veilsum.engines.closed_form import ClosedForm, closed_form
+from veilsum.engines.engine import Task
+from veilsum.engines.plain import DENSE_AGENTS, PlainEngine
+from veilsum.errors import InvalidInputError
+from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.dgd import Dgd
+from veilsum.methods.dgd_own_point import DgdOwnPoint
+from veilsum.methods.exchange import State
+from veilsum.methods.extra import Extra
+from veilsum.methods.gradient_tracking import GradientTracking
+from veilsum.methods.nids import Nids
+from veilsum.methods.push_pull import PushPull
+from veilsum.numbers.arrays import AgentPoints, Sparse
+
+Tables: TypeAlias = dict[str, Any]
+
+# The sources that JAX can follow: they compute with operators alone.
+FOLLOWED = (
+    AcceleratedTracking,
+    Dgd,
+    DgdOwnPoint,
+    Extra,
+    GradientTracking,
+    Nids,
+    PushPull,
+)
+# What a state holds beside numbers; it decides what the source does.
+SWITCHES = frozenset({"moved", "round"})
+# Up to so many neighbours a product is written out neighbour by neighbour.
+MOST_SLOTS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class JaxEngine:
+    """Iterations compiled by XLA; states hold JAX's arrays."""
+
+    task: Task
+    name: str = field(default="jax", init=False)
+
+    def __post_init__(self) -> None:
+        check_followed(self.task.method)
+        if closed_form(self.task.cost) is None:
+            raise unknown("costs other than quadratic ones")
+
+    def begin(self) -> State:
+        """Return all agents at the start."""
+        return PlainEngine(self.task).begin()
+
+    def advance(self, state: State, count: int) -> State:
+        """Return all agents after so many more iterations."""
+        kinds: list[Any] = [type(state), type(getattr(state, "inner", state))]
+        for kind in kinds:
+            register(kind)
+        with self._scope():
+            begun = numbered(state, np.int32(state.iteration))
+            found = self._loop(begun, count, self._tables)
+        return numbered(found, state.iteration + count)
+
+    def points(self, state: State) -> AgentPoints:
+        """Return estimates in float64, by row."""
+        return np.asarray(state.x, dtype=np.float64)
+
+    def aims(self, state: State) -> AgentPoints:
+        """Return where agents alone would go next, in float64, by row."""
+        with self._scope():
+            return np.asarray(self.task.method.aim(state), dtype=np.float64)
+
+    def _scope(self) -> AbstractContextManager[Any]:
+        """Return JAX's scope for the task's precision; its global switch stays."""
+        double = self.task.precision == "float64"
+        return in_64_bits(load_jax()) if double else nullcontext()
+
+    @cached_property
+    def _tables(self) -> Tables:
+        """Costs and weights in the task's precision, on JAX's device."""
+        weights, precision = self.task.weights, self.task.precision
+        tables: Tables = {name: mixing_table(w) for name, w in weights.items()}
+        tables["costs"] = parts_of(closed_form(self.task.cost))
+        tables["one"] = np.int32(1)
+        put = partial(on_device, precision=precision)
+        return load_jax().tree_util.tree_map(put, tables)
+
+    @cached_property
+    def _loop(self) -> Callable[[Any, int, Tables], Any]:
+        """The compiled loop, from a state and a count to a state."""
+        jax, method = load_jax(), traced_method(self.task.method)
+
+        def loop(state: Any, count: int, tables: Tables) -> Any:
+            cost = TracedCost(tables["costs"])
+
+            def once(_: Any, state: Any) -> Any:
+                for _ in range(method.rounds_per_iteration):
+                    told = written_down(method.outgoing(state), state.x, tables["one"])
+                    (part,) = method.parts(state)
+                    state = method.advance(state, product(tables[part], told), cost)
+                return state
+
+            return jax.lax.fori_loop(0, count, once, state)
+
+        return jax.jit(loop)
+
+
+def written_down(told: Any, x: Any, one: Any) -> Any:
+    """Return what is told as an array in memory, unless it is x.
+
+    XLA would rather compute it again for every neighbour that hears it, and in it again
+    what each of them heard. It does not look into a loop whose length it does not know.
+    """
+    if told is x:
+        return told
+    return load_jax().lax.fori_loop(0, one, lambda _, __: told, x)
+
+
+def check_followed(method: Any) -> None:
+    """Refuse a method or a domain that JAX cannot follow."""
+    bare: Any = method.method if isinstance(method, Chebyshev) else method
+    if type(bare) not in FOLLOWED:
+        raise unknown(f"the method {type(bare).__name__}")
+    if not isinstance(bare.domain, WholeSpace | Box | Ball):
+        raise unknown(f"the domain {type(bare.domain).__name__}")
+
+
+def unknown(what: str) -> InvalidInputError:
+    """Return the refusal of a task, in words."""
+    return InvalidInputError(
+        f"the jax engine does not know {what}: use engine numba or numpy, which run "
+        "every method on every cost"
+    )
+
+
+@cache
+def register(kind: Any) -> None:
+    """Tell JAX, once, which parts of a kind of state are numbers."""
+    names = [part.name for part in fields(kind)]
+    load_jax().tree_util.register_dataclass(
+        kind,
+        data_fields=[name for name in names if name not in SWITCHES],
+        meta_fields=[name for name in names if name in SWITCHES],
+    )
+
+
+def numbered(state: Any, iteration: Any) -> Any:
+    """Return a state with this in place of its iteration."""
+    if hasattr(state, "inner"):
+        return replace(state, inner=numbered(state.inner, iteration))
+    return replace(state, iteration=iteration)
+
+
+def traced_method(method: Any) -> Any:
+    """Return a method whose projection JAX can follow."""
+    if isinstance(method, Chebyshev):
+        return replace(method, method=traced_method(method.method))
+    return replace(method, domain=TracedDomain(method.domain))
+
+
+@dataclass(frozen=True, eq=False)
+class TracedDomain:
+    """A domain's projection with `jax.numpy`."""
+
+    domain: WholeSpace | Box | Ball
+
+    @property
+    def dim(self) -> int:
+        """m, the dimension of x."""
+        return self.domain.dim
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the set is compact."""
+        return self.domain.is_bounded
+
+    def project(self, x: Any) -> Any:
+        """Return the nearest point of the set to each row."""
+        if isinstance(self.domain, Box):
+            low, high = (
+                np.asarray(b, x.dtype) for b in (self.domain.lower, self.domain.upper)
+            )
+            return load_jax().numpy.clip(x, low, high)
+        return into_ball(self.domain, x) if isinstance(self.domain, Ball) else x
+
+
+def into_ball(ball: Ball, x: Any) -> Any:
+    """Pull every outside point straight to the sphere."""
+    jnp = load_jax().numpy
+    centre = np.asarray(ball.centre, x.dtype)
+    away = x - centre
+    # Scaled first: the square of a far point would overflow.
+    size = jnp.maximum(jnp.abs(away).max(axis=-1, keepdims=True), ball.radius)
+    norm = size * jnp.sqrt(((away / size) ** 2).sum(axis=-1, keepdims=True))
+    return centre + away * (ball.radius / jnp.maximum(norm, ball.radius))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TracedCost:
+    """Effective costs in closed form, with `jax.numpy`."""
+
+    parts: Tables
+
+    def gradient(self, x: Any) -> Any:
+        """Return every agent's gradient at its own row."""
+        return self._curved(x) + self.parts["slopes"]
+
+    def gradient_change(self, new: Any, old: Any) -> Any:
+        """Return the gradients' changes, in which the masked slopes play no part."""
+        return self._curved(new - old)
+
+    def _curved(self, x: Any) -> Any:
+        if "squares" not in self.parts:
+            return self.parts["curve"] * x
+        einsum = load_jax().numpy.einsum
+        return einsum("nij,nj->ni", self.parts["squares"], x, precision="highest")
+
+
+def parts_of(form: ClosedForm | None) -> Tables:
+    """Return the parts of a closed form that there are."""
+    names = ("slopes", "curve", "squares")
+    found = {name: getattr(form, name) for name in names}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def on_device(part: Any, precision: str) -> Any:
+    """Return an array of JAX's: floats in the task's precision, indices as they are."""
+    array = np.asarray(part)
+    kind = precision if array.dtype.kind == "f" else array.dtype
+    return load_jax().numpy.asarray(array.astype(kind, copy=False))
+
+
+def mixing_table(weights: Sparse) -> Tables:
+    """Return n x n weights for `product`: dense, by slots, or link by link."""
+    table = sparse.csr_array(weights)
+    if table.shape[0] <= DENSE_AGENTS:
+        return {"dense": table.toarray()}
+    slots = int(np.diff(table.indptr).max())
+    if slots <= MOST_SLOTS:
+        return slot_table(table, slots)
+    links = table.tocoo()
+    ends = {"row": links.row.astype(np.int32), "column": links.col.astype(np.int32)}
+    return {**ends, "factor": links.data}
+
+
+def slot_table(weights: Sparse, slots: int) -> Tables:
+    """Return the k-th neighbours of all agents, for k up to `slots`, and their weights.
+
+    Slots left over hear oneself with weight zero.
+    """
+    n = weights.shape[0]
+    row = np.repeat(np.arange(n), np.diff(weights.indptr))
+    slot = np.arange(weights.nnz) - weights.indptr[row]
+    heard = np.tile(np.arange(n, dtype=np.int32), (slots, 1))
+    factor = np.zeros((slots, n))
+    heard[slot, row], factor[slot, row] = weights.indices, weights.data
+    return {"heard": list(heard), "factor": list(factor[:, :, None])}
+
+
+def product(table: Tables, told: Any) -> Any:
+    """Return sum_j w_ij told_j by row."""
+    jax = load_jax()
+    if "dense" in table:
+        return jax.numpy.matmul(table["dense"], told, precision="highest")
+    if "row" in table:
+        sent = table["factor"][:, None] * rows_of(told, table["column"])
+        return jax.ops.segment_sum(sent, table["row"], len(told))
+    pairs = zip(table["heard"], table["factor"], strict=True)
+    return sum(factor * rows_of(told, heard) for heard, factor in pairs)
+
+
+def rows_of(told: Any, heard: Any) -> Any:
+    """Return the rows of those heard, without tests for agents that are not there."""
+    return told.at[heard].get(mode="promise_in_bounds", wrap_negative_indices=False)

@@ -1,0 +1,1 @@
+"""Graphs: who talks to whom, and how well that holds."""

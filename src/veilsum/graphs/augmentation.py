@@ -1,0 +1,263 @@
+"""Links to add until a graph is k-connected, and how far from the fewest they may be.
+
+For k = 1 and k = 2 the fewest are known. Beyond that, links are added across smallest
+cuts, superfluous ones are taken back, and the number is compared with a lower bound:
+
+    a set X that does not see everybody needs min(k, n - |X|) neighbours, so over
+    disjoint sets at least half the sum of what they lack (a link ends in two of them);
+    whatever is left of G after k - 1 parties must be joined: pieces - 1 links.
+
+On small graphs a search closes what is left of the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise, product
+
+import numpy as np
+from scipy.sparse import csgraph
+
+from veilsum.errors import InvalidGraphError, NumericalError
+from veilsum.graphs.blocks import Link, links_to_two_connected
+from veilsum.graphs.connectivity import (
+    components,
+    minimum_vertex_cut,
+    vertex_connectivity,
+)
+from veilsum.graphs.cuts import smallest_cuts
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import frozen
+
+Parts = dict[frozenset[int], int]
+
+# Work of the search for fewer links: branches times parties.
+MOST_BRANCHES = 10_000
+# Orders in which cuts are closed, the first by rule, the others by lot.
+ATTEMPTS = 5
+# Smallest cuts that the lower bound looks at.
+MOST_CUTS = 10
+# Beyond this many parties one attempt has to do.
+MANY_PARTIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Links that make a graph k-connected; at most `gap` of them could be saved."""
+
+    links: tuple[Link, ...]
+    gap: int
+
+
+def augment(topology: Topology, *, connectivity: int) -> Augmentation:
+    """Return links that raise kappa to `connectivity`, few of them, and the gap.
+
+    >>> augment(Topology.family("star:5"), connectivity=2)
+    Augmentation(links=((1, 3), (1, 2), (2, 4)), gap=0)
+    """
+    n = topology.n_parties
+    if connectivity >= n:
+        raise InvalidGraphError(
+            f"{n} parties can be at most {n - 1}-connected, by linking all with all; "
+            f"found a wish for {connectivity}: add parties or ask for less"
+        )
+    found = _augmented(topology, connectivity)
+    after = with_links(topology, found.links)
+    if vertex_connectivity(after, at_most=connectivity) < connectivity:
+        raise NumericalError("the repaired graph is not as connected as it should be")
+    return found
+
+
+def with_links(topology: Topology, links: Iterable[Link]) -> Topology:
+    """Return the graph with further links, each of weight 1."""
+    new = np.array(list(links), dtype=np.int64).reshape(-1, 2)
+    edges = np.vstack([topology.edges, new])
+    weights = np.concatenate([topology.weights, np.ones(len(new))])
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    return Topology(
+        topology.parties,
+        edges[order],
+        frozen(weights[order]),
+        directed=topology.directed,
+    )
+
+
+def missing_links_bound(topology: Topology, connectivity: int) -> int:
+    """Return a number of links without which the graph cannot be k-connected."""
+    found = smallest_cuts(topology, most=MOST_CUTS)
+    cuts = [cut for cut in found if len(cut) < connectivity]
+    pieces = {cut: _pieces(topology, cut) for cut in cuts}
+    singles = [frozenset({v}) for v in range(topology.n_parties)]
+    parts = [*singles, *(frozenset(part) for cut in cuts for part in pieces[cut])]
+    joins = max((len(pieces[cut]) - 1 for cut in cuts), default=0)
+    return max(joins, (_disjoint_lack(topology, parts, connectivity) + 1) // 2)
+
+
+def _augmented(topology: Topology, connectivity: int) -> Augmentation:
+    if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
+        return Augmentation((), 0)
+    if connectivity == 1:
+        return Augmentation(_chain(topology), 0)
+    if connectivity == 2:
+        return Augmentation(links_to_two_connected(topology), 0)
+    bound = missing_links_bound(topology, connectivity)
+    links = _best_attempt(topology, connectivity, bound)
+    if len(links) > bound:
+        return _Search(topology, connectivity).close(links, bound)
+    return Augmentation(links, 0)
+
+
+def _chain(topology: Topology) -> tuple[Link, ...]:
+    """Link each component to the next one."""
+    firsts = [part[0] for part in components(topology)]
+    return tuple(pairwise(firsts))
+
+
+def _pieces(topology: Topology, cut: Sequence[int]) -> list[list[int]]:
+    """Return what a cut leaves, the smallest piece first."""
+    kept = [v for v in range(topology.n_parties) if v not in cut]
+    parts = components(topology.induced(kept))
+    return sorted(([kept[k] for k in part] for part in parts), key=len)
+
+
+def _disjoint_lack(
+    topology: Topology, parts: Sequence[frozenset[int]], connectivity: int
+) -> int:
+    """Return how many neighbours disjoint parts lack in all, the parts chosen well."""
+    chosen: Parts = {}
+    for part in sorted(parts, key=len):
+        lack = _lack(topology, part, connectivity)
+        inside = [other for other in chosen if other & part]
+        if lack > sum(chosen[other] for other in inside):
+            for other in inside:
+                del chosen[other]
+            chosen[part] = lack
+    return sum(chosen.values())
+
+
+def _lack(topology: Topology, part: frozenset[int], connectivity: int) -> int:
+    """Return how many neighbours a set of parties must gain."""
+    near = set(topology.adjacency[sorted(part)].indices.tolist()) - part
+    return max(0, min(connectivity, topology.n_parties - len(part)) - len(near))
+
+
+def _best_attempt(
+    topology: Topology, connectivity: int, bound: int
+) -> tuple[Link, ...]:
+    """Close cuts in several orders and keep the fewest links."""
+    stream = np.random.default_rng(0)
+    best = _attempt(topology, connectivity, None)
+    for _ in range(ATTEMPTS if topology.n_parties <= MANY_PARTIES else 0):
+        if len(best) == bound:
+            break
+        best = min(best, _attempt(topology, connectivity, stream), key=len)
+    return best
+
+
+def _attempt(
+    topology: Topology, connectivity: int, stream: np.random.Generator | None
+) -> tuple[Link, ...]:
+    """Add links across smallest cuts, then take back what turned out superfluous."""
+    links: list[Link] = []
+    now = topology
+    while (cut := _small_cut(now, connectivity)) is not None:
+        links.append(_link_across(now, cut, connectivity, stream))
+        now = with_links(topology, links)
+    for link in links.copy():
+        fewer = [other for other in links if other != link]
+        if _small_cut(with_links(topology, fewer), connectivity) is None:
+            links = fewer
+    return tuple(links)
+
+
+def _small_cut(topology: Topology, connectivity: int) -> tuple[int, ...] | None:
+    """Return a cut of fewer than k parties, if there is one."""
+    if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
+        return None
+    return minimum_vertex_cut(topology)
+
+
+def _link_across(
+    topology: Topology,
+    cut: Sequence[int],
+    connectivity: int,
+    stream: np.random.Generator | None,
+) -> Link:
+    """Return a link between two pieces that parties with too few links need most.
+
+    Among equals the far ends are linked: that closes other cuts on the way.
+    """
+    smallest, *others = _pieces(topology, cut)
+    lack = np.maximum(connectivity - topology.degrees, 0)
+    luck = np.zeros(len(lack)) if stream is None else stream.random(len(lack))
+    u = max(smallest, key=lambda v: (lack[v], luck[v]))
+    far = csgraph.dijkstra(topology.adjacency, indices=u, unweighted=True)
+    across = [v for piece in others for v in piece]
+    v = max(across, key=lambda v: (lack[v] > 0, far[v] + 2 * luck[v], lack[v]))
+    return min(u, v), max(u, v)
+
+
+@dataclass(eq=False)
+class _Search:
+    """Looks for fewer links: every solution has a link across every small cut.
+
+    The number allowed grows from the lower bound, so the first success is the fewest;
+    a level searched in vain raises the bound.
+    """
+
+    topology: Topology
+    connectivity: int
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = MOST_BRANCHES // self.topology.n_parties
+
+    def close(self, links: tuple[Link, ...], bound: int) -> Augmentation:
+        """Return the links or fewer, with the gap that is left."""
+        for allowed in range(bound, len(links)):
+            try:
+                fewer = self._extend((), allowed, frozenset())
+            except _OutOfBranchesError:
+                return Augmentation(links, len(links) - allowed)
+            if fewer is not None:
+                return Augmentation(fewer, 0)
+        return Augmentation(links, 0)
+
+    def _extend(
+        self, links: tuple[Link, ...], allowed: int, barred: frozenset[Link]
+    ) -> tuple[Link, ...] | None:
+        """Return a solution with up to `allowed` further links, none of them barred."""
+        self._spend()
+        now = with_links(self.topology, links)
+        cut = _small_cut(now, self.connectivity)
+        if cut is None:
+            return links
+        if self._lacks(now) > 2 * allowed or allowed == 0:
+            return None
+        for link in self._across(now, cut):
+            if link not in barred:
+                found = self._extend((*links, link), allowed - 1, barred)
+                if found is not None:
+                    return found
+                barred |= {link}
+        return None
+
+    def _lacks(self, now: Topology) -> int:
+        return int(np.maximum(self.connectivity - now.degrees, 0).sum())
+
+    def _across(self, now: Topology, cut: Sequence[int]) -> list[Link]:
+        """Return the links that join what the cut leaves, the needed ones first."""
+        lack = np.maximum(self.connectivity - now.degrees, 0)
+        pieces = combinations(_pieces(now, cut), 2)
+        links = [(min(e), max(e)) for a, b in pieces for e in product(a, b)]
+        return sorted(links, key=lambda e: (-np.minimum(lack[list(e)], 1).sum(), e))
+
+    def _spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _OutOfBranchesError
+
+
+class _OutOfBranchesError(Exception):
+    """The search has used up the branches it was given."""

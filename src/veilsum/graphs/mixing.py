@@ -1,0 +1,115 @@
+"""Mixing weights W: symmetric, W 1 = 1, w_ij != 0 only between neighbours.
+
+`rho` is the factor by which one round of mixing shrinks disagreement at least,
+rho(W) = ||W - 11'/n||_2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg, sparse
+
+from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Sparse
+
+# Up to this many agents eigenvalues are found by a dense solve.
+DENSE_AGENTS = 1500
+
+
+def metropolis(topology: Topology) -> Sparse:
+    """Return w_ij = 1 / (1 + max(d_i, d_j)): needs the two ends' degrees only."""
+    i, j = _links(topology)
+    degrees = topology.degrees
+    return _from_links(topology, 1.0 / (1.0 + np.maximum(degrees[i], degrees[j])))
+
+
+def lazy_metropolis(topology: Topology) -> Sparse:
+    """Return (I + W) / 2 of the Metropolis weights: positive semidefinite."""
+    half = 0.5 * sparse.eye_array(topology.n_parties)
+    return sparse.csr_array(half + 0.5 * metropolis(topology))
+
+
+def max_degree(topology: Topology) -> Sparse:
+    """Return I - L / (1 + d_max)."""
+    return _from_links(topology, 1.0 / (1.0 + topology.degrees.max()))
+
+
+def best_constant(topology: Topology) -> Sparse:
+    """Return I - 2 / (mu2 + mu_n) L, the fastest weights that are all equal."""
+    spectrum = linalg.eigh(_plain_laplacian(topology).toarray(), eigvals_only=True)
+    return _from_links(topology, 2.0 / (spectrum[1] + spectrum[-1]))
+
+
+MIXING: dict[str, Callable[[Topology], Sparse]] = {
+    "metropolis": metropolis,
+    "lazy-metropolis": lazy_metropolis,
+    "max-degree": max_degree,
+    "best-constant": best_constant,
+}
+
+
+def mixing_weights(topology: Topology, name: str) -> Sparse:
+    """Return the named weights of an undirected graph."""
+    if name not in MIXING:
+        near = difflib.get_close_matches(name, MIXING, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InvalidInputError(
+            f"no mixing weights are called {name!r}; {hint}choose from "
+            f"{', '.join(MIXING)}"
+        )
+    return MIXING[name](topology)
+
+
+def mixing_rate(weights: Sparse) -> float:
+    """Return rho(W) = ||W - 11'/n||_2 of symmetric weights.
+
+    By a dense solve for few agents, by Lanczos' method to full precision for many.
+    """
+    n = weights.shape[0]
+    if n <= DENSE_AGENTS:
+        deviation = weights.toarray() - np.full((n, n), 1.0 / n)
+        return float(np.abs(linalg.eigh(deviation, eigvals_only=True)).max())
+    deviation = sparse.linalg.LinearOperator(
+        (n, n), matvec=lambda x: weights @ x - x.mean(), dtype=np.float64
+    )
+    # A fixed start: everybody has to find the same number.
+    start = np.cos(np.arange(n))
+    try:
+        found = sparse.linalg.eigsh(
+            deviation, k=1, v0=start, return_eigenvectors=False, maxiter=20 * n
+        )
+    except sparse.linalg.ArpackNoConvergence:
+        raise NumericalError(
+            f"how fast this graph of {n:,} parties mixes could not be found: use one "
+            "with more links, or method dgd or one-shot, which do not ask"
+        ) from None
+    return float(abs(found[0]))
+
+
+def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
+    if topology.directed:
+        raise InvalidGraphError(
+            "symmetric mixing weights need an undirected graph; this one has arcs"
+        )
+    i, j = topology.edges.T
+    return i, j
+
+
+def _plain_laplacian(topology: Topology) -> Sparse:
+    """Mixing averages neighbours alike: noise weights play no part in it."""
+    _links(topology)
+    theta = topology.incidence
+    return theta @ theta.T
+
+
+def _from_links(topology: Topology, link: np.ndarray | float) -> Sparse:
+    """Return I - Theta diag(w) Theta' for weights w of the links."""
+    _links(topology)
+    theta = topology.incidence
+    scale = sparse.diags_array(np.broadcast_to(link, (topology.n_edges,)))
+    identity = sparse.eye_array(topology.n_parties)
+    return sparse.csr_array(identity - theta @ scale @ theta.T)

@@ -1,0 +1,352 @@
+"""Who talks to whom: the frozen graph that everything else is computed from.
+
+Parties are strings outside and indices inside. An undirected edge is stored once, the
+smaller index first, and carries two shares, r_ij and r_ji; a directed edge is an arc
+and carries one. An edge's weight is the variance of its shares in units of sigma^2, so
+that with L the weighted Laplacian Cov(U) = shares_per_edge * sigma^2 * L.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from veilsum.errors import InvalidGraphError, InvalidInputError
+from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector, frozen, listed
+
+Edge = tuple[Hashable, Hashable]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Topology:
+    """A communication graph G: parties, edges, weights.
+
+    Build one with `from_edges`, `from_networkx` or `family`; the raw constructor takes
+    indices and trusts them.
+
+    Attributes:
+        parties: the names, in index order.
+        edges: (e, 2) sorted indices; undirected edges hold the smaller index first.
+        weights: (e,) noise variance of each edge's shares relative to sigma^2.
+        directed: whether an edge is an arc with one share instead of two.
+    """
+
+    parties: tuple[str, ...]
+    edges: EdgeList
+    weights: Vector
+    directed: bool = field(default=False, kw_only=True)
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Iterable[Edge],
+        *,
+        parties: Iterable[Hashable] | None = None,
+        weights: Sequence[float] | None = None,
+        directed: bool = False,
+    ) -> Topology:
+        """Return the graph with these edges; party names may be any hashable.
+
+        Without `parties` the names are taken from the edges in order of appearance.
+        A link listed twice counts once; with `weights` its weights add.
+
+        >>> Topology.from_edges([("ann", "bob"), ("bob", "cem")]).parties
+        ('ann', 'bob', 'cem')
+        """
+        pairs = _pairs(edges)
+        names = _party_names(pairs, parties)
+        rows = _edge_rows(pairs, names, directed=directed)
+        noise = _edge_weights(weights, len(rows))
+        return _merged(names, rows, noise, directed=directed)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, weight: str | None = None) -> Topology:
+        """Return the graph of a networkx object; `weight` names an edge attribute.
+
+        Parallel edges of a multigraph are separate draws, so their weights add.
+        """
+        data = list(graph.edges(data=True))
+        weights = None
+        if weight is not None or graph.is_multigraph():
+            weights = [_attribute(edge, weight) for edge in data]
+        return cls.from_edges(
+            [(a, b) for a, b, _ in data],
+            parties=list(graph.nodes),
+            weights=weights,
+            directed=graph.is_directed(),
+        )
+
+    @classmethod
+    def family(cls, spec: str) -> Topology:
+        """Return a named graph, its parties called "0", "1", ...
+
+        >>> Topology.family("ring:4").neighbours("0")
+        ('1', '3')
+        """
+        # Not before it is needed: networkx takes long to load, and 20 MB.
+        from veilsum.graphs import families
+
+        graph = families.build(spec)
+        return cls.from_edges(graph.edges, parties=graph.nodes)
+
+    @property
+    def n_parties(self) -> int:
+        """The number of parties, n."""
+        return len(self.parties)
+
+    @property
+    def n_edges(self) -> int:
+        """The number of edges, or of arcs if directed."""
+        return len(self.edges)
+
+    @property
+    def shares_per_edge(self) -> int:
+        """How many independent vectors one edge carries: two, or one on an arc."""
+        return 1 if self.directed else 2
+
+    @cached_property
+    def _positions(self) -> Mapping[str, int]:
+        return {name: i for i, name in enumerate(self.parties)}
+
+    def index(self, party: Hashable) -> int:
+        """Return the index of a party; an unknown name is refused with the nearest."""
+        name = str(party)
+        if name in self._positions:
+            return self._positions[name]
+        near = difflib.get_close_matches(name, self.parties, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InvalidInputError(
+            f"unknown party {name!r}; {hint}the parties are {listed(self.parties)}"
+        )
+
+    def indices(self, parties: Iterable[Hashable]) -> frozenset[int]:
+        """Return the indices of several parties."""
+        if isinstance(parties, str):
+            raise InvalidInputError(
+                f"parties must be a collection of names, found the text {parties!r}; "
+                f"write [{parties!r}]"
+            )
+        return frozenset(self.index(party) for party in parties)
+
+    def names(self, indices: Iterable[int]) -> tuple[str, ...]:
+        """Return the names of some indices, in index order."""
+        return tuple(self.parties[i] for i in sorted(indices))
+
+    def neighbours(self, party: Hashable) -> tuple[str, ...]:
+        """Return N_i: every party that shares an edge with this one."""
+        return self._neighbours[self.index(party)]
+
+    @cached_property
+    def _neighbours(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(self.names(near) for near in self._adjacent)
+
+    @cached_property
+    def _adjacent(self) -> tuple[tuple[int, ...], ...]:
+        """Every party's neighbours; an arc counts both ways."""
+        found: list[set[int]] = [set() for _ in self.parties]
+        for i, j in self.edges.tolist():
+            found[i].add(j)
+            found[j].add(i)
+        return tuple(tuple(sorted(one)) for one in found)
+
+    @cached_property
+    def adjacency(self) -> Sparse:
+        """The symmetric weighted adjacency matrix (CSR); opposite arcs add."""
+        n, (i, j) = self.n_parties, self.edges.T
+        half = sparse.coo_array((self.weights, (i, j)), shape=(n, n))
+        return sparse.csr_array(half + half.T)
+
+    @cached_property
+    def degrees(self) -> FloatArray:
+        """The number of neighbours of every party."""
+        return frozen(np.diff(self.adjacency.indptr).astype(np.float64))
+
+    @cached_property
+    def laplacian(self) -> Sparse:
+        """The weighted Laplacian L = Theta diag(w) Theta' (CSR)."""
+        total = np.asarray(self.adjacency.sum(axis=1)).ravel()
+        return sparse.csr_array(sparse.diags_array(total) - self.adjacency)
+
+    @cached_property
+    def incidence(self) -> Sparse:
+        """The oriented incidence Theta (n x e): +1 at the first end, -1 at the second.
+
+        With c_e = r_ij - r_ji (an arc: r_ij) the masks are U = Theta c.
+        """
+        ones = np.ones(self.n_edges)
+        column = np.arange(self.n_edges)
+        shape = (self.n_parties, self.n_edges)
+        plus = sparse.coo_array((ones, (self.edges[:, 0], column)), shape=shape)
+        minus = sparse.coo_array((ones, (self.edges[:, 1], column)), shape=shape)
+        return sparse.csr_array(plus - minus)
+
+    def without(self, corrupted: Iterable[int]) -> Topology:
+        """Return G_H: what is left when C and every edge touching C are removed."""
+        gone = set(corrupted)
+        return self.induced(i for i in range(self.n_parties) if i not in gone)
+
+    def induced(self, indices: Iterable[int]) -> Topology:
+        """Return the graph on some parties and the edges between them."""
+        kept = np.array(sorted(indices), dtype=np.int64)
+        position = np.full(self.n_parties, -1, dtype=np.int64)
+        position[kept] = np.arange(len(kept))
+        rows = position[self.edges]
+        inside = (rows >= 0).all(axis=1)
+        edges = rows[inside]
+        edges.setflags(write=False)
+        return Topology(
+            tuple(self.parties[i] for i in kept),
+            edges,
+            frozen(self.weights[inside]),
+            directed=self.directed,
+        )
+
+    def renamed(self, names: Iterable[Hashable]) -> Topology:
+        """Return the same graph with other party names, in index order."""
+        given = tuple(str(name) for name in names)
+        if len(given) != self.n_parties or len(set(given)) != len(given):
+            raise InvalidGraphError(
+                f"expected {self.n_parties} different party names, found "
+                f"{len(given)}: {listed(given)}"
+            )
+        return replace(self, parties=given)
+
+    def to_networkx(self) -> Any:
+        """Return an undirected networkx graph on indices, for its algorithms."""
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_nodes_from(range(self.n_parties))
+        graph.add_edges_from(self.edges.tolist())
+        return graph
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        arrays = (self.edges.tobytes(), self.weights.tobytes())
+        return (self.parties, *arrays, self.directed)
+
+    def __repr__(self) -> str:
+        kind = "arcs" if self.directed else "edges"
+        return f"<Topology: {self.n_parties} parties, {self.n_edges} {kind}>"
+
+
+def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:
+    """Return edges by name; refuse two parties that would share one.
+
+    Names that Python holds equal, such as 1 and True, are one party.
+    """
+    names: dict[Hashable, str] = {}
+    meant: dict[str, Hashable] = {}
+    pairs = []
+    for edge in edges:
+        if len(edge) != 2:
+            raise InvalidGraphError(f"an edge is a pair of parties, found {edge!r}")
+        for party in edge:
+            name = names.setdefault(party, str(party))
+            if meant.setdefault(name, party) != party:
+                raise InvalidGraphError(
+                    f"two parties have one name: {meant[name]!r} and {party!r}"
+                )
+        pairs.append((names[edge[0]], names[edge[1]]))
+    return pairs
+
+
+def _party_names(
+    pairs: Sequence[tuple[str, str]], parties: Iterable[Hashable] | None
+) -> tuple[str, ...]:
+    """Return the names in order; refuse loops, a lone party, two with one name."""
+    if parties is None:
+        names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    else:
+        names = [str(party) for party in parties]
+    loops = [a for a, b in pairs if a == b]
+    if loops:
+        raise InvalidGraphError(
+            f"found self-loops at {listed(loops)}; a party does not mask itself"
+        )
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidGraphError(
+            f"two parties have one name: {listed(twice)}; give each its own"
+        )
+    if len(names) == 1:
+        raise InvalidGraphError(
+            f"found one party, {names[0]!r}; a sum of private costs needs at least two"
+        )
+    if not pairs:
+        raise InvalidGraphError(
+            "found no edges; every party needs a neighbour to exchange shares with"
+        )
+    return tuple(names)
+
+
+def _edge_rows(
+    pairs: Sequence[tuple[str, str]], names: Sequence[str], *, directed: bool
+) -> EdgeList:
+    position = {name: i for i, name in enumerate(names)}
+    unknown = sorted({name for pair in pairs for name in pair} - set(position))
+    if unknown:
+        raise InvalidGraphError(
+            f"edges name unknown parties: {listed(unknown)}; add them to the parties"
+        )
+    rows = np.array([(position[a], position[b]) for a, b in pairs], dtype=np.int64)
+    return rows if directed else np.sort(rows, axis=1)
+
+
+def _edge_weights(weights: Sequence[float] | None, n_edges: int) -> Vector | None:
+    if weights is None:
+        return None
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidGraphError("edge weights must be numbers") from None
+    if array.shape != (n_edges,):
+        raise InvalidGraphError(
+            f"expected one weight for each of {n_edges} edges, found {array.size}"
+        )
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise InvalidGraphError(
+            "edge weights must be positive and finite: they are noise variances "
+            "relative to sigma^2; leave an edge out instead of giving it weight 0"
+        )
+    return array
+
+
+def _attribute(edge: tuple[Any, Any, Mapping[str, Any]], weight: str | None) -> float:
+    a, b, data = edge
+    if weight is None:
+        return 1.0
+    if weight not in data:
+        raise InvalidGraphError(f"edge {a} - {b} has no attribute {weight!r}")
+    try:
+        return float(data[weight])
+    except (TypeError, ValueError):
+        raise InvalidGraphError(
+            f"edge {a} - {b} has {weight} = {data[weight]!r}, which is not a number"
+        ) from None
+
+
+def _merged(
+    names: tuple[str, ...], rows: EdgeList, weights: Vector | None, *, directed: bool
+) -> Topology:
+    """Put repeated edges together and sort them: equal graphs are equal values."""
+    edges, which = np.unique(rows, axis=0, return_inverse=True)
+    total: FloatArray = np.ones(len(edges))
+    if weights is not None:
+        total = np.zeros(len(edges))
+        np.add.at(total, which.ravel(), weights)
+    edges.setflags(write=False)
+    return Topology(names, edges, frozen(total), directed=directed)

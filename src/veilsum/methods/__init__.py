@@ -1,0 +1,1 @@
+"""Methods: phase II, which sees effective costs only."""

@@ -1,0 +1,254 @@
+"""What goes wrong between agents that iterate, from a seed, and who bears it.
+
+Everything is a function of the seed and of the number of the iteration: a run repeats
+itself bit for bit, in whatever portions its iterations are asked for, and one kind of
+fault does not change what another does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from veilsum.errors import InvalidInputError
+from veilsum.methods.exchange import Message
+from veilsum.methods.table import Needs, Refusal, fitting, objection, traits
+from veilsum.numbers.arrays import Array, as_whole, is_number, is_whole
+
+Fault: TypeAlias = Literal["loss", "delay", "stragglers", "changing", "quantise"]
+Takes: TypeAlias = Int[Array[np.int64], " links"]
+OutLinks: TypeAlias = Bool[Array[np.bool_], " pairs"]
+IdleAgents: TypeAlias = Bool[Array[np.bool_], " n"]
+
+# What a message takes that never arrives.
+LOST = -1
+
+# Which faults a method still converges under, if its steps are short enough for them;
+# to the order of the grid if quantised.
+BEARS: dict[str, frozenset[Fault]] = {
+    "dgd": frozenset({"loss", "delay", "stragglers", "changing", "quantise"}),
+    "extra": frozenset({"quantise"}),
+    "nids": frozenset({"quantise"}),
+    "gradient-tracking": frozenset({"changing", "quantise"}),
+    "accelerated": frozenset({"quantise"}),
+    "push-pull": frozenset({"quantise"}),
+    "running-sums": frozenset({"loss", "delay", "stragglers", "changing", "quantise"}),
+}
+
+REASONS: dict[Fault, str] = {
+    "loss": "goes astray if a message is lost",
+    "delay": "goes astray if messages come late",
+    "stragglers": "needs every agent to take part in every iteration",
+    "changing": "is proved only where the same links work in every iteration",
+    "quantise": "needs messages that are not rounded",
+}
+
+# Faults under which nobody can tell when a word has reached everybody.
+UNSURE: frozenset[Fault] = frozenset({"loss", "delay", "stragglers", "changing"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkFaults:
+    """Everything that happens to messages and agents; nothing, unless asked for.
+
+    Attributes:
+        loss: the chance that a message over a link, in one direction, is lost.
+        delay: how many rounds late messages are, the least and the most. They may
+            overtake each other; the newest that has arrived counts.
+        stragglers: the agents that skip some iterations, by row, or which part of all
+            agents does. They go on telling what they told before.
+        idle: the chance that a straggler skips an iteration.
+        changing: the chance that a link is out for an iteration, in both directions.
+        within: every link works at least once in so many iterations.
+        quantise: the step of the grid that messages are rounded to; 0 for none.
+        dither: whether rounding goes up or down by chance, so that it is right on
+            average, instead of to the nearest.
+        seed: what repeats a run.
+    """
+
+    loss: float = 0.0
+    delay: tuple[int, int] = (0, 0)
+    stragglers: float | tuple[int, ...] = 0.0
+    idle: float = 0.5
+    changing: float = 0.0
+    within: int = 10
+    quantise: float = 0.0
+    dither: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_chance("loss", self.loss, "no message would ever arrive")
+        _check_chance("idle", self.idle, "stragglers would never move")
+        _check_chance("changing", self.changing, "no link would ever work")
+        _check_delay(self.delay)
+        _check_stragglers(self.stragglers)
+        as_whole(self.within, what="within", least=1)
+        if not (is_number(self.quantise) and 0 <= self.quantise < float("inf")):
+            raise InvalidInputError(
+                "quantise must be the step of a grid, or 0 for none, found "
+                f"{self.quantise!r}"
+            )
+        as_whole(self.seed, what="a seed", least=0)
+
+    @property
+    def kinds(self) -> frozenset[Fault]:
+        """The faults that do happen."""
+        asked: dict[Fault, bool] = {
+            "loss": self.loss > 0,
+            "delay": self.delay[1] > 0,
+            "stragglers": bool(self.stragglers) and self.idle > 0,
+            "changing": self.changing > 0,
+            "quantise": self.quantise > 0,
+        }
+        return frozenset(kind for kind, there in asked.items() if there)
+
+    @property
+    def no_stopping(self) -> str | None:
+        """Why parties cannot stop at a tolerance, all at once; None if they can."""
+        kinds = [kind for kind in REASONS if kind in self.kinds & UNSURE]
+        if not kinds:
+            return None
+        return (
+            f"under faults ({', '.join(kinds)}) no party can tell when all have heard "
+            "how near everybody is"
+        )
+
+    def takes(self, iteration: int, links: int, *, turn: int = 0) -> Takes:
+        """Return how many rounds each link's message takes, or LOST.
+
+        Args:
+            iteration: in which it is told.
+            links: how many there are, both directions of a link counted.
+            turn: which of an iteration's rounds it is told in.
+        """
+        least, most = self.delay
+        late = np.full(links, least)
+        if most > least:
+            chance = self._chance(1, iteration, turn)
+            late = chance.integers(least, most + 1, size=links)
+        if self.loss:
+            late[self._chance(2, iteration, turn).random(links) < self.loss] = LOST
+        return late
+
+    def out(self, iteration: int, pairs: int) -> OutLinks:
+        """Return which links are out in an iteration, in both directions.
+
+        Each link has its turn, once in every `within` iterations, at which it is not.
+        """
+        if not self.changing:
+            return np.zeros(pairs, dtype=np.bool_)
+        turns = self._chance(3).integers(self.within, size=pairs)
+        due = turns == iteration % self.within
+        return ~due & (self._chance(4, iteration).random(pairs) < self.changing)
+
+    def slow(self, agents: int) -> IdleAgents:
+        """Return which agents are stragglers."""
+        if not isinstance(self.stragglers, tuple):
+            order = self._chance(5).permutation(agents)
+            return order < ceil(self.stragglers * agents)
+        wrong = [row for row in self.stragglers if not 0 <= row < agents]
+        if wrong:
+            raise InvalidInputError(
+                f"stragglers are rows from 0 to {agents - 1} here, found {wrong[0]}"
+            )
+        return np.isin(np.arange(agents), self.stragglers)
+
+    def skips(self, iteration: int, slow: IdleAgents) -> IdleAgents:
+        """Return which of the stragglers skip an iteration."""
+        return slow & (self._chance(6, iteration).random(len(slow)) < self.idle)
+
+    def rounded(self, told: Message, iteration: int, *, turn: int = 0) -> Message:
+        """Return messages on the grid."""
+        if not self.quantise:
+            return told
+        units = told / self.quantise
+        if not self.dither:
+            return self.quantise * np.rint(units)
+        above = self._chance(7, iteration, turn).random(told.shape)
+        return self.quantise * np.floor(units + above)
+
+    def _chance(self, *purpose: int) -> np.random.Generator:
+        """Return draws that no other purpose or iteration shares."""
+        return np.random.default_rng((self.seed, *purpose))
+
+
+def bearing(faults: LinkFaults, asked: Needs | None = None) -> tuple[str, ...]:
+    """Return the methods that bear all these faults and do what a problem asks.
+
+    The most wanted come first. Without a problem, it is one that asks for nothing.
+
+    >>> bearing(LinkFaults(loss=0.3)), bearing(LinkFaults(changing=0.5))
+    (('running-sums', 'dgd'), ('gradient-tracking', 'running-sums', 'dgd'))
+    """
+    names = fitting(asked or Needs(bounded=True))
+    return tuple(name for name in names if faults.kinds <= BEARS[name])
+
+
+def choose_bearing(faults: LinkFaults, asked: Needs) -> str:
+    """Return the method for "auto" under faults."""
+    found = bearing(faults, asked)
+    if not found:
+        objections = [f"{name} {objection(name, asked)}" for name in bearing(faults)]
+        raise InvalidInputError(
+            "no method that bears these faults fits this problem: "
+            + "; ".join(objections)
+        )
+    return found[0]
+
+
+def fault_refusal(
+    name: str, faults: LinkFaults, asked: Needs | None = None
+) -> Refusal | None:
+    """Return why a method is not to be used under these faults, and which one is."""
+    traits(name)
+    unborne = [kind for kind in REASONS if kind in faults.kinds - BEARS[name]]
+    said: str | None = " and ".join(REASONS[kind] for kind in unborne)
+    if not said and asked is not None:
+        said = objection(name, asked)
+    if not said:
+        return None
+    return Refusal(f"{name} {said}", next(iter(bearing(faults, asked)), None))
+
+
+def check_bears(name: str, faults: LinkFaults, asked: Needs | None = None) -> None:
+    """Refuse a method for these faults, with the reason and what to use."""
+    refused = fault_refusal(name, faults, asked)
+    if refused is not None:
+        advice = f"; use {refused.instead}" if refused.instead else ""
+        raise InvalidInputError(f"{refused.reason}{advice}")
+
+
+def _check_chance(what: str, found: object, at_one: str) -> None:
+    if not (is_number(found) and 0 <= found < 1):
+        raise InvalidInputError(
+            f"{what} is a chance from 0 to below 1, at which {at_one}; found {found!r}"
+        )
+
+
+def _check_stragglers(found: object) -> None:
+    if isinstance(found, tuple):
+        fits = all(is_whole(row) for row in found)
+    else:
+        fits = is_number(found) and 0 <= found <= 1
+    if not fits:
+        raise InvalidInputError(
+            "stragglers must be a part of the agents from 0 to 1, or the agents' row "
+            f"numbers like (0, 3), found {found!r}"
+        )
+
+
+def _check_delay(found: object) -> None:
+    match found:
+        case (least, most) if is_whole(least) and is_whole(most):
+            fits = 0 <= least <= most
+        case _:
+            fits = False
+    if not fits:
+        raise InvalidInputError(
+            "delay must be two whole numbers of rounds, the least and the most, like "
+            f"(0, 5); found {found!r}"
+        )

@@ -1,0 +1,1 @@
+"""Models: what a row contributes, and what follows from sums."""

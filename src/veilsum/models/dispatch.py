@@ -1,0 +1,367 @@
+"""Economic dispatch by rounds on the price: who runs how much, nobody tells why.
+
+    state = search.start()
+    while not state.done:
+        price = search.propose(state)        # public: what every party answers to
+        total = ...                          # sum of response_of(site, price)
+        state = search.advance(state, total)
+    site.outputs(state.price)                # each party's own
+
+At a price every generator runs where its marginal cost meets the price, within its
+limits. So total output less total demand, the surplus, is piecewise linear in the price
+and never falls; the price that balances it makes all costs together as small as they
+can be. All that the search decides follows from totals of surplus and slope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import copysign, fsum, inf, isfinite, nextafter
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
+from veilsum.models.rows import Sums
+from veilsum.numbers.arrays import Vector, as_floats, frozen
+from veilsum.numbers.secrets import Secret
+
+# The surplus and its slope.
+SIZE = 2
+
+NOTHING = frozen(np.empty(0))
+
+# A quadratic cost below this has a slope that float64 cannot hold.
+LEAST_CURVATURE = 1e-300
+
+# Shares of the last digit of a price closer than this change nothing but rounding.
+LEAST_SHARE = 2.0**-30
+
+
+@dataclass(frozen=True)
+class Price:
+    """A price, and how far it is on the way to the next float64 above.
+
+    Where costs are nearly linear, one last digit of a price moves the outputs by more
+    than the balance may be off. So outputs go straight from one float64 to the next.
+    """
+
+    value: float
+    share: float = 0.0
+
+    @property
+    def next_value(self) -> float:
+        """The float64 above."""
+        return nextafter(self.value, inf)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Site(Secret):
+    """What one party holds: a demand, and generators that cost a p^2 + b p.
+
+    Attributes:
+        demand: at least zero.
+        a: above zero, one number for each generator; there may be none.
+        b: one number for each generator.
+        low: the least output of each.
+        high: the greatest output of each.
+    """
+
+    demand: float
+    a: Vector
+    b: Vector
+    low: Vector
+    high: Vector
+
+    def __post_init__(self) -> None:
+        shapes = {x.shape for x in (self.a, self.b, self.low, self.high)}
+        if len(shapes) != 1 or self.a.ndim != 1:
+            raise InvalidInputError(
+                "a, b, low and high must each have one number for every generator, "
+                f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}"
+            )
+        if not (isfinite(self.demand) and self.demand >= 0.0):
+            found = "one below 0" if isfinite(self.demand) else "nan or inf"
+            raise InvalidInputError(
+                f"a demand must be a number of at least 0, found {found}"
+            )
+        self._check_generators()
+
+    @classmethod
+    def of(
+        cls,
+        demand: float,
+        *,
+        a: ArrayLike = NOTHING,
+        b: ArrayLike = NOTHING,
+        low: ArrayLike = NOTHING,
+        high: ArrayLike = NOTHING,
+    ) -> Site:
+        """Return a site of these numbers; without generators it only has a demand."""
+        names = {"a": a, "b": b, "low": low, "high": high}
+        arrays = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in names.items()}
+        return cls(float(demand), **arrays)
+
+    def outputs(self, price: Price) -> Vector:
+        """Return what each generator runs at a price, within its limits."""
+        here = self._at(price.value)
+        if price.share == 0.0:
+            return here
+        step = self._at(price.next_value) - here
+        return np.clip(here + price.share * step, self.low, self.high)
+
+    def cost(self, price: Price) -> float:
+        """Return what running at a price costs the party, a p^2 + b p in all."""
+        p = self.outputs(price)
+        return fsum((self.a * p + self.b) * p)
+
+    def slope(self, price: Price) -> float:
+        """Return how fast the outputs rise: the sum of 1/(2a) inside the limits."""
+        wanted = self._wanted(price.value)
+        inside = (wanted > self.low) & (wanted < self.high)
+        return fsum(0.5 / self.a[inside])
+
+    def _at(self, value: float) -> Vector:
+        return np.clip(self._wanted(value), self.low, self.high)
+
+    def _wanted(self, value: float) -> Vector:
+        """Return where marginal cost meets the price, limits or not."""
+        with np.errstate(over="ignore"):
+            return (value - self.b) / (2.0 * self.a)
+
+    def _check_generators(self) -> None:
+        """Refuse one by its place: its numbers are private, and this may be logged."""
+        if (flat := self.a < LEAST_CURVATURE).any():
+            raise InvalidInputError(
+                f"generator {int(np.argmax(flat))} must have an a above zero: at a "
+                "linear cost the output jumps from one limit to the other at a single "
+                "price, and no price may balance it; give it a small a above zero"
+            )
+        if (crossed := self.low > self.high).any():
+            raise InvalidInputError(
+                f"generator {int(np.argmax(crossed))} has its lower limit above its "
+                "upper limit: exchange or correct them"
+            )
+
+
+def response_of(site: Site, price: Price) -> Sums:
+    """Return one party's vector at a price: its surplus, and the surplus's slope."""
+    surplus = fsum([*site.outputs(price).tolist(), -site.demand])
+    return np.array([surplus, site.slope(price)])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What came out at a price."""
+
+    price: Price
+    surplus: float
+    slope: float
+
+    @property
+    def newton(self) -> float:
+        """The price where a straight line from here balances; infinite if it is flat.
+
+        It is never the price itself: a step below the last digit is one last digit.
+        """
+        away = copysign(inf, -self.surplus)
+        if not self.slope > 0.0:
+            return away
+        value = self.price.value
+        target = value - self.surplus / self.slope
+        return target if target != value else nextafter(value, away)
+
+
+@dataclass(frozen=True)
+class Searching:
+    """The price is known to lie between two others.
+
+    Attributes:
+        rounds: totals taken in so far.
+        low: the highest price known to be too low, if any.
+        high: the lowest price known to be too high, if any.
+        slow: whether the last round left more than half of the interval.
+    """
+
+    rounds: int = 0
+    low: Sample | None = None
+    high: Sample | None = None
+    slow: bool = False
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Supply meets demand.
+
+    Attributes:
+        rounds: totals taken in.
+        price: that balances; the only one if the slope is above zero.
+        surplus: what is left of output less demand.
+        slope: of the surplus.
+    """
+
+    rounds: int
+    price: Price
+    surplus: float
+    slope: float
+    done: bool = True
+
+
+State: TypeAlias = Searching | Settled
+
+
+@dataclass(frozen=True)
+class PriceSearch:
+    """What all parties agree on before the first round.
+
+    A Newton step is taken wherever it stays between prices known to be too low and too
+    high; after a round that left more than half of them, the middle is. So the interval
+    halves in every two rounds, and once no generator meets a limit inside it, the next
+    step is exact. The balance is that of totals: where n parties round to a grid of
+    step g before they are summed, the true one may be n g / 2 further off.
+
+    Attributes:
+        low: the lowest price to consider.
+        high: the highest price to consider.
+        tolerance: how far total output may be from total demand.
+        max_rounds: totals after which the search is given up.
+    """
+
+    low: float
+    high: float
+    tolerance: float = 1e-9
+    max_rounds: int = 200
+
+    def __post_init__(self) -> None:
+        if not (self.low < self.high and isfinite(self.high - self.low)):
+            raise InvalidInputError(
+                "expected an interval of finite prices, the lowest first, "
+                f"found {self.low:g} to {self.high:g}"
+            )
+        if not 0.0 < self.tolerance < inf:
+            raise InvalidInputError(
+                f"a tolerance must be above zero, found {self.tolerance:g}"
+            )
+        if self.max_rounds < 1:
+            raise InvalidInputError(
+                f"a search takes at least 1 round, found max_rounds {self.max_rounds}"
+            )
+
+    def start(self) -> State:
+        """Return the state before anything is known."""
+        return Searching()
+
+    def propose(self, state: State) -> Price:
+        """Return the price that all parties answer to next."""
+        if isinstance(state, Settled):
+            raise LocalProtocolError("the price is settled: no round is left")
+        low, high = self._ends(state)
+        if nextafter(low.value, inf) >= high.value:
+            return _finest(state, low, high)
+        middle = low.value + (high.value - low.value) / 2.0
+        return Price(middle if state.slow else self._newton(state, middle))
+
+    def advance(self, state: State, total: Sums) -> State:
+        """Return the state after one more total; raise if no price balances.
+
+        Raises:
+            InvalidInputError: no price of the interval balances; it says which way.
+            NumericalError: rounds or digits were not enough.
+        """
+        if isinstance(state, Settled):
+            raise LocalProtocolError("the price is settled: it takes no more totals")
+        if total.shape != (SIZE,) or not np.isfinite(total).all():
+            raise NumericalError(
+                "expected a total of two finite numbers, surplus and slope, found "
+                f"{total.tolist()}: the sum went wrong"
+            )
+        found = Sample(self.propose(state), *total.tolist())
+        if abs(found.surplus) <= self.tolerance:
+            rounds = state.rounds + 1
+            return Settled(rounds, found.price, found.surplus, found.slope)
+        self._check_ends(found)
+        return self._narrow(state, found)
+
+    def _narrow(self, state: Searching, found: Sample) -> Searching:
+        """Return the state with the new price as one end of the interval."""
+        if state.rounds + 1 >= self.max_rounds:
+            raise NumericalError(
+                f"no price balanced supply and demand in {self.max_rounds} rounds: at "
+                f"{found.price.value:.9g} output less demand is still "
+                f"{found.surplus:.3g}; allow more rounds, a narrower interval of "
+                "prices or a greater tolerance"
+            )
+        after = replace(state, rounds=state.rounds + 1)
+        if found.surplus < 0.0:
+            after = replace(after, low=found)
+        else:
+            after = replace(after, high=found)
+        slow = 2.0 * self._gap(after) > self._gap(state)
+        return replace(after, slow=slow)
+
+    def _ends(self, state: Searching) -> tuple[Price, Price]:
+        low = Price(self.low) if state.low is None else state.low.price
+        high = Price(self.high) if state.high is None else state.high.price
+        return low, high
+
+    def _gap(self, state: Searching) -> float:
+        low, high = self._ends(state)
+        digit = low.next_value - low.value
+        return (high.value - low.value) + (high.share - low.share) * digit
+
+    def _newton(self, state: Searching, middle: float) -> float:
+        """Return the step from the end nearer to balance that stays inside."""
+        low, high = (end.value for end in self._ends(state))
+        known = [end for end in (state.low, state.high) if end is not None]
+        for end in sorted(known, key=lambda sample: abs(sample.surplus)):
+            # An end is proposed itself while nothing is known there.
+            if end.newton <= low and state.low is None:
+                return low
+            if end.newton >= high and state.high is None:
+                return high
+            if low < end.newton < high:
+                return end.newton
+        return middle
+
+    def _check_ends(self, found: Sample) -> None:
+        if found.surplus < 0.0 and found.price == Price(self.high):
+            raise InvalidInputError(
+                f"demand is beyond all output up to the highest price {self.high:g}: "
+                f"{-found.surplus:.6g} are missing; {_advice(found, 'higher', 'more')}"
+            )
+        if found.surplus > 0.0 and found.price == Price(self.low):
+            raise InvalidInputError(
+                f"demand is below all output down to the lowest price {self.low:g}: "
+                f"{found.surplus:.6g} are too many; {_advice(found, 'lower', 'less')}"
+            )
+
+
+def _advice(found: Sample, way: str, quantity: str) -> str:
+    if found.slope > 0.0:
+        return f"allow {way} prices, at which generators run {quantity}"
+    limits = "upper" if quantity == "more" else "lower"
+    return (
+        f"generators that run {quantity} at {way} prices, if there are any, or other "
+        f"{limits} limits are needed"
+    )
+
+
+def _finest(state: Searching, low: Price, high: Price) -> Price:
+    """Return a price between neighbouring float64, where there are no others."""
+    if state.low is None or state.high is None:
+        return low if state.low is None else high
+    top = high.share if high.value == low.value else 1.0
+    gap = top - low.share
+    if gap < LEAST_SHARE:
+        jump = state.high.surplus - state.low.surplus
+        raise NumericalError(
+            f"at the price {low.value:.17g} output jumps by {jump:.3g}, the rounding "
+            "of large outputs or of the sum: allow a greater tolerance, or count in "
+            "larger units"
+        )
+    away = -state.low.surplus / (state.high.surplus - state.low.surplus)
+    # A straight line is the truth here but for rounding, so it is tried first.
+    part = 0.5 if state.slow and gap < 1.0 else away
+    return Price(low.value, min(low.share + gap * part, nextafter(top, 0.0)))

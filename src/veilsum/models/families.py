@@ -1,0 +1,213 @@
+"""The families: gaussian, logistic, Poisson and negative binomial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, gammaln, logit, xlogy
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.family import EDGE, Family, LikelihoodSums, LogLink
+from veilsum.models.rows import PerRow
+
+
+class Gaussian(Family):
+    """Normal law, eta = mu: least squares as a family."""
+
+    name = "gaussian"
+    estimates_dispersion = True
+
+    def link(self, mu: PerRow) -> PerRow:
+        """Return mu."""
+        return mu
+
+    def inverse_link(self, eta: PerRow) -> PerRow:
+        """Return eta."""
+        return eta
+
+    def slope(self, mu: PerRow) -> PerRow:
+        """Return 1."""
+        return np.ones_like(mu)
+
+    variance = leverage = slope
+
+    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
+        """Return (y - mu)^2."""
+        return (response - mu) ** 2
+
+    def saturated(
+        self,
+        response: PerRow,  # noqa: ARG002
+        weights: PerRow,
+        dispersion: float,  # noqa: ARG002 - the log-likelihood profiles it out
+    ) -> PerRow:
+        """Return log(w) / 2; the rest is known without the rows."""
+        return np.log(weights) / 2.0
+
+    def log_likelihood(self, sums: LikelihoodSums) -> float:
+        """Return saturated - n/2 (log(2 pi D / n) + 1): phi is D / n, as in OLS."""
+        if sums.deviance == 0.0:
+            return np.inf
+        spread = 2.0 * np.pi * sums.deviance / sums.n_rows
+        return float(sums.saturated - sums.n_rows * (np.log(spread) + 1.0) / 2.0)
+
+    def check(self, response: PerRow) -> None:
+        """Take every number."""
+
+
+class Binomial(Family):
+    """Logistic regression: y is 0 or 1, eta = log(mu / (1 - mu))."""
+
+    name = "logistic"
+    endless = "separation: it tells responses 0 from 1 without fail"
+
+    def link(self, mu: PerRow) -> PerRow:
+        """Return log(mu / (1 - mu))."""
+        return np.asarray(logit(mu))
+
+    def inverse_link(self, eta: PerRow) -> PerRow:
+        """Return 1 / (1 + exp(-eta))."""
+        return np.asarray(expit(np.clip(eta, -EDGE, EDGE)))
+
+    def slope(self, mu: PerRow) -> PerRow:
+        """Return mu (1 - mu)."""
+        return mu * (1.0 - mu)
+
+    variance = slope
+
+    def leverage(self, mu: PerRow) -> PerRow:
+        """Return 1: the link is the canonical one."""
+        return np.ones_like(mu)
+
+    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
+        """Return mu (1 - mu)."""
+        return self.slope(mu)
+
+    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
+        """Return -2 log of the probability of what happened."""
+        return -2.0 * np.log(np.where(response > 0.5, mu, 1.0 - mu))
+
+    def saturated(
+        self,
+        response: PerRow,
+        weights: PerRow,  # noqa: ARG002
+        dispersion: float,  # noqa: ARG002
+    ) -> PerRow:
+        """Return 0: a probability of one for what happened."""
+        return np.zeros_like(response)
+
+    def first_mean(self, response: PerRow) -> PerRow:
+        """Return 1/4 or 3/4."""
+        return (response + 0.5) / 2.0
+
+    def check(self, response: PerRow) -> None:
+        """Refuse all but 0 and 1."""
+        if not ((response == 0.0) | (response == 1.0)).all():
+            raise InvalidInputError(
+                "the response of a logistic regression must be 0 or 1 in every row; "
+                "write k of m successes as two rows with the weights k and m - k"
+            )
+
+    def check_mean(self, mean: float) -> None:
+        """Refuse responses that are all 0 or all 1."""
+        if not 0.0 < mean < 1.0:
+            raise InvalidInputError(
+                f"the response is {mean:.0f} in every row of every party: "
+                "a logistic regression needs both 0 and 1"
+            )
+
+
+class Poisson(LogLink):
+    """Counts with variance mu, eta = log mu."""
+
+    name = "poisson"
+    endless = "for some of its values every count is 0"
+
+    def variance(self, mu: PerRow) -> PerRow:
+        """Return mu."""
+        return mu
+
+    def leverage(self, mu: PerRow) -> PerRow:
+        """Return 1: the link is the canonical one."""
+        return np.ones_like(mu)
+
+    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
+        """Return mu."""
+        return mu
+
+    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
+        """Return 2 (y log(y / mu) - (y - mu))."""
+        return 2.0 * (xlogy(response, response / mu) - (response - mu))
+
+    def saturated(
+        self,
+        response: PerRow,
+        weights: PerRow,
+        dispersion: float,  # noqa: ARG002
+    ) -> PerRow:
+        """Return w (y log y - y - log y!)."""
+        return weights * (xlogy(response, response) - response - gammaln(response + 1))
+
+    def first_mean(self, response: PerRow) -> PerRow:
+        """Return y + 0.1, which has a logarithm."""
+        return response + 0.1
+
+    def check(self, response: PerRow) -> None:
+        """Refuse what is no count."""
+        if not ((response >= 0.0) & (response == np.floor(response))).all():
+            raise InvalidInputError(
+                f"the response of a {self.name} regression must be a count, 0, 1, 2 "
+                "and so on, in every row; for rates give the exposure's log as offset"
+            )
+
+    def check_mean(self, mean: float) -> None:
+        """Refuse counts that are all 0."""
+        if not mean > 0.0:
+            raise InvalidInputError("the response is 0 in every row of every party")
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Poisson):
+    """Counts with variance mu + alpha mu^2, alpha known; eta = log mu."""
+
+    alpha: float
+
+    name = "negative binomial"
+    closes = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.alpha < np.inf:
+            raise InvalidInputError(
+                f"alpha of a negative binomial law must be above 0, found {self.alpha}"
+            )
+
+    def variance(self, mu: PerRow) -> PerRow:
+        """Return mu + alpha mu^2."""
+        return mu * (1.0 + self.alpha * mu)
+
+    def leverage(self, mu: PerRow) -> PerRow:
+        """Return 1 / (1 + alpha mu)."""
+        return 1.0 / (1.0 + self.alpha * mu)
+
+    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:
+        """Return mu (1 + alpha y) / (1 + alpha mu)^2."""
+        return mu * (1.0 + self.alpha * response) / (1.0 + self.alpha * mu) ** 2
+
+    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
+        """Return 2 (y log(y/mu) - (y + 1/alpha) log((1 + alpha y)/(1 + alpha mu)))."""
+        beyond = response + 1.0 / self.alpha
+        share = np.log1p(self.alpha * response) - np.log1p(self.alpha * mu)
+        return 2.0 * (xlogy(response, response / mu) - beyond * share)
+
+    def saturated(
+        self,
+        response: PerRow,
+        weights: PerRow,
+        dispersion: float,  # noqa: ARG002
+    ) -> PerRow:
+        """Return w times the log of the law's probability of y at mu = y."""
+        scaled, size = self.alpha * response, 1.0 / self.alpha
+        chances = xlogy(response, scaled) - (response + size) * np.log1p(scaled)
+        ways = gammaln(response + size) - gammaln(response + 1) - gammaln(size)
+        return weights * (chances + ways)

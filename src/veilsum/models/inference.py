@@ -1,0 +1,93 @@
+"""What every table of coefficients shows beside them: errors, tests and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.rows import Gram
+from veilsum.numbers.arrays import FloatArray, Vector
+
+Intervals = Float[FloatArray, "p 2"]
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Coefficients with the matrix of their covariances.
+
+    Attributes:
+        names: one for each column.
+        coefficients: the estimates.
+        covariance: of the estimates.
+        t_degrees: degrees of freedom of Student's t where a dispersion was estimated;
+            None means that the normal law is used.
+    """
+
+    names: tuple[str, ...]
+    coefficients: Vector
+    covariance: Gram
+    t_degrees: float | None
+
+    @property
+    def standard_errors(self) -> Vector:
+        """The square roots of the variances."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def statistics(self) -> Vector:
+        """Coefficients over standard errors: t, or z under the normal law."""
+        # A perfect fit has no errors; its statistics are infinite.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.coefficients / self.standard_errors
+
+    @property
+    def p_values(self) -> Vector:
+        """The chance of a statistic at least as far from 0 on either side."""
+        below = -np.abs(self.statistics)
+        if self.t_degrees is None:
+            return 2.0 * ndtr(below)
+        return 2.0 * stdtr(self.t_degrees, below)
+
+    def confidence_intervals(self, level: float = 0.95) -> Intervals:
+        """Return the lower and the upper end for each coefficient."""
+        if not 0.0 < level < 1.0:
+            raise InvalidInputError(
+                f"a confidence level lies between 0 and 1, found {level}"
+            )
+        reach = self._quantile(0.5 + level / 2.0) * self.standard_errors
+        return np.stack([self.coefficients - reach, self.coefficients + reach], axis=1)
+
+    def _quantile(self, probability: float) -> float:
+        if self.t_degrees is None:
+            return float(ndtri(probability))
+        return float(stdtrit(self.t_degrees, probability))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a summary, in plain values."""
+
+    name: str
+    coefficient: float
+    standard_error: float
+    statistic: float
+    p_value: float
+    low: float
+    high: float
+
+
+def table(fit: Inference, level: float = 0.95) -> tuple[Row, ...]:
+    """Return one line for each coefficient."""
+    columns = [
+        fit.coefficients,
+        fit.standard_errors,
+        fit.statistics,
+        fit.p_values,
+        *fit.confidence_intervals(level).T,
+    ]
+    values = np.stack(columns, axis=1).tolist()
+    return tuple(Row(name, *line) for name, line in zip(fit.names, values, strict=True))

@@ -1,0 +1,220 @@
+"""Counts on agreed bins and in agreed cells: histograms and contingency tables.
+
+All parties count into the same places, so their vectors add up to the pooled counts.
+Values beyond the outer edges have bins of their own; nothing is dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.models.rows import Sums
+from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
+
+Codes = Int[Array[np.int64], "n axes"]
+Cells = Float[FloatArray, "..."]  # one axis for each variable
+Counts = Float[FloatArray, " bins"]
+
+# A table of more cells than this is a mistake rather than a wish.
+MOST_CELLS = 2**24
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Pooled counts on edges; whole numbers unless somebody added noise.
+
+    Attributes:
+        edges: as agreed, ascending.
+        below: values before the first edge.
+        counts: values from each edge up to the next; the last bin has both its edges.
+        above: values beyond the last edge.
+    """
+
+    edges: Vector
+    below: float
+    counts: Counts
+    above: float
+
+    @property
+    def total(self) -> float:
+        """The number of values, wherever they are."""
+        return self.below + float(self.counts.sum()) + self.above
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Edges that all parties agreed on; `Bins.of` takes any ascending numbers.
+
+    >>> Bins.of([0, 10, 20]).tally([-1, 0, 9, 10, 20, 21]).tolist()
+    [1.0, 2.0, 2.0, 1.0]
+    """
+
+    edges: Vector
+
+    def __post_init__(self) -> None:
+        if self.edges.ndim != 1 or self.edges.size < 2:
+            raise InvalidInputError(
+                f"bins need at least two edges, found shape {self.edges.shape}"
+            )
+        if not (np.diff(self.edges) > 0.0).all():
+            raise InvalidInputError(
+                "edges must ascend, each above the one before it: sort them, and "
+                "name each one once"
+            )
+
+    @classmethod
+    def of(cls, edges: ArrayLike) -> Bins:
+        """Return bins between these edges."""
+        return cls(np.atleast_1d(as_floats(edges, what="edges")))
+
+    @property
+    def size(self) -> int:
+        """The length of the vector: the bins, and one more on either side."""
+        return self.edges.size + 1
+
+    def tally(self, values: ArrayLike) -> Sums:
+        """Return one party's counts: below, in each bin, above."""
+        found = _flat_numbers(values)
+        place = np.searchsorted(self.edges, found, side="right")
+        place[found == self.edges[-1]] -= 1  # the last bin has both its edges
+        return np.bincount(place, minlength=self.size).astype(np.float64)
+
+    def unpack(self, total: Sums) -> Histogram:
+        """Return the histogram in a total."""
+        _check_size(total, self.size, what=f"{self.size - 2} bins")
+        below, counts, above = np.split(total, [1, self.size - 1])
+        return Histogram(self.edges, below.item(), counts, above.item())
+
+
+@dataclass(frozen=True)
+class CrossTable:
+    """Cells of categories: how many levels each axis has, as all parties agreed.
+
+    Levels are coded 0, 1 and so on. A vector holds the cells with the last axis
+    changing fastest, as numpy lays out an array.
+
+    >>> table = CrossTable((2, 3))
+    >>> table.unpack(table.tally([[0, 2], [1, 0], [0, 2]])).tolist()
+    [[0.0, 0.0, 2.0], [1.0, 0.0, 0.0]]
+    """
+
+    levels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels or min(self.levels) < 1:
+            raise InvalidInputError(
+                "a table needs axes with at least one level each, "
+                f"found levels {self.levels}"
+            )
+        if self.size > MOST_CELLS:
+            raise InvalidInputError(
+                f"levels {self.levels} make {self.size} cells, more than {MOST_CELLS}: "
+                "leave out an axis or merge levels"
+            )
+
+    @property
+    def size(self) -> int:
+        """The number of cells, which is the length of the vector."""
+        return prod(self.levels)
+
+    def tally(self, codes: ArrayLike) -> Sums:
+        """Return one party's cells, flat; one row of codes for each observation.
+
+        With a single axis a flat list of codes will do.
+        """
+        rows = self._checked(codes)
+        cells = np.ravel_multi_index(tuple(rows.T), self.levels)
+        return np.bincount(cells, minlength=self.size).astype(np.float64)
+
+    def unpack(self, total: Sums) -> Cells:
+        """Return the table in a total, one axis for each variable."""
+        _check_size(total, self.size, what=f"{self.size} cells")
+        return total.reshape(self.levels)
+
+    def marginal(self, cells: Cells, keep: Sequence[int]) -> Cells:
+        """Return the table of the axes to keep, in their order here, others summed.
+
+        An empty `keep` gives the number of observations.
+        """
+        axes = range(len(self.levels))
+        if not set(keep) <= set(axes):
+            raise InvalidInputError(
+                f"a table of {len(axes)} axes has 0 to {len(axes) - 1}, "
+                f"found {list(keep)}"
+            )
+        gone = tuple(axis for axis in axes if axis not in keep)
+        return np.asarray(cells.sum(axis=gone))
+
+    def _checked(self, codes: ArrayLike) -> Codes:
+        rows = _whole(codes)
+        if rows.ndim == 1 and len(self.levels) == 1:
+            rows = rows[:, None]
+        if rows.ndim != 2 or rows.shape[1] != len(self.levels):
+            raise InvalidInputError(
+                f"expected one row of {len(self.levels)} codes for each observation, "
+                f"found shape {rows.shape}"
+            )
+        for axis, n_levels in enumerate(self.levels):
+            _check_codes(rows[:, axis], n_levels, axis)
+        return rows
+
+
+def small_cells(counts: ArrayLike, least: float) -> list[tuple[int, ...]]:
+    """Return the places of cells that hold something, but fewer than `least`.
+
+    An empty cell is not small: it points at nobody.
+
+    >>> small_cells([[0, 3], [12, 5]], least=5)
+    [(0, 1)]
+    """
+    whole = np.rint(as_floats(counts, what="counts"))
+    found = np.argwhere((whole > 0.0) & (whole < least))
+    return [tuple(place) for place in found.tolist()]
+
+
+def _flat_numbers(values: ArrayLike) -> FloatArray:
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"values to count must be numbers: {error}") from None
+    if found.ndim != 1:
+        raise InvalidInputError(
+            f"expected one column of values, found shape {found.shape}"
+        )
+    if np.isnan(found).any():
+        raise InvalidInputError(
+            f"{np.isnan(found).sum()} values are missing (nan) and belong to no bin: "
+            "leave them out"
+        )
+    return found
+
+
+def _whole(codes: ArrayLike) -> Array[np.int64]:
+    """Return codes as integers; whole floats, as tables often hold them, will do."""
+    found = as_floats(codes, what="codes of categories")
+    if (found != np.rint(found)).any():
+        raise InvalidInputError("codes of categories must be whole numbers")
+    return found.astype(np.int64)
+
+
+def _check_codes(codes: Array[np.int64], n_levels: int, axis: int) -> None:
+    strange = codes[(codes < 0) | (codes >= n_levels)]
+    if strange.size:
+        raise RangeError(
+            f"axis {axis} has the codes 0 to {n_levels - 1}, found {strange[0]}: "
+            "agree on more levels, or leave out rows with missing codes"
+        )
+
+
+def _check_size(total: Sums, size: int, *, what: str) -> None:
+    if total.shape != (size,):
+        raise InvalidInputError(
+            f"{what} have a total of {size} numbers, found shape {total.shape}"
+        )

@@ -1,0 +1,1 @@
+"""Numbers: fixed point, mask laws, randomness, masks, secrets."""

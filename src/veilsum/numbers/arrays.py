@@ -1,0 +1,110 @@
+"""Shapes in words: the array types every signature uses.
+
+The agent axis comes first. `*batch` stands for any leading axes: nothing for one
+agent, `n` for all of them, so one formula serves a party and a simulator alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, TypeAlias, TypeGuard, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError
+
+Kind = TypeVar("Kind", bound=np.generic)
+# numpy's own name for this is, from 2.5 on, no class that shapes can be added to.
+Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Kind]]
+FloatArray: TypeAlias = Array[np.float64]
+
+Vector: TypeAlias = Float[FloatArray, " m"]
+Vectors: TypeAlias = Float[FloatArray, "*batch m"]  # points x, or gradients
+Coefficients: TypeAlias = Float[FloatArray, "*batch p"]  # theta in a basis
+AgentRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
+AgentPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per agent
+Matrix: TypeAlias = Float[FloatArray, "n n"]
+EdgeList: TypeAlias = Int[Array[np.int64], "e 2"]
+
+# scipy's sparse classes carry no element type; the name says what is meant.
+Sparse: TypeAlias = Any
+
+
+def as_floats(values: ArrayLike, *, what: str) -> FloatArray:
+    """Return a float64 copy that cannot be written to; refuse nan, inf and text."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        wanted = f"{what} must be numbers"
+        raise InvalidInputError(f"{wanted}: {error}", plain=wanted) from None
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{what} must be finite numbers, found nan or inf")
+    array.setflags(write=False)
+    return array
+
+
+def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
+    """Return a vector of `dim` numbers; a single number stands for all of them."""
+    array = as_floats(values, what=what)
+    if array.shape not in {(), (dim,)}:
+        raise InvalidInputError(
+            f"{what} must be one number or {dim} numbers, found shape {array.shape}"
+        )
+    return frozen(np.broadcast_to(array, (dim,)).copy())
+
+
+def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> AgentRows:
+    """Return one row per party; a flat list means one coefficient each."""
+    array = as_floats(values, what=what)
+    rows = array[:, None] if array.ndim == 1 else array
+    if rows.ndim != 2 or len(rows) != n_parties:
+        raise InvalidInputError(
+            f"{what} must have one row for each of {n_parties} parties, "
+            f"found shape {array.shape}"
+        )
+    return rows
+
+
+def apart(found: Vector, own: Vector) -> float:
+    """Return how far numbers are from one's own, each by itself, the farthest counts.
+
+    Two machines round differently, and large numbers by more: what is above 1 differs
+    by a part of it. Nan is nan.
+    """
+    gaps = np.abs(found - own) / np.maximum(np.abs(own), 1.0)
+    return float(gaps.max(initial=0.0))
+
+
+def is_number(found: object) -> TypeGuard[float]:
+    """Say whether it is a number, Python's or numpy's; true and false are none."""
+    return isinstance(found, Real) and not isinstance(found, bool)
+
+
+def is_whole(found: object) -> TypeGuard[int]:
+    """Say whether it is a whole number, Python's or numpy's."""
+    return is_number(found) and isinstance(found, Integral)
+
+
+def as_whole(found: object, *, what: str, least: int) -> int:
+    """Return a whole number as Python's own; refuse one that is below the least."""
+    if not is_whole(found):
+        raise InvalidInputError(f"{what} must be a whole number, found {found!r}")
+    if found < least:
+        bound = f"be at least {least}" if least else "not be negative"
+        raise InvalidInputError(f"{what} must {bound}, found {found}")
+    return int(found)
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """Return the array, made read-only in place."""
+    array.setflags(write=False)
+    return array
+
+
+def listed(names: Sequence[str], *, most: int = 8) -> str:
+    """Return names for a sentence: all of a few, the first of many."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

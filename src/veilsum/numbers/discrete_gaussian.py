@@ -1,0 +1,217 @@
+"""Exact draws of the discrete Gaussian on Z: P(y) proportional to e(y).
+
+e(y) = exp(-y^2 / (2 S^2)), with an integer spread S. "Exact" means: if the words are
+uniform, then the law of the draws is this one and not an approximation of it.
+
+Write W = 2^w for the largest power of two with W <= max(1, S/8), so that W > S/16, and
+f_k = e(k W). A proposal is y = +-(k W + j):
+
+1.  Twelve bits of a word choose one of 4096 entries. Strip k < K has N_k >= c f_k of
+    them, and one entry is the tail: there k = K + 16 G + r with P(G) = 2^-(G+1) and r
+    uniform below 16. K is the first strip with 2^17 f_K <= 1.
+2.  w further bits are j, and one bit is the sign. Minus zero is rejected.
+3.  y is accepted when U < c e(y) / N_k, on the tail when U < 2^(G+5) c e(y).
+
+Proof. Both right-hand sides are at most 1. On strip k this is N_k >= c f_k and
+|y| >= k W. On the tail, N_0 >= c gives c < 2^12, so the side is at most 2^(17+G) f_k,
+which falls with r, and with G as well: from G to G + 1 the factor f_k shrinks by
+exp(-(W/S)^2 (16 (K + 16 G) + 128)) < exp(-16 (W/S) (K W/S)) < exp(-4.8) < 1/2, because
+K W/S >= sqrt(34 log 2) > 4.8. So G = r = 0 is the worst case, and there it is
+2^17 f_K <= 1. Hence every y is returned with probability
+
+    N_k/4096 * 1/W * 1/2 * c e(y)/N_k  =  c e(y) / (8192 W),
+
+and on the tail 1/4096 * 2^-(G+1)/16 * 1/W * 1/2 * 2^(G+5) c e(y) is the same. Zero
+has one sign left, as every other y. Repeating until acceptance gives P(y).
+
+U is drawn lazily. Its first 51 bits are compared with the right-hand side in float64.
+That side times its exponent x = y^2 / (2 S^2) is at most 14: x <= 14 on the strips, and
+2^(17+G) x exp(-x) is largest at K on the tail. The relative error of x is below 2^-49
+and all other errors are a few units of 2^-52, so the side is wrong by less than 2^-44.
+Within 2^-40 of equality the comparison is made anew between an interval of U and one of
+exp in decimal arithmetic, and both are narrowed until they are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+from jaxtyping import Bool
+
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.streams import Stream, Words, check_count
+from veilsum.numbers.strips import (
+    ENTRIES,
+    TAIL_ROW,
+    U_BITS,
+    Draws,
+    Integers,
+    Strips,
+    exp_bounds,
+    strips_of,
+)
+
+Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]
+
+LEAST_SPREAD, MOST_SPREAD = 4, 2**100
+MOST_INT64_DRAW = 2**62
+
+# Float64 decides beyond this distance from equality; in units of 2^-51, so 2^-40.
+MARGIN = 2.0 ** (U_BITS - 40)
+
+# A first word is, from below: entry, sign, the first bits of U.
+_ENTRY_MASK = np.uint64(ENTRIES - 1)
+_SIGN_SHIFT, _SIGN_MASK = np.uint64(12), np.uint64(1)
+_U_SHIFT = np.uint64(64 - U_BITS)
+
+# The arrays of one batch fit into a second-level cache together.
+_BATCH = 2**14
+
+
+def discrete_gaussian(stream: Stream, spread: int, count: int) -> Draws:
+    """Return `count` exact draws of the discrete Gaussian N_Z(0, S^2).
+
+    Args:
+        stream: where the uniform words come from.
+        spread: S, in steps of the grid.
+        count: how many draws.
+
+    Returns:
+        int64 for S up to 2^52, Python integers in an object array beyond.
+
+    Raises:
+        InvalidInputError: a spread that is no integer from 4 to 2^100.
+        NumericalError: a proposal beyond 2^62 where draws are int64, which is more
+            than 1000 S; uniform words never come there.
+
+    >>> from veilsum.numbers.streams import SeededStream
+    >>> stream = SeededStream(np.random.default_rng(1))
+    >>> discrete_gaussian(stream, 1000, 4).dtype
+    dtype('int64')
+    """
+    check_count(count)
+    return _draws(stream, strips_of(check_spread(spread)), count, margin=MARGIN)
+
+
+def check_spread(spread: object) -> int:
+    """Return S as an int; refuse what is no integer from 4 to 2^100."""
+    if not isinstance(spread, (int, np.integer)):
+        raise InvalidInputError(
+            f"the spread must be a whole number of grid steps, found {spread!r}; "
+            "take a grid that sigma is a multiple of"
+        )
+    if spread < LEAST_SPREAD:
+        raise InvalidInputError(
+            f"the spread must be at least {LEAST_SPREAD} grid steps, found {spread}; "
+            "take a finer grid or a larger sigma"
+        )
+    if spread > MOST_SPREAD:
+        raise InvalidInputError(
+            f"the spread must be at most 2^100 grid steps, found {spread}; "
+            "take a coarser grid or a smaller sigma"
+        )
+    return int(spread)
+
+
+def _draws(stream: Stream, strips: Strips, count: int, *, margin: float) -> Draws:
+    """Return the first `count` accepted proposals."""
+    found = np.empty(count, dtype=np.int64 if strips.small else object)
+    filled = 0
+    while (left := count - filled) > 0:
+        # Fewer than one proposal in ten is rejected: one batch nearly always does.
+        size = min(_BATCH, left + left // 8 + 8)
+        batch = _batch(stream, strips, size, margin)[:left]
+        found[filled : filled + len(batch)] = batch
+        filled += len(batch)
+    return found
+
+
+def _batch(stream: Stream, strips: Strips, size: int, margin: float) -> Draws:
+    """Return what is accepted of `size` proposals, in order."""
+    words = stream.words(strips.n_words * size).reshape(strips.n_words, size)
+    first, low = words[0], words[1:]
+    strip = strips.entries.take((first & _ENTRY_MASK).view(np.int64))
+    _draw_tails(stream, strips, strip)
+    position = strips.positions(strip, low)
+    magnitude = position if strips.small else strips.magnitudes(strip, low)
+    excess = _first_bits(first) - strips.chances(strip, position)
+    accepted = excess < -margin
+    _settle(stream, strips, accepted, excess > margin, first, strip, magnitude)
+    negative = (first >> _SIGN_SHIFT & _SIGN_MASK).view(np.int64)
+    # This is what rejects minus zero.
+    accepted &= magnitude >= negative
+    return (magnitude * (1 - 2 * negative))[accepted]
+
+
+def _first_bits(first: Words) -> Integers:
+    """Return the first bits of U."""
+    return (first >> _U_SHIFT).view(np.int64)
+
+
+def _draw_tails(stream: Stream, strips: Strips, strip: Integers) -> None:
+    """Replace every K by K + 16 G + r, in place."""
+    start = len(strips.counts)
+    tails = np.flatnonzero(strip == start)
+    if not tails.size:
+        return
+    words = stream.words(2 * tails.size).tolist()
+    for place, word, row in zip(tails.tolist(), words[::2], words[1::2], strict=True):
+        strip[place] += TAIL_ROW * _zeros(stream, word) + row % TAIL_ROW
+    beyond = int(strip[tails].max()) + 1
+    if strips.small and beyond << strips.shift > MOST_INT64_DRAW:
+        raise NumericalError(
+            "a proposal lies more than 1000 standard deviations out, beyond int64: the "
+            "random words cannot be uniform; please report it"
+        )
+
+
+def _zeros(stream: Stream, word: int) -> int:
+    """Return how many bits are 0 before the first 1: P(G) = 2^-(G+1)."""
+    zeros = 0
+    while not word:
+        zeros += 64
+        word = int(stream.words(1)[0])
+    return zeros + (word & -word).bit_length() - 1
+
+
+def _settle(
+    stream: Stream,
+    strips: Strips,
+    accepted: Verdicts,
+    rejected: Verdicts,
+    first: Words,
+    strip: Integers,
+    magnitude: Draws,
+) -> None:
+    """Decide exactly, in place, what is neither accepted nor rejected in float64."""
+    sure = accepted | rejected
+    if sure.all():
+        return
+    start, further = _first_bits(first), _further_words(stream)
+    for place in np.flatnonzero(~sure).tolist():
+        k, y, u = int(strip[place]), int(magnitude[place]), int(start[place])
+        accepted[place] = _decide(strips, k, y, u, U_BITS, further)
+
+
+def _further_words(stream: Stream) -> Iterator[int]:
+    while True:
+        yield int(stream.words(1)[0])
+
+
+def _decide(
+    strips: Strips, strip: int, y: int, start: int, bits: int, further: Iterator[int]
+) -> bool:
+    """Return whether U < weight e(y), where U begins with `bits` bits `start`."""
+    weight = strips.weight(strip)
+    while True:
+        # Twenty digits more than U has: exp is then the narrower interval.
+        digits = 20 + start.bit_length() // 3
+        lower, upper = exp_bounds(strips.spread, y, digits)
+        if start + 1 <= weight * lower * 2**bits:
+            return True
+        if start >= weight * upper * 2**bits:
+            return False
+        start, bits = start << 64 | next(further), bits + 64

@@ -1,0 +1,220 @@
+"""Numbers on a grid: private coefficients become whole multiples of g = 2^-q.
+
+On the grid, masks are integers, sums are exact, and the bits of a masked number say
+nothing about how its private part was rounded. Quantising rounds to the nearest point
+and discards the rest: what is discarded is never sent, so nothing has to hide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, inf, isfinite, isqrt, ldexp, log2, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Shaped
+
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.numbers.arrays import Array, FloatArray
+
+# int64, uint64 (residues modulo 2^64), or Python integers where 64 bits are too few.
+IntegerArray: TypeAlias = Array[Any]
+Integers: TypeAlias = Shaped[IntegerArray, "*batch p"]
+
+# No finer grid is chosen without being asked for: float64 input has no more digits.
+FINEST_BITS = 50
+# Nor a coarser one: rounding would be noticed. Wider integers are used instead.
+COARSEST_BITS = 30
+# A share must span this many grid points for the Gaussian formulas to hold, 2^10 of
+# them where real parties depend on it.
+LEAST_SPREAD = 4
+DEPLOYED_SPREAD_BITS = 10
+GREATEST_SPREAD_BITS = 100
+# Magnitudes stay below 2^62: the difference of two still fits 64 bits.
+WORD_BITS = 62
+# A mask beyond 2^6 standard deviations has chance exp(-2048): it never happens.
+SURE_BITS = 6
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The multiples of 2^-bits.
+
+    >>> Grid(2).quantise(np.array([0.3, -1.0])).tolist()
+    [1, -4]
+    """
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bits, bool) or not isinstance(self.bits, int):
+            raise InvalidInputError(
+                f"a grid is given by a whole number of bits, found {self.bits!r}"
+            )
+        if not -100 <= self.bits <= 200:
+            raise InvalidInputError(
+                f"a grid has between -100 and 200 bits, found {self.bits}"
+            )
+
+    @property
+    def step(self) -> float:
+        """g, the distance of neighbouring points."""
+        return ldexp(1.0, -self.bits)
+
+    def spread(self, sigma: float, weight: float = 1.0) -> int:
+        """Return sigma sqrt(weight) in grid steps, rounded up to a whole number.
+
+        Rounded up exactly: noise is never less than what was asked for.
+        """
+        steps = _spread(self.bits, sigma, weight)
+        self._check_spread(sigma * sqrt(weight), steps)
+        return steps
+
+    def _check_spread(self, sigma: float, steps: int) -> None:
+        if steps < LEAST_SPREAD:
+            raise InvalidInputError(
+                f"sigma must span at least {LEAST_SPREAD} steps of the grid, but "
+                f"{sigma:.4g} spans {steps} of 2^{-self.bits}: use a grid of "
+                f"{spreading_bits(sigma, LEAST_SPREAD)} bits or more, or a larger sigma"
+            )
+        spare = (steps - 1).bit_length() - GREATEST_SPREAD_BITS
+        if spare > 0:
+            raise InvalidInputError(
+                f"sigma = {sigma:.4g} spans more than 2^{GREATEST_SPREAD_BITS} steps "
+                f"of 2^{-self.bits}, by {spare} bits: use a grid of "
+                f"{self.bits - spare} bits or fewer, or a smaller sigma"
+            )
+
+    def quantise(self, values: FloatArray) -> Integers:
+        """Return each value's nearest grid point, ties to even, as Python would."""
+        if not np.isfinite(values).all():
+            raise InvalidInputError("only finite numbers have a place on the grid")
+        # Scaling by a power of two is exact, so the only rounding is this one.
+        with np.errstate(over="ignore", under="ignore"):
+            points = np.rint(np.ldexp(values, self.bits))
+        if not np.isfinite(points).all():
+            raise InvalidInputError(
+                f"a value is too large for a grid of {self.bits} bits"
+            )
+        if (np.abs(points) < 2.0**WORD_BITS).all():
+            return points.astype(np.int64)
+        return as_python_integers(points)
+
+    def to_floats(self, integers: Integers) -> FloatArray:
+        """Return what the integers stand for, rounded once to float64."""
+        return np.ldexp(integers.astype(np.float64), -self.bits)
+
+
+def as_python_integers(values: Array[Any]) -> IntegerArray:
+    """Return the same whole numbers as Python integers, which never overflow."""
+    wide = np.empty(values.shape, dtype=object)
+    wide.ravel()[:] = [int(value) for value in values.ravel().tolist()]
+    return wide
+
+
+@lru_cache(1024)  # a graph has few weights, and asks once for each of its links
+def _spread(bits: int, sigma: float, weight: float) -> int:
+    return _ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) * Fraction(4) ** bits)
+
+
+def _ceil_sqrt(square: Fraction) -> int:
+    """Return the least integer whose square is at least this."""
+    root = isqrt(floor(square))
+    return root if root * root == square else root + 1
+
+
+def check_range(
+    values: FloatArray, largest: float | None, labels: Sequence[str] | None = None
+) -> None:
+    """Refuse a value beyond the range, instead of clipping it in silence.
+
+    The message names the column and the magnitude; it is for the value's owner and is
+    never sent to anybody.
+    """
+    limit = inf if largest is None else largest
+    # Written so that nan is refused too.
+    strange = np.flatnonzero(~((np.abs(values) <= limit) & np.isfinite(values)))
+    if strange.size == 0:
+        return
+    size = abs(float(values.ravel()[strange[0]]))
+    label = _label(int(strange[0]) % values.shape[-1], values.shape[-1], labels)
+    if not isfinite(size):
+        raise RangeError(f"{label} is {size}: only finite numbers can be masked")
+    beyond = f"beyond the range of {limit:.6g}: nothing is clipped; correct the value,"
+    raise RangeError(
+        f"{label} has the magnitude {size:.3g}, {beyond} or declare a range of "
+        f"2^{ceil(log2(size))} or more",
+        plain=f"{label} is {beyond} or agree on a wider one ([masks] largest)",
+    )
+
+
+def _label(column: int, columns: int, labels: Sequence[str] | None) -> str:
+    return (
+        f"coefficient {column + 1} of {columns}" if labels is None else labels[column]
+    )
+
+
+def spreading_bits(sigma: float, steps: int) -> int:
+    """Return the least q with sigma 2^q >= steps.
+
+    >>> spreading_bits(0.5, 2**10)
+    11
+    """
+    return ceil(log2(steps) - log2(sigma))
+
+
+def fits_words(
+    *, bits: int, sigma: float, links: int, largest: float = 0.0, n_parties: int = 1
+) -> bool:
+    """Say whether masked coefficients, and their sum, surely fit 62-bit integers."""
+    reach = _greatest(sigma, links, largest, n_parties)
+    return log2(reach) + bits <= WORD_BITS
+
+
+def fitting_bits(
+    *, sigma: float, links: int, largest: float = 0.0, n_parties: int = 1
+) -> int:
+    """Return q for a grid of 2^-q on which masked numbers and sums fit 62 bits.
+
+    q + log2(sigma sqrt(2 links)) + 6 <= 62, the 6 for masks beyond one sigma; no finer
+    than 2^-50 unless a share would then span fewer than 2^10 grid points.
+
+    >>> fitting_bits(sigma=1099.0, links=4)
+    44
+    """
+    fitting = floor(WORD_BITS - log2(_greatest(sigma, links, largest, n_parties)))
+    finest = max(FINEST_BITS, spreading_bits(sigma, 2**DEPLOYED_SPREAD_BITS))
+    return min(fitting, finest)
+
+
+def _greatest(sigma: float, links: int, largest: float, n_parties: int) -> float:
+    """Return what no masked coefficient and no sum of private ones exceeds."""
+    mask = sigma * sqrt(2.0 * max(links, 1)) * 2.0**SURE_BITS
+    return max(mask + largest, n_parties * largest)
+
+
+def summing_bits(*, n_parties: int, largest: float | None) -> int:
+    """Return q such that a sum of all parties' numbers fits 62 bits.
+
+    Numbers that are all small are given a finer grid: else they would round to zero.
+    """
+    if largest is None:
+        return FINEST_BITS
+    finest = FINEST_BITS + max(0, ceil(-log2(largest)))
+    return min(finest, floor(WORD_BITS - log2(n_parties * largest)))
+
+
+def check_sum_fits(*, bits: int, n_parties: int, largest: float | None) -> None:
+    """Refuse a sum that could wrap around modulo 2^64 and come out wrong."""
+    if largest is None:
+        return
+    missing = ceil(log2(n_parties * largest)) + bits - WORD_BITS
+    if missing > 0:
+        raise InvalidInputError(
+            f"a sum of {n_parties} numbers up to {largest:.6g} on a grid of {bits} "
+            f"bits needs {missing} bits more than there are: use a grid of "
+            f"{bits - missing} bits, or a range of {largest / 2.0**missing:.6g}"
+        )

@@ -1,0 +1,1 @@
+"""Parties: real ones, on a network or as processes of one computer."""

@@ -1,0 +1,298 @@
+"""All parties of a scenario as processes of this computer, over mutual TLS.
+
+Each gets a folder with what it would have on a machine of its own: its key, the
+consortium file, and its own data; nothing is shared but the network. For trying a
+scenario out, and for showing it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from veilsum.agreement.consortium import Address, Consortium
+from veilsum.agreement.costs import PRIVATE
+from veilsum.agreement.sections import task_of
+from veilsum.errors import InvalidInputError
+from veilsum.files.consortiums import draft_consortium, write_consortium
+from veilsum.files.scenarios import read_toml, scenario_parties
+from veilsum.jobs.job_file import read_data
+from veilsum.net.identity import new_identity
+from veilsum.numbers.secrets import Secret
+from veilsum.tables.columns import level
+from veilsum.tables.schema import Schema
+
+# Seconds for a process that was asked to end, and between two looks at all of them.
+GRACE, LOOK_SECONDS = 5.0, 0.02
+HOST = "127.0.0.1"
+# What every party loads.
+LOADED = ("veilsum.cli.join", "veilsum.parties.joining", "pandas", "formulaic")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Seat(Secret):
+    """One party's place: its folder, and what it takes part with."""
+
+    name: str
+    folder: Path
+    option: tuple[str, str]
+
+    @property
+    def command(self) -> list[str]:
+        """The very command that the party would type."""
+        options = ("--yes", "--json", "--log", "json")
+        return ["veilsum", "join", "consortium.toml", *self.option, *options]
+
+    @property
+    def out(self) -> Path:
+        """Where its result and its receipt go."""
+        return self.folder / "out"
+
+    @property
+    def log(self) -> Path:
+        """What it says while it runs, a JSON object a line."""
+        return self.folder / "log.jsonl"
+
+
+@dataclass(eq=False, repr=False)
+class LocalRun(Secret):
+    """The parties of one run; as a context manager it leaves no process behind.
+
+    Attributes:
+        consortium: what they agreed on.
+        seats: by party.
+        left_out: what of the scenario is not for real parties.
+    """
+
+    consortium: Consortium
+    seats: Mapping[str, Seat]
+    left_out: tuple[str, ...]
+    _processes: dict[str, BaseProcess] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for process in self._processes.values():
+            _end(process)
+
+    def start(self, name: str) -> BaseProcess:
+        """Start a party, or start it again after it was killed."""
+        seat = self.seats[name]
+        process = _processes().Process(
+            target=_party, args=(seat.command, str(seat.folder)), name=name
+        )
+        # First: to start it takes a while, in which a person may change their mind.
+        self._processes[name] = process
+        process.start()
+        return process
+
+    def start_all(self) -> None:
+        """Start everybody."""
+        for name in self.seats:
+            self.start(name)
+
+    def kill(self, name: str) -> bool:
+        """Kill a party's process (SIGKILL); say whether it was still there for that."""
+        process = self._processes[name]
+        process.kill()
+        process.join()
+        return (process.exitcode or 0) < 0  # by a signal, and not by itself
+
+    def wait(self, look: Callable[[], None] = lambda: None) -> dict[str, int]:
+        """Wait for everybody; return the exit codes. `look` is called now and then."""
+        while any(process.is_alive() for process in self._processes.values()):
+            look()
+            ends = [p.sentinel for p in self._processes.values() if p.is_alive()]
+            wait_for(ends, timeout=LOOK_SECONDS)
+        look()
+        return {name: one.exitcode or 0 for name, one in self._processes.items()}
+
+    def words(self, name: str) -> list[str]:
+        """Return all lines that a party wrote to its log."""
+        log = self.seats[name].log
+        return log.read_text("utf-8").splitlines() if log.exists() else []
+
+    def last_words(self, name: str) -> str:
+        """Return the last line that a party wrote to its log."""
+        return (self.words(name) or ["nothing in its log"])[-1]
+
+
+@cache
+def _processes() -> Any:
+    """Return what starts processes: from one that has loaded everything, if it can.
+
+    Loading takes a party longer than the whole protocol.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    multiprocessing.set_forkserver_preload([*LOADED])
+    with _deaf():
+        forkserver.ensure_running()  # it loads while others prepare what to run
+    return multiprocessing.get_context("forkserver")
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes be made that Ctrl-C says nothing to: who made them ends them.
+
+    A terminal tells all of them, also those that have loaded half of what they need.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what is heard
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _party(command: list[str], folder: str) -> None:
+    """Be a party's process: its folder, its output, its command, nothing inherited."""
+    try:
+        _settle(folder)
+    except FileNotFoundError:
+        return  # whoever started this has gone, and taken the folder along
+    threading.Thread(target=_watch_over, daemon=True).start()
+    sys.argv = command
+    runpy.run_module("veilsum", run_name="__main__")
+
+
+def _settle(folder: str) -> None:
+    """Work in a folder, and speak into files there."""
+    os.chdir(folder)
+    for number, name, mode in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, "printed.json", os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+        (2, "log.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND),
+    ):
+        os.dup2(os.open(name, mode, 0o600), number)
+
+
+def _watch_over() -> None:
+    """End with whoever started this: no party stays behind alone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def local_run(scenario: Path, folder: Path) -> LocalRun:
+    """Prepare a folder for every party of a scenario; nothing runs yet."""
+    _processes()
+    table = read_toml(scenario)
+    parts = _own_parts(table, scenario.parent)
+    if folder.exists() and any(folder.iterdir()):
+        raise InvalidInputError(
+            f"{folder} is not empty, and holds perhaps another run's keys: give an "
+            "empty folder with --out, or remove it"
+        )
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    ports = _free_ports(len(parts))
+    identities = {name: new_identity(name, folder / name) for name in parts}
+    consortium, left_out = draft_consortium(
+        scenario,
+        certificates={name: one.certificate for name, one in identities.items()},
+        addresses={
+            name: Address(HOST, port) for name, port in zip(parts, ports, strict=True)
+        },
+    )
+    seats = {}
+    for name, write in parts.items():
+        place = folder / name
+        write_consortium(place / "consortium.toml", consortium)
+        seats[name] = Seat(name, place, write(place))
+    return LocalRun(consortium, seats, left_out)
+
+
+Write = Callable[[Path], tuple[str, str]]
+
+
+def _own_parts(table: Mapping[str, Any], folder: Path) -> dict[str, Write]:
+    """Return, for every party, what writes its own part into its folder."""
+    if task_of(table) == "cost":
+        return _own_costs(table, folder)
+    schema = Schema.from_table(table["schema"]) if "schema" in table else None
+    codes = () if schema is None else schema.categorical
+    frames = read_data(table.get("data", {}), folder, text=codes)
+
+    def writer(frame: Any) -> Write:
+        # As people write codes: 1, and not 1.0.
+        written = {code: frame[code].map(level, na_action="ignore") for code in codes}
+
+        def write(place: Path) -> tuple[str, str]:
+            with _private(place / "data.csv") as stream:
+                stream.write(frame.assign(**written).to_csv(index=False))
+            return "--data", "data.csv"
+
+        return write
+
+    return {name: writer(frame) for name, frame in frames.items()}
+
+
+def _own_costs(table: Mapping[str, Any], folder: Path) -> dict[str, Write]:
+    """Return what writes each party's entries of [cost]."""
+    import tomli_w
+
+    cost = table["cost"]
+    private = [key for key in PRIVATE if key in cost]
+
+    def writer(position: int) -> Write:
+        def write(place: Path) -> tuple[str, str]:
+            with _private(place / "cost.toml") as stream:
+                stream.write(
+                    tomli_w.dumps({key: cost[key][position] for key in private})
+                )
+            return "--cost", "cost.toml"
+
+        return write
+
+    return {name: writer(k) for k, name in enumerate(scenario_parties(table, folder))}
+
+
+def _private(path: Path) -> IO[str]:
+    """Open a new file that only its owner may read."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    return os.fdopen(handle, "w", encoding="utf-8")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens at now."""
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind((HOST, 0))
+        return [int(one.getsockname()[1]) for one in found]
+
+
+def _end(process: BaseProcess) -> None:
+    if process.pid is None:
+        return  # it was never started, or ends as soon as it finds itself alone
+    if process.is_alive():
+        process.terminate()
+        process.join(GRACE)
+    if process.is_alive():
+        process.kill()
+    process.join()

@@ -1,0 +1,221 @@
+"""A real party's driver: it meets the others on the network, and keeps its state."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from veilsum.agreement.consortium import Address, Consortium
+from veilsum.drivers.masked_sums import GivenUpError, Released, rounds_of_a_sum
+from veilsum.files.ledger import Ledger
+from veilsum.jobs.driving import Assignment
+from veilsum.jobs.running import has_charged
+from veilsum.net.identity import Identity, PartyKeys
+from veilsum.net.limits import Limits
+from veilsum.net.runner import (
+    Ending,
+    Recording,
+    Runner,
+    ending_of,
+    erase_secrets,
+)
+from veilsum.net.store import RunStore, has_begun
+from veilsum.net.transport import Network
+from veilsum.net.trust import check_identity
+from veilsum.numbers.laws import check_deployable
+from veilsum.numbers.masking import Streams, SystemStreams
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.effects import Abort
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.party import codec_for
+from veilsum.protocol.plan import Plan
+
+LOG = logging.getLogger("veilsum.net")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Networked(Secret):
+    """Takes part in one run of a consortium for the owner of an identity.
+
+    Attributes:
+        state: the run's own file; a run that was interrupted goes on from it.
+        listen: where to listen, if not at the address that others dial.
+        confirm: shown what will be done before anything is sent; raises to stay away.
+        watch: told whenever the party's machine has moved.
+        streams: where shares come from; a test may inject its own.
+        record: for tests: told of everything that happens.
+        ledger: what this party's data has been exposed to, by its own account.
+        ending: how it ended, once it has.
+        was_over: whether it had ended before this start.
+    """
+
+    identity: Identity
+    consortium: Consortium
+    state: Path
+    listen: Address | None = None
+    confirm: Callable[[Assignment], None] | None = None
+    watch: Callable[[Machine], None] | None = None
+    streams: Streams = field(default_factory=SystemStreams)
+    record: Recording | None = None
+    ledger: Ledger | None = None
+    ending: Ending | None = None
+    was_over: bool = False
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        check_identity(self.identity, self.consortium.certificates)
+
+    @property
+    def party(self) -> str:
+        """Whose part it is."""
+        return self.identity.name
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Take part to the end; return what everybody knows then.
+
+        Raises:
+            GivenUpError: the parties did not come to an answer.
+        """
+        plan = assignment.plan
+        weights = plan.topology.weights
+        check_deployable(plan.law, least_weight=float(weights.min()))
+        self.plan = plan
+        store = RunStore.open(
+            self.state, plan=plan.digest, party=self.party, consortium=self.consortium
+        )
+        try:
+            self.ending = self._ending(assignment, store)
+        finally:
+            store.close()
+        return self._released(plan, self.ending)
+
+    def _ending(self, assignment: Assignment, store: RunStore) -> Ending:
+        """Return how the run ended; take part first if it has not yet."""
+        stored = store.read()
+        self._miss_ledger(ending_of(assignment.plan, stored))
+        self.was_over = "closed" in stored
+        if self.was_over:
+            erase_secrets(store)  # it may have been killed before that was done
+            return ending_of(assignment.plan, stored)
+        # Until shares are drawn nothing ties the run to the data that were shown.
+        if not has_begun(stored):
+            self._before(assignment)
+        return asyncio.run(self._runner(assignment, store).run())
+
+    def _miss_ledger(self, so_far: Ending) -> None:
+        """Say so if a ledger that this run has charged is gone."""
+        if self.ledger is None:
+            return
+        if not has_charged(self.ledger, self.consortium.run, so_far.charged):
+            LOG.warning(LEDGER_GONE, extra={"ledger": str(self.ledger.path)})
+
+    def _before(self, assignment: Assignment) -> None:
+        """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
+        if assignment.check is not None:
+            assignment.check()
+        if self.confirm is not None:
+            self.confirm(assignment)
+
+    def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
+        plan, charge = assignment.plan, assignment.charge
+        keys = PartyKeys(self.identity, self.consortium.certificates)
+        limits = Limits(max_frame=codec_for(plan).max_frame)
+        limits = limits.within(plan.policy.deadline)
+        return Runner(
+            machine=Machine(
+                plan,
+                self.party,
+                keys=keys,
+                streams=self.streams,
+                work=assignment.work,
+            ),
+            store=store,
+            network=partial(
+                Network,
+                self.identity,
+                self.consortium,
+                plan=plan.digest,
+                limits=limits,
+                listen=self.listen,
+            ),
+            charge=charge,
+            watch=self.watch,
+            record=self.record,
+        )
+
+    def _released(self, plan: Plan, ending: Ending) -> Released:
+        if ending.finish is None:
+            raise GivenUpError({self.party: _reason(ending)}, ending.sums)
+        sums = len(ending.sums)
+        rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
+        return Released(
+            sums=ending.sums,
+            answer=ending.finish.result,
+            members=ending.finish.parties,
+            rounds=rounds,
+            bytes=int(ending.notes["sent"]),
+            sum_of_masks=None,
+        )
+
+
+LEDGER_GONE = (
+    "this run was charged to a ledger that is gone; the one in its place does not know "
+    "what the data were exposed to: put the old one back, or give it with --ledger"
+)
+NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
+SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
+OVER = (
+    "this run is over; to try again the organiser makes a new consortium file "
+    "(veilsum consortium new)"
+)
+
+
+# Why a party left, by the one word that it told the others.
+LEFT = {
+    "dropped": "the others went on without it",
+    "input": "its data cannot be used in this run; its own log says why",
+    "ledger": "its ledger refused; its own log says why",
+    "peer": "a party that it cannot do without had left",
+    "plan": "it had another plan than the others",
+    "policy": "too few parties were left for what was agreed; its own log says more",
+    "result": "its answer was another one, or none; its own log says why",
+    "stale": "two processes run under one name, or a state file was lost or copied; "
+    "for the next run see to it that one process only has the key, and leave its .run "
+    "file where it is",
+    "stopped": "its owner stopped it",
+    "timeout": "it has waited for too long",
+}
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Say whether a text speaks of a party; "d" is not in "waited"."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def _reason(ending: Ending) -> tuple[str, str]:
+    """Return why a run ended without an answer, what that means, and what to do."""
+    abort = ending.abort
+    assert abort is not None
+    wrong = [
+        f"{name} is {condition}"
+        for name, condition in ending.conditions.items()
+        if condition != "connected" and _is_named(name, abort.detail)
+    ]
+    shown = SHOWN if ending.charged else NOTHING_SHOWN
+    told = [_spelled_out(abort), *wrong, shown, OVER]
+    return abort.reason, "; ".join(told)
+
+
+def _spelled_out(abort: Abort) -> str:
+    """Return what a party tells its owner, with others' one-word reasons explained."""
+    words = "|".join(LEFT)
+    told = re.sub(
+        rf"\bleft: ({words})\b", lambda m: f"{m[0]} ({LEFT[m[1]]})", abort.detail
+    )
+    # Every other reason comes with details that say what to do.
+    return f"{told}: {LEFT['stale']}" if abort.reason == "stale" else told

@@ -1,0 +1,1 @@
+"""The protocol of one party, without I/O."""

@@ -1,0 +1,280 @@
+"""Messages as bytes and back. One message has exactly one encoding.
+
+    frame = b"VS" | version, 1 byte | length of header, 4 bytes | header | payload
+
+All is little endian. The header is the message in MessagePack, an array that starts
+with the message's name. Where the message holds numbers, the header holds
+`[code, count, width]` and the payload their `count * width` bytes:
+
+    "f"  float64, finite          "i"  int64          "u"  uint64
+    "b"  Python integers in two's complement, all as wide as the widest needs
+
+Nothing that arrives can run code, or claim memory that it did not pay for in bytes.
+Nothing pads a payload, so the numbers of a decoded message may be unaligned in memory.
+A codec keeps nothing between calls: threads may share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from struct import Struct
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union
+
+import msgspec
+import numpy as np
+from msgspec.structs import asdict, astuple
+from numpy import frombuffer, ndarray
+
+from veilsum.errors import InvalidInputError, LocalProtocolError, ProtocolError
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.messages import MESSAGES, Deposit, Message, Numbers, Record
+
+MAGIC = b"VS"
+VERSION = 1
+WIDEST = 32
+
+# What the header says about the payload: code, count, width.
+Descriptor: TypeAlias = tuple[
+    Literal["f", "i", "u", "b"],
+    Annotated[int, msgspec.Meta(ge=0)],
+    Annotated[int, msgspec.Meta(ge=1, le=WIDEST)],
+]
+_PREFIX = Struct("<2sBI")
+_START = _PREFIX.size
+_SWAP = sys.byteorder != "little"
+_DTYPES = {code: np.dtype(f"<{code}8") for code in "fiu"}
+_CODES = {np.dtype(f"{order}{code}8"): code for code in "fiu" for order in "<>"}
+_CODES[np.dtype(object)] = "b"
+_FEW = 1000  # up to here numpy takes longer to set out than Python to be done
+# Everything that msgspec is known to raise on bytes of somebody else's choice.
+_UNREADABLE = (
+    *(msgspec.MsgspecError, MemoryError, OverflowError),
+    *(RecursionError, TypeError, ValueError),
+)
+
+
+class MalformedMessageError(ProtocolError):
+    """Bytes that are not the one encoding of a message within the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Encodes and decodes messages of a limited size.
+
+    Attributes:
+        max_numbers: the most numbers a message may carry.
+        max_header: the most bytes of everything else in it.
+        max_frame: the most bytes a frame may have, whatever is in it.
+    """
+
+    max_numbers: int
+    max_header: int = 1 << 20
+    max_frame: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.max_numbers < 0 or not 0 < self.max_header < 1 << 32:
+            raise InvalidInputError(
+                "a codec's limits must be max_numbers >= 0 and 0 < max_header < 2^32, "
+                f"found {self.max_numbers} and {self.max_header}"
+            )
+        most = _START + self.max_header + self.max_numbers * WIDEST
+        object.__setattr__(self, "max_frame", most)
+
+    def encode(self, message: Message) -> bytes:
+        """Return the message's frame.
+
+        Raises:
+            LocalProtocolError: no receiver with these limits would accept it.
+        """
+        header = _header(message)
+        holder = message.masked if type(message) is Deposit else message
+        numbers = getattr(holder, "numbers", None)
+        count = 0 if numbers is None else len(numbers)
+        if len(header) > self.max_header or count > self.max_numbers:
+            raise LocalProtocolError(
+                f"a message has at most {self.max_header} bytes of header and "
+                f"{self.max_numbers} numbers, found {len(header)} and {count}"
+            )
+        prefix = _PREFIX.pack(MAGIC, VERSION, len(header))
+        return b"".join((prefix, header, b"" if numbers is None else _raw(numbers)))
+
+    def decode(self, frame: bytes) -> Message:
+        """Return the frame's message; its numbers are the frame's bytes, read-only.
+
+        Raises:
+            MalformedMessageError: the bytes are anything but a message's encoding.
+        """
+        header = self._split(frame)
+        wire = _parse(header)
+        if _write(wire) != header:
+            _refuse("the shortest header of the message", "another one")
+        return self._message(wire, frame, _START + len(header))
+
+    def signed_part(self, message: Record) -> bytes:
+        """Return what the author signs: the record's frame without its signature."""
+        return self.encode(msgspec.structs.replace(message, signature=b""))
+
+    @staticmethod
+    def digest(numbers: Numbers) -> bytes:
+        """Return the SHA-256 of the numbers, of their kind and of how many they are."""
+        found = hashlib.sha256(_write(_describe(numbers)))
+        found.update(_raw(numbers))
+        return found.digest()
+
+    def _split(self, frame: bytes) -> bytes:
+        """Return the header, after a look at every length."""
+        if not _START <= len(frame) <= self.max_frame:
+            _refuse(f"{_START} to {self.max_frame} bytes", len(frame))
+        magic, version, length = _PREFIX.unpack_from(frame)
+        if magic != MAGIC:
+            _refuse("a frame that starts with 'VS'", "something else")
+        if version != VERSION:
+            _refuse(f"version {VERSION}", version)
+        if length > self.max_header or length > len(frame) - _START:
+            _refuse("a header within the frame and the limit", f"{length} bytes")
+        return frame[_START : _START + length]
+
+    def _message(self, wire: Any, frame: bytes, start: int) -> Any:
+        """Return the message whose header was parsed and whose payload starts there."""
+        if (kind := _KINDS.get(type(wire))) is None:
+            if len(frame) != start:
+                _refuse("0 bytes of payload", len(frame) - start)
+            return wire
+        if kind is Deposit:
+            return kind(self._message(wire.masked, frame, start))
+        if kind in _BY_NAME:  # slower than by place
+            fields = asdict(wire)
+            fields["numbers"] = self._numbers(wire.numbers, frame, start)
+            return kind(**fields)
+        values = [*astuple(wire)]
+        values[-1] = self._numbers(values[-1], frame, start)
+        return kind(*values)
+
+    def _numbers(self, found: Descriptor, frame: bytes, start: int) -> Numbers:
+        """Return the payload as the array that the descriptor says it is."""
+        code, count, width = found
+        if count > self.max_numbers:
+            _refuse(f"at most {self.max_numbers} numbers", count)
+        if count * width != len(frame) - start:
+            _refuse(f"{count * width} bytes of payload", len(frame) - start)
+        if code == "b":
+            return _integers(width, frame[start:])
+        if width != 8:
+            _refuse("numbers of 8 bytes", width)
+        array = frombuffer(frame, _DTYPES[code], count, start)
+        if code == "f" and not _finite(array, frame, start):
+            _refuse("finite numbers", "nan or inf")
+        return array.astype(array.dtype.newbyteorder("=")) if _SWAP else array
+
+
+def _refuse(expected: str, found: object) -> NoReturn:
+    raise MalformedMessageError(f"expected {expected}, found {found}")
+
+
+def _header(message: Message) -> bytes:
+    """Return the header, once it is known that a receiver will accept it."""
+    try:
+        header = _write(message)
+        _parse(header)
+    except MalformedMessageError as error:
+        raise LocalProtocolError(f"a message nobody would accept: {error}") from None
+    except _UNREADABLE:
+        raise LocalProtocolError("a message with a field of the wrong type") from None
+    return header
+
+
+def _describe(value: object) -> tuple[str, int, int]:
+    """Say what a header says in place of an array (msgspec's encoding hook)."""
+    if type(value) is not ndarray or value.ndim != 1:
+        raise LocalProtocolError("a message carries plain one-dimensional arrays only")
+    if (code := _CODES.get(value.dtype)) is None:
+        raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
+    return code, len(value), _needed(value.tolist()) if code == "b" else 8
+
+
+def _raw(numbers: Numbers) -> bytes | memoryview:
+    """Return the payload of an array that `_describe` accepts."""
+    plain = type(numbers) is ndarray  # and no list that looks like a descriptor
+    code = _CODES[numbers.dtype] if plain else _describe(numbers)[0]
+    if code == "b":
+        width = _needed(values := numbers.tolist())
+        return b"".join([n.to_bytes(width, "little", signed=True) for n in values])
+    if numbers.dtype is not _DTYPES[code]:
+        numbers = numbers.astype(_DTYPES[code])
+    few = len(numbers) <= _FEW
+    raw = numbers.tobytes() if few else np.ascontiguousarray(numbers).data
+    if code == "f" and not _finite(numbers, raw, 0):
+        raise LocalProtocolError("a message carries finite numbers, found nan or inf")
+    return raw
+
+
+def _needed(values: list[Any]) -> int:
+    if not set(map(type, values)) <= {int}:
+        raise LocalProtocolError("an array of objects must hold Python integers only")
+    if (width := _width(values)) > WIDEST:
+        raise LocalProtocolError(f"integers have at most {WIDEST} bytes, found {width}")
+    return width
+
+
+def _width(values: list[int]) -> int:
+    """Return the fewest bytes that hold each of them with its sign."""
+    largest = max(max(values, default=0), ~min(values, default=0))
+    return largest.bit_length() // 8 + 1
+
+
+def _integers(width: int, raw: bytes) -> Numbers:
+    pieces = (raw[at : at + width] for at in range(0, len(raw), width))
+    values = [int.from_bytes(piece, "little", signed=True) for piece in pieces]
+    if width != _width(values):
+        _refuse("the shortest header of the message", "another one")
+    (array := np.array(values, dtype=object)).setflags(write=False)
+    return array
+
+
+def _finite(array: Numbers, raw: bytes | memoryview, start: int) -> bool:
+    """Say whether an array, whose bytes start there, has neither nan nor inf."""
+    if len(array) <= _FEW:
+        # A last byte is the sign and the top of the exponent: 7f or ff for nan and inf,
+        # but also for numbers beyond 1e303. Then numpy has to look at each of them.
+        last = raw[start + 7 :: 8]
+        if 0x7F not in last and 0xFF not in last:
+            return True
+    return bool(np.count_nonzero(np.isfinite(array)) == len(array))
+
+
+def _parse(header: bytes) -> Any:
+    """Return the message, or its twin where it has a descriptor for its numbers."""
+    try:
+        return _read(header)
+    except _UNREADABLE as error:
+        reason = str(error)
+    # Of msgspec's texts these name types and lengths; the others quote what they found.
+    if reason.startswith("Expected"):
+        raise MalformedMessageError(f"a field of the header: {reason}")
+    _refuse("the header of a known kind of message", "none")
+
+
+@cache
+def _twin(kind: Any) -> Any:
+    """Return the type that the header has for a type of message or field.
+
+    It has descriptors for arrays, so that msgspec can parse it without calling back.
+    """
+    if kind not in MESSAGES:
+        return Descriptor if kind is ndarray else kind
+    types = {found.name: found.type for found in msgspec.structs.fields(kind)}
+    twins = {name: _twin(found) for name, found in types.items()}
+    if twins == types:
+        return kind
+    options = {"tag": kind.__name__, "frozen": True, "array_like": True}
+    bases = (Secret, msgspec.Struct)  # a share's twin has its key
+    return msgspec.defstruct(kind.__name__, twins.items(), bases=bases, **options)
+
+
+_KINDS = {_twin(kind): kind for kind in MESSAGES if _twin(kind) is not kind}
+_BY_NAME = frozenset(kind for kind in MESSAGES if issubclass(kind, Record))
+_write = msgspec.msgpack.Encoder(enc_hook=_describe).encode
+_read = msgspec.msgpack.Decoder(Union[tuple(map(_twin, MESSAGES))]).decode  # noqa: UP007

@@ -1,0 +1,97 @@
+"""What a machine asks its driver to do, in this order and no other.
+
+`Persist` comes before the `Send` of anything that depends on it, and `Charge` before
+the first masked number leaves. A driver that cannot carry out an effect stops there and
+says so with `Machine.stop`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+import msgspec
+
+from veilsum.numbers.arrays import Vector
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.messages import Numbers
+
+
+class _Told(Secret, msgspec.Struct, frozen=True):
+    """Made for every frame and every write, so quickly made."""
+
+    def __copy__(self) -> NoReturn:  # msgspec has one of its own
+        self.__reduce_ex__(0)
+
+
+class Persist(_Told, frozen=True):
+    """Write a value durably under a key, or erase it (None)."""
+
+    key: str
+    value: bytes | None
+
+
+class Send(_Told, frozen=True):
+    """Give a frame to the link with a neighbour; it may be lost on the way."""
+
+    to: str
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Charge(Secret):
+    """Charge the ledger, durably, for showing these masked numbers to these parties.
+
+    Charging the same epoch twice counts once.
+    """
+
+    epoch: int
+    parties: tuple[str, ...]
+    masked: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Call `Machine.expire` with this name after so many seconds."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deliver:
+    """A sum is known to this party: the k-th of the run."""
+
+    index: int
+    total: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish:
+    """The run is over and its answer agreed.
+
+    Attributes:
+        result: the answer.
+        parties: who took part.
+        signatures: who signed the answer's digest, and how; parties that vanished
+            after their masked numbers were known have not.
+    """
+
+    result: Vector
+    parties: tuple[str, ...]
+    signatures: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The run is over without an answer.
+
+    `reason` is one word of a fixed list and may be told to anybody; `detail` is for
+    this party alone.
+    """
+
+    reason: str
+    detail: str
+
+
+Effect: TypeAlias = Persist | Send | Charge | SetTimer | Deliver | Finish | Abort

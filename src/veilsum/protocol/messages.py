@@ -1,0 +1,183 @@
+"""What parties tell each other. Every message is a frozen value with checked types.
+
+Some are for one neighbour's eyes only (`Share`, `Confirm`, `Round`, ...). The others
+are records that are passed on to everybody; those name their author and carry its
+signature, so that it does not matter who passed them on.
+
+Arrays travel as raw numbers behind the message (see `codec`), one at most.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, NoReturn, TypeAlias
+
+import msgspec
+import numpy as np
+
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.secrets import Secret
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Names: TypeAlias = Annotated[tuple[Name, ...], msgspec.Meta(max_length=100_000)]
+Epoch: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, lt=2**53)]
+Bytes16: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+Bytes32: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+Signature: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=64)]
+Reason: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
+
+# float64, int64, uint64, or Python integers: whatever the plan's law is made of.
+Numbers: TypeAlias = Array[Any]
+
+# What a record is, of which epoch, by whom: enough to ask for it.
+RecordId: TypeAlias = tuple[Reason, Epoch, Name]
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
+    """Anything that crosses a link."""
+
+
+class Record(Message, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """A message to everybody: signed by its author, forwarded by anybody."""
+
+    party: Name
+    epoch: Epoch
+    signature: Signature = b""
+
+    @property
+    def id(self) -> RecordId:
+        """What tells this record from all others of a run."""
+        return (type(self).__name__, self.epoch, self.party)
+
+
+class Status(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """What a party has, so that a neighbour can send what it lacks.
+
+    Attributes:
+        incarnation: drawn anew at every start of the sender.
+        echo: the receiver's incarnation as the sender knows it, or zeros.
+        epoch: where the sender is.
+        records: what it holds of the records that everybody gets.
+        share: the latest epoch of the receiver's share that it holds, or -1.
+        confirm: the latest epoch for which it holds the receiver's confirmation.
+        round: the latest round of the receiver's that it holds, or -1.
+        reply: whether an answer is wanted.
+    """
+
+    incarnation: Bytes16
+    echo: Bytes16
+    epoch: Epoch
+    records: Annotated[tuple[RecordId, ...], msgspec.Meta(max_length=1_000_000)]
+    share: Count
+    confirm: Count
+    round: Count
+    reply: bool
+
+
+class Share(Secret, Message, frozen=True, array_like=True, tag=True, eq=False):
+    """r_ij: drawn by the sender for the receiver, with half of the edge's key."""
+
+    epoch: Epoch
+    lost: Names
+    key: Bytes32
+    numbers: np.ndarray
+
+    def __copy__(self) -> NoReturn:  # msgspec has one of its own
+        self.__reduce_ex__(0)
+
+
+class Confirm(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """A keyed digest of both shares of an edge: both ends hold the same two."""
+
+    epoch: Epoch
+    digest: Bytes32
+
+
+class Deposit(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """The sender's own masked vector, for a neighbour to publish should it vanish."""
+
+    masked: "Masked"
+
+
+class Round(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """What an iterative method tells its neighbours in one round."""
+
+    epoch: Epoch
+    index: Epoch
+    numbers: np.ndarray
+
+
+class Up(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """The sum of the masked vectors of the sender's subtree."""
+
+    epoch: Epoch
+    numbers: np.ndarray
+
+
+class Down(Message, frozen=True, array_like=True, tag=True, eq=False):
+    """The total, on its way from the root."""
+
+    epoch: Epoch
+    numbers: np.ndarray
+
+
+class Join(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The author takes part, under the plan with this digest.
+
+    `incarnation` is of the start that made this record; a later start, which may have
+    forgotten what it promised, cannot speak in its name.
+    """
+
+    incarnation: Bytes16
+    plan: Bytes32
+
+
+class Lost(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The author, not yet ready itself, goes on without some parties.
+
+    `lost` are all it goes on without, the new ones included. The epoch is the one it
+    gives up: it will never be ready for that. `incarnation` is that of its `Join`.
+    """
+
+    incarnation: Bytes16
+    lost: Names
+
+
+class Ready(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The author holds and has confirmed every share on every edge of the epoch."""
+
+    lost: Names
+
+
+class Masked(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """theta~: the author's vector plus its mask."""
+
+    numbers: np.ndarray
+
+
+class Result(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The answer as its author computed it."""
+
+    numbers: np.ndarray
+
+
+class Agreed(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The author found that answer to be its own, within the plan's tolerance."""
+
+    digest: Bytes32
+
+
+class Quit(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
+    """The author has left for good; the reason is one word of a fixed list."""
+
+    reasons: ClassVar[tuple[str, ...]] = (
+        *("dropped", "input", "ledger", "peer", "plan", "policy", "result"),
+        *("stale", "stopped", "timeout"),
+    )
+    reason: Reason
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    *(Agreed, Confirm, Deposit, Down, Join, Lost, Masked, Quit),
+    *(Ready, Result, Round, Share, Status, Up),
+)

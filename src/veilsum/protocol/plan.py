@@ -1,0 +1,160 @@
+"""What all parties have agreed on before a run: public, and the same for everybody."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import vertex_connectivity
+from veilsum.graphs.spreading import Spread
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.laws import Law
+
+# An iterative method's state is written after so many rounds, or fewer of long ones.
+CHECKPOINT_ROUNDS, CHECKPOINT_BYTES = 128, 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """How long to wait, and what to do about parties that do not answer.
+
+    Attributes:
+        resend: seconds between two askings for what is missing.
+        meeting: seconds to wait, once, for everybody to appear; counts if it is longer
+            than a deadline.
+        deadline: seconds of silence before something is done about it.
+        patience: how many deadlines in a row end the run.
+        drop: whether a party may be lost before the commit.
+        stand_in: whether neighbours publish a vanished party's deposit.
+        minimum_parties: fewer than this do not go on; always more than half.
+        tolerate: how many may collude: the others must stay connected without them.
+        minimum_honest: how many others there must be.
+    """
+
+    resend: float = 1.0
+    meeting: float = 0.0
+    deadline: float = 30.0
+    patience: int = 4
+    drop: bool = True
+    stand_in: bool = True
+    minimum_parties: int = 3
+    tolerate: int = 0
+    minimum_honest: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0 < self.resend <= self.deadline or self.patience < 1:
+            raise InvalidInputError(
+                "a policy needs 0 < resend <= deadline and a patience of at least 1, "
+                f"found {self.resend}, {self.deadline} and {self.patience}"
+            )
+
+    def quorum(self, n_parties: int) -> int:
+        """Return how many of so many must be left: never two groups of them."""
+        return max(self.minimum_parties, n_parties // 2 + 1)
+
+    def fewest(self, n_parties: int) -> int:
+        """Return how few of so many may go on when the others are lost."""
+        honest = max(self.minimum_honest, 2)  # one alone cannot be hidden
+        return max(self.quorum(n_parties), self.tolerate + honest)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """One run. Parties compare `digest` before anything else.
+
+    Attributes:
+        terms: everything agreed, written out canonically, the name of the run included;
+            what the digest is of. Two runs never have the same terms.
+        topology: who exchanges shares with whom.
+        law: how masks are drawn.
+        size: how many numbers are summed.
+        answer_size: how many numbers the answer has.
+        round_size: how many numbers are told in a round of an iterative method.
+        tolerance: how far two parties' answers may be apart, each number by itself; if
+            it is above 1, as a part of it.
+        spread: how masked vectors reach everybody.
+        policy: waits and losses.
+    """
+
+    terms: bytes
+    topology: Topology
+    law: Law
+    size: int
+    answer_size: int
+    round_size: int = 0
+    tolerance: float = 1e-9
+    spread: Spread = "flooding"
+    policy: Policy = Policy()
+
+    def __post_init__(self) -> None:
+        if self.topology.directed:
+            raise InvalidInputError("a run needs links that carry both ways")
+        if self.size < 1 or self.answer_size < 1:
+            raise InvalidInputError("a run sums and answers at least one number")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything here: parties with another plan are told apart."""
+        here = json.dumps(self._here(), sort_keys=True).encode()
+        return hashlib.sha256(b"veilsum plan\0" + here + b"\0" + self.terms).digest()
+
+    def _here(self) -> dict[str, Any]:
+        law = self.law
+        return {
+            "parties": self.parties,
+            "edges": self.topology.edges.tolist(),
+            "weights": self.topology.weights.tolist(),
+            "law": [law.name, str(law.dtype), getattr(law, "largest", None)],
+            "sigma": np.asarray(getattr(law, "sigma", 0.0)).tolist(),
+            "grid": getattr(getattr(law, "grid", None), "bits", None),
+            "sizes": [self.size, self.answer_size, self.round_size],
+            "tolerance": self.tolerance,
+            "spread": self.spread,
+            "policy": asdict(self.policy),
+        }
+
+    @cached_property
+    def checkpoint(self) -> int:
+        """Rounds between two writings of an iterative method's state.
+
+        The disk is slower than a round, and rounds can be repeated. A neighbour is at
+        most one round away, and what it comes back to at most this many more.
+        """
+        fit = CHECKPOINT_BYTES // (8 * max(1, self.round_size))
+        return max(1, min(CHECKPOINT_ROUNDS, fit))
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody, in order."""
+        return self.topology.parties
+
+    def refusal(self, members: tuple[str, ...]) -> str | None:
+        """Say why these parties may not go on by themselves, if they may not.
+
+        What the plan promised must hold on what remains: without any `tolerate` of the
+        parties the others are connected, and enough.
+        """
+        least = self.policy.quorum(len(self.parties))
+        if len(members) < least:
+            return (
+                f"only {listed(members) or 'nobody'} would go on, and the plan wants "
+                f"{least} of {len(self.parties)} at least"
+            )
+        return self._weak_spot(members)
+
+    def _weak_spot(self, members: tuple[str, ...]) -> str | None:
+        kept = [self.topology.index(name) for name in members]
+        tolerate = self.policy.tolerate
+        if len(members) - tolerate < self.policy.minimum_honest:
+            return f"with {tolerate} colluding, too few of {len(members)} are honest"
+        left = self.topology.induced(kept)
+        if vertex_connectivity(left, at_most=tolerate + 1) <= tolerate:
+            return f"{tolerate} of {listed(members)} could separate the others"
+        return None

@@ -1,1 +1,0 @@
-"""Simulation: every party in one process, all agents as one array."""

@@ -1,1 +1,0 @@
-"""Ways to carry out iterations, all agents at once: numpy, numba, jax."""

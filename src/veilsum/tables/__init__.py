@@ -1,0 +1,1 @@
+"""Tables: schema and formula, without reading files."""

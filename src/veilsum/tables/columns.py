@@ -1,0 +1,388 @@
+"""One column that all parties agree on, and the check of one party's values.
+
+A check goes over the values as an array, and leaves an array: numbers as float64 with
+nan where there is none, categories as their place in the schema with -1 for none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.rows import PerRow
+from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.tables.frames import Series, load_pandas
+
+Kind = Literal["number", "integer", "category"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Nature = Literal["numbers", "whole numbers", "true or false", "text", "dates", "empty"]
+
+Codes: TypeAlias = Int[Array[np.int64], " n"]
+Flags: TypeAlias = Bool[Array[np.bool_], " n"]
+
+# From here on float64 skips whole numbers.
+LARGEST_WHOLE = 2.0**53
+
+_WORDS: dict[str, Nature] = {
+    **dict.fromkeys(("integer",), "whole numbers"),
+    **dict.fromkeys(("floating", "mixed-integer-float", "decimal"), "numbers"),
+    **dict.fromkeys(("boolean",), "true or false"),
+    **dict.fromkeys(("empty",), "empty"),
+    **dict.fromkeys(("date", "datetime", "datetime64", "timedelta"), "dates"),
+}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
+
+
+class SchemaError(InvalidInputError):
+    """One party's table is not what the schema says; shown to this party only.
+
+    The message may quote a value of the table: it is never sent, and where it may be
+    logged `plain` is said instead.
+
+    Attributes:
+        party: whose table it is.
+        column: the column, or the term of a formula; None if it is about rows.
+        rule: what was broken, in one word.
+    """
+
+    def __init__(
+        self,
+        party: str,
+        column: str | None,
+        rule: str,
+        message: str,
+        *,
+        plain: str | None = None,
+    ) -> None:
+        super().__init__(f"{party}: {message}", plain=plain and f"{party}: {plain}")
+        self.party = party
+        self.column = column
+        self.rule = rule
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the tables: its name, and what values it may hold.
+
+    Attributes:
+        name: the column's name, the same at every party.
+        kind: `number`, `integer` or `category`.
+        minimum: the least number allowed; None for no bound.
+        maximum: the largest number allowed; None for no bound.
+        categories: the values of a category, as text; the first one is the reference.
+    """
+
+    name: str
+    kind: Kind
+    minimum: float | None = None
+    maximum: float | None = None
+    categories: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidInputError("a column needs a name")
+        if self.kind not in KINDS:
+            raise InvalidInputError(
+                f"column {self.name!r} has the kind {self.kind!r}; "
+                f"choose from {', '.join(KINDS)}"
+            )
+        self._set("minimum", self._bound("minimum"))
+        self._set("maximum", self._bound("maximum"))
+        self._set("categories", tuple(level(one) for one in self.categories))
+        self._check_categories() if self.is_category else self._check_range()
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the values are categories, not numbers."""
+        return self.kind == "category"
+
+    @property
+    def range(self) -> str:
+        """The range in words."""
+        if self.maximum is None:
+            return f"{self.minimum:g} or more"
+        if self.minimum is None:
+            return f"{self.maximum:g} or less"
+        return f"{self.minimum:g} to {self.maximum:g}"
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the column as a plain table, without what it does not have."""
+        table: dict[str, Any] = {"kind": self.kind}
+        if self.minimum is not None:
+            table["minimum"] = self.minimum
+        if self.maximum is not None:
+            table["maximum"] = self.maximum
+        if self.is_category:
+            table["categories"] = list(self.categories)
+        return table
+
+    def _set(self, field: str, value: object) -> None:
+        object.__setattr__(self, field, value)
+
+    def _bound(self, field: str) -> float | None:
+        value = getattr(self, field)
+        if value is None:
+            return None
+        if self.is_category:
+            raise InvalidInputError(
+                f"column {self.name!r} is a category and has no {field}; "
+                "list its categories instead"
+            )
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, Real)
+            or not isfinite(value)
+        ):
+            raise InvalidInputError(
+                f"column {self.name!r}: {field} must be a finite number, "
+                f"found {value!r}"
+            )
+        return float(value) + 0.0  # the same text for 0 and -0
+
+    def _check_range(self) -> None:
+        if self.categories:
+            raise InvalidInputError(
+                f"column {self.name!r} has categories, and its kind is {self.kind!r}; "
+                'for categories write kind = "category"'
+            )
+        low, high = self.minimum, self.maximum
+        if low is not None and high is not None and low > high:
+            raise InvalidInputError(
+                f"column {self.name!r}: the minimum {low:g} is above "
+                f"the maximum {high:g}"
+            )
+
+    def _check_categories(self) -> None:
+        if not self.categories:
+            raise InvalidInputError(
+                f"column {self.name!r} is a category and needs its categories, such as "
+                'categories = ["no", "yes"]'
+            )
+        if len(set(self.categories)) < len(self.categories):
+            raise InvalidInputError(
+                f"column {self.name!r} lists a category twice: "
+                f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same"
+            )
+
+
+def level(value: Any) -> str:
+    """Return a category as text: 1, 1.0 and "1" are one category.
+
+    >>> [level(one) for one in (1, 1.0, "1", 2.5, True)]
+    ['1', '1', '1', '2.5', 'True']
+    """
+    if isinstance(value, bool | np.bool_ | str):
+        return str(value)
+    whole = isinstance(value, Integral) or (
+        isinstance(value, Real) and float(value).is_integer()
+    )
+    return str(int(value)) if whole else str(value)
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return a question about the known name that looks most like this one."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def nature(values: Series) -> Nature:
+    """Return what a column holds, missing values aside."""
+    api = load_pandas().api.types
+    kind = values.dtype
+    # Categories of numbers count as numbers to pandas; to us they are categories.
+    if isinstance(kind, load_pandas().CategoricalDtype):
+        return "text"
+    if api.is_bool_dtype(kind):
+        return "true or false"
+    if api.is_integer_dtype(kind):
+        return "whole numbers"
+    if api.is_float_dtype(kind):
+        return "numbers"
+    return _WORDS.get(api.infer_dtype(values, skipna=True), "text")
+
+
+def clean_numbers(party: str, column: Column, values: Series) -> PerRow:
+    """Return a column of numbers, checked, as a new array with nan for none."""
+    found = nature(values)
+    if found not in {"numbers", "whole numbers", "empty"}:
+        _refuse_type(party, column, values, found)
+    numbers = _floats(values)
+    present = numbers
+    # One pass each: nan and inf show up in the extremes.
+    low, high = _extremes(numbers)
+    if np.isnan(low):
+        present = numbers[~np.isnan(numbers)]
+        low, high = _extremes(present)
+    if not (isfinite(low) and isfinite(high)):
+        _refuse_infinite(party, column, present)
+    if column.kind == "integer":
+        _check_whole(party, column, present, largest=max(-low, high))
+    _check_range(party, column, present, low, high)
+    return numbers
+
+
+def clean_categories(party: str, column: Column, values: Series) -> Codes:
+    """Return a column's categories as places in the schema, with -1 for none."""
+    codes, levels = _factorised(values)
+    place = {name: code for code, name in enumerate(column.categories)}
+    table = np.array([place.get(name, -2) for name in levels] + [-1], dtype=np.int64)
+    places = table[codes]  # -1 is the last entry
+    if (places == -2).any():
+        wrong = codes[places == -2]
+        _refuse_category(party, column, levels[wrong[0]], len(wrong))
+    return places
+
+
+def levels_of(values: Series) -> set[str]:
+    """Return the categories that occur in a column."""
+    codes, levels = _factorised(values)
+    return {levels[code] for code in np.unique(codes[codes >= 0])}
+
+
+def _floats(values: Series) -> FloatArray:
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiu":
+        return np.array(values.to_numpy(), dtype=np.float64)
+    gaps = values.isna().to_numpy(dtype=bool)
+    numbers = np.full(len(values), np.nan)
+    numbers[~gaps] = values[~gaps].to_numpy(dtype=np.float64)
+    return numbers
+
+
+def _extremes(numbers: FloatArray) -> tuple[float, float]:
+    """Return the least and the largest; nan if there is one, zeros for no numbers."""
+    if not len(numbers):
+        return 0.0, 0.0
+    return float(numbers.min()), float(numbers.max())
+
+
+def _factorised(values: Series) -> tuple[Codes, list[str]]:
+    """Return codes and the text of each, -1 for a missing value."""
+    pandas = load_pandas()
+    plain = values.reset_index(drop=True)
+    if isinstance(plain.dtype, pandas.CategoricalDtype):
+        codes, seen = plain.cat.codes.to_numpy(), plain.cat.categories
+    else:
+        if nature(plain) == "text" and pandas.api.types.is_object_dtype(plain.dtype):
+            plain = _spelt(plain)
+        codes, seen = pandas.factorize(plain)
+    return codes.astype(np.int64), [level(one) for one in seen]
+
+
+def _spelt(values: Series) -> Series:
+    """Return mixed values as text first: to a hash, True and 1 are the same."""
+    pandas = load_pandas()
+    if pandas.api.types.infer_dtype(values, skipna=True) == "string":
+        return values
+    return values.map(level, na_action="ignore")
+
+
+def _check_whole(
+    party: str, column: Column, present: FloatArray, *, largest: float
+) -> None:
+    if largest > LARGEST_WHOLE:
+        raise SchemaError(
+            *(party, column.name, "whole"),
+            f"column {column.name!r} has whole numbers beyond 2^53, which float64 does "
+            "not hold exactly; scale the column, or make it a category",
+        )
+    broken = int(np.count_nonzero(np.rint(present) != present))
+    if broken:
+        raise SchemaError(
+            *(party, column.name, "whole"),
+            f"column {column.name!r} has {_count(broken, 'number')} with a fraction, "
+            'the schema wants whole numbers; correct them, or agree on kind = "number"',
+        )
+
+
+def _check_range(
+    party: str, column: Column, present: FloatArray, low: float, high: float
+) -> None:
+    least = -np.inf if column.minimum is None else column.minimum
+    most = np.inf if column.maximum is None else column.maximum
+    if not len(present) or (least <= low and high <= most):
+        return
+    outside = int(np.count_nonzero((present < least) | (present > most)))
+    raise SchemaError(
+        *(party, column.name, "range"),
+        f"column {column.name!r} has {_count(outside, 'value')} outside the agreed "
+        f"range of {column.range}; correct them, or agree on another minimum and "
+        "maximum",
+    )
+
+
+def _refuse_infinite(party: str, column: Column, present: FloatArray) -> NoReturn:
+    found = _count(int(np.count_nonzero(np.isinf(present))), "infinite value")
+    raise SchemaError(
+        *(party, column.name, "finite"),
+        f"column {column.name!r} has {found}, the schema wants finite numbers; correct "
+        "them, or leave the cells empty",
+    )
+
+
+def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> NoReturn:
+    what, advice = f"holds {found}", 'agree on kind = "category"'
+    if found == "text":
+        example = _first_text(values)
+        what, advice = f'is text (for example "{example}")', _advice(example)
+    if found == "dates":
+        advice = "turn them into numbers first, such as years or days"
+    if found == "true or false":
+        advice = f"turn them into 0 and 1, or {advice}"
+    wanted = f"the schema wants numbers; {advice}"
+    raise SchemaError(
+        *(party, column.name, "type"),
+        f"column {column.name!r} {what}, {wanted}",
+        plain=f"column {column.name!r} holds {found}, {wanted}",
+    )
+
+
+def _first_text(values: Series) -> str:
+    """Return the first value that is not a number, or the first of all."""
+    pandas = load_pandas()
+    present = values.dropna().astype(object)
+    spelt = present.map(str)
+    odd = present[pandas.to_numeric(spelt, errors="coerce").isna()]
+    return str((odd if len(odd) else present).iloc[0])
+
+
+def _advice(example: str) -> str:
+    if _DECIMAL_COMMA.fullmatch(example.strip()):
+        return 'a decimal comma? read the file again with decimal = ","'
+    try:
+        float(example)
+    except ValueError:
+        return 'leave cells without a number empty, or agree on kind = "category"'
+    return (
+        "these are numbers stored as text: convert them, or read the file again with "
+        'decimal = "."'
+    )
+
+
+def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoReturn:
+    bare = [one for one in column.categories if one.lstrip("0") == found.lstrip("0")]
+    hint = nearest(found, column.categories)
+    if bare:
+        hint = f"leading zeros lost? read the file with text = [{column.name!r}]; "
+    quoted = [f'"{one}"' for one in column.categories]
+    many = f"{rows} rows with a category that is not agreed"
+    known = f"the schema has {listed(quoted)}"
+    mend = "correct it, or agree on categories with it"
+    raise SchemaError(
+        *(party, column.name, "category"),
+        f'column {column.name!r} has a category "{found}" ({many}), {known}; {hint}'
+        f"{mend}",
+        plain=f"column {column.name!r} has {many}, {known}; {mend}",
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,334 @@
+"""What all parties agree their tables look like, and the check of one table.
+
+A schema is written down before anybody looks at data, as TOML:
+
+    [schema]
+    missing = "drop"
+    minimum_rows = 5
+    maximum_rows = 200
+
+    [schema.columns]
+    age = { kind = "number", minimum = 0, maximum = 120 }
+    sex = { kind = "category", categories = ["1", "2"] }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.rows import PerRow
+from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.secrets import Secret
+from veilsum.tables.columns import (
+    Codes,
+    Column,
+    Flags,
+    SchemaError,
+    clean_categories,
+    clean_numbers,
+    nearest,
+)
+from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.schema_inferred import inferred_columns
+
+__all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
+
+Missing = Literal["refuse", "drop"]
+MINIMUM_ROWS = 5
+MISSING: tuple[Missing, ...] = get_args(Missing)
+KEYS = ("missing", "minimum_rows", "maximum_rows", "columns")
+COLUMN_KEYS = ("kind", "minimum", "maximum", "categories")
+
+Table = Mapping[str, Any]
+Values = FloatArray | Codes
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of every party's table, and which tables may take part.
+
+    The columns are kept in the order of their names, so that two files that list them
+    differently are the same agreement.
+
+    Attributes:
+        columns: what each column may hold.
+        missing: `refuse` a table with missing values, or `drop` rows that have one.
+        minimum_rows: a table with fewer rows is not used at all.
+        maximum_rows: a table with more rows is refused; None for no bound.
+    """
+
+    columns: tuple[Column, ...]
+    missing: Missing = "refuse"
+    minimum_rows: int = MINIMUM_ROWS
+    maximum_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.columns, key=lambda column: column.name))
+        object.__setattr__(self, "columns", ordered)
+        _check_columns(self.names)
+        if self.missing not in MISSING:
+            raise InvalidInputError(
+                f"the schema's missing is {self.missing!r}; choose from "
+                f"{' and '.join(MISSING)}"
+            )
+        _check_rows("minimum_rows", self.minimum_rows, least=1)
+        if self.maximum_rows is not None:
+            _check_rows("maximum_rows", self.maximum_rows, least=self.minimum_rows)
+
+    @classmethod
+    def from_table(cls, table: Table) -> Schema:
+        """Return the schema in a `[schema]` section, or in a file with only that."""
+        section = table["schema"] if set(table) == {"schema"} else table
+        if not isinstance(section, Mapping):
+            raise InvalidInputError(f"[schema] must be a section, found {section!r}")
+        _check_keys(section, KEYS, "[schema]")
+        columns = section.get("columns")
+        if not isinstance(columns, Mapping):
+            raise InvalidInputError(
+                "[schema] needs a section [schema.columns] with one line per column"
+            )
+        rest = {key: section[key] for key in section if key != "columns"}
+        return cls(tuple(_column(name, columns[name]) for name in columns), **rest)
+
+    @classmethod
+    def inferred(
+        cls,
+        frames: Mapping[str, Frame],
+        columns: Sequence[str] | None = None,
+        *,
+        missing: Missing = "drop",
+        minimum_rows: int = MINIMUM_ROWS,
+    ) -> Schema:
+        """Return a schema that fits these tables: for simulations only.
+
+        Here one computer holds all tables. A real consortium cannot look at them all,
+        and writes its schema down instead. Columns of numbers get no range, other
+        columns become categories with every value that occurs in some table.
+
+        Args:
+            frames: every party's table.
+            columns: the columns to keep; without them, those of the first table.
+            missing: what to do about missing values.
+            minimum_rows: the fewest rows a table may have.
+        """
+        tables = {party: as_frame(frame) for party, frame in frames.items()}
+        if not tables:
+            raise InvalidInputError("a schema is inferred from one table or more")
+        largest = max(len(frame) for frame in tables.values())
+        return cls(
+            inferred_columns(tables, columns),
+            missing=missing,
+            minimum_rows=minimum_rows,
+            maximum_rows=max(largest, minimum_rows),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The names of the columns that hold categories."""
+        return tuple(one.name for one in self.columns if one.is_category)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def column(self, name: str) -> Column:
+        """Return the column of this name."""
+        if name not in self:
+            raise InvalidInputError(
+                f"the schema has no column {name!r}; {nearest(name, self.names)}"
+                f"its columns are {listed(self.names)}"
+            )
+        return self._by_name[name]
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the schema as a plain table: the same for the same agreement."""
+        table: dict[str, Any] = {
+            "missing": self.missing,
+            "minimum_rows": self.minimum_rows,
+        }
+        if self.maximum_rows is not None:
+            table["maximum_rows"] = self.maximum_rows
+        table["columns"] = {column.name: column.to_table() for column in self.columns}
+        return table
+
+    def check(self, party: str, frame: Any) -> CheckedTable:
+        """Return one party's table, checked and cleaned.
+
+        Args:
+            party: whose table it is; errors name it.
+            frame: a table as `as_frame` takes it. More columns do not matter.
+
+        Raises:
+            SchemaError: the table is not what the schema says.
+        """
+        table = as_frame(frame)
+        for name in self.names:
+            self._find(party, name, list(table.columns))
+        values = {one.name: _clean(party, one, table[one.name]) for one in self.columns}
+        lost = self._lost(party, values)
+        n_dropped = int(np.count_nonzero(lost))
+        self._check_size(party, len(table) - n_dropped, n_dropped)
+        if n_dropped:
+            values = {name: column[~lost] for name, column in values.items()}
+        return CheckedTable(party, self, self._frame(values), n_dropped)
+
+    def refused(self, rows: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the parties whose number of rows is below the minimum."""
+        return tuple(party for party, n in rows.items() if n < self.minimum_rows)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def _find(self, party: str, name: str, present: list[str]) -> None:
+        if name not in present:
+            raise SchemaError(
+                *(party, name, "column"),
+                f"there is no column {name!r} in the table, the schema wants it; "
+                f"{nearest(name, present)}rename a column, or agree on a schema "
+                "without it",
+            )
+
+    def _lost(self, party: str, values: Mapping[str, Values]) -> Flags:
+        """Return which rows have a missing value, where the schema lets them go."""
+        gaps = {name: _gaps(column) for name, column in values.items()}
+        lost = reduce(np.logical_or, gaps.values())
+        if self.missing == "drop" or not lost.any():
+            return lost
+        worst = max(gaps, key=lambda name: int(np.count_nonzero(gaps[name])))
+        raise SchemaError(
+            *(party, worst, "missing"),
+            f"the table has {_rows(int(np.count_nonzero(lost)))} with missing values "
+            f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema wants "
+            'none; fill them in, or agree on missing = "drop"',
+        )
+
+    def _check_size(self, party: str, n_rows: int, n_dropped: int) -> None:
+        found = f"{_rows(n_rows)} to use"
+        if n_dropped:
+            found = f"{found} ({n_dropped} dropped for missing values)"
+        if n_rows < self.minimum_rows:
+            raise SchemaError(
+                *(party, None, "minimum_rows"),
+                f"the table has {found}, the schema wants at least "
+                f"{self.minimum_rows}, so that sums do not show single rows; collect "
+                "more rows, or agree on another minimum_rows. Not sent.",
+            )
+        if self.maximum_rows is not None and n_rows > self.maximum_rows:
+            raise SchemaError(
+                *(party, None, "maximum_rows"),
+                f"the table has {found}, the schema wants at most "
+                f"{self.maximum_rows}; take fewer rows, or agree on another "
+                "maximum_rows",
+            )
+
+    def _frame(self, values: Mapping[str, Values]) -> Frame:
+        pandas = load_pandas()
+        made = {
+            column.name: pandas.Categorical.from_codes(
+                values[column.name], categories=list(column.categories)
+            )
+            if column.is_category
+            else values[column.name]
+            for column in self.columns
+        }
+        # The arrays are nobody else's: a copy would only cost another pass.
+        return pandas.DataFrame(made, copy=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckedTable(Secret):
+    """One party's rows, as the schema wants them.
+
+    Attributes:
+        party: whose rows they are.
+        schema: what they were checked against.
+        frame: the schema's columns: numbers as float64, the others as categories.
+        n_dropped: how many rows were left out because of missing values.
+    """
+
+    party: str
+    schema: Schema
+    frame: Frame
+    n_dropped: int
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are left."""
+        return len(self.frame)
+
+    def numbers(self, column: str) -> PerRow:
+        """Return a column of numbers; a category is refused."""
+        if self.schema.column(column).is_category:
+            raise InvalidInputError(
+                f"column {column!r} is a category in the schema, and numbers are "
+                'needed here; choose another column, or agree on kind = "number"'
+            )
+        return np.ascontiguousarray(self.frame[column].to_numpy(), dtype=np.float64)
+
+
+def _clean(party: str, column: Column, values: Any) -> Values:
+    clean = clean_categories if column.is_category else clean_numbers
+    return clean(party, column, values)
+
+
+def _gaps(values: Values) -> Flags:
+    return values < 0 if values.dtype.kind == "i" else np.isnan(values)
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    if not names:
+        raise InvalidInputError("a schema needs one column or more")
+    twice = [a for a, b in pairwise(names) if a == b]
+    if twice:
+        raise InvalidInputError(f"the schema has two columns named {twice[0]!r}")
+
+
+def _check_rows(key: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidInputError(
+            f"the schema's {key} must be a whole number, {least} or more, "
+            f"found {value!r}"
+        )
+
+
+def _check_keys(table: Table, known: Collection[str], where: str) -> None:
+    unknown = [key for key in table if key not in known]
+    if unknown:
+        raise InvalidInputError(
+            f"{where} has an unknown key {unknown[0]!r}; "
+            f"{nearest(unknown[0], list(known))}known keys are {', '.join(known)}"
+        )
+
+
+def _column(name: str, table: object) -> Column:
+    where = f"[schema.columns] {name}"
+    if not isinstance(table, Mapping):
+        raise InvalidInputError(
+            f'{where} must be a table, such as {{ kind = "number" }}, found {table!r}'
+        )
+    _check_keys(table, COLUMN_KEYS, where)
+    if "kind" not in table:
+        raise InvalidInputError(f"{where} needs a kind: number, integer or category")
+    categories = table.get("categories", ())
+    if isinstance(categories, str) or not isinstance(categories, Sequence):
+        raise InvalidInputError(
+            f"{where}: categories must be a list, found {categories!r}"
+        )
+    rest = {key: table[key] for key in table if key != "categories"}
+    return Column(name, categories=tuple(categories), **rest)

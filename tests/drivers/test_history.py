@@ -1,0 +1,158 @@
+"""The history checker speaks up: machines with a planted defect do not get past it."""
+
+import pytest
+
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.history import broken_rules
+from veilsum.protocol.effects import Abort, Charge
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.messages import Masked
+from veilsum.protocol.phases import SUMMING
+from worlds import Setting, effects_until
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+class EmitsBeforeCommit(Machine):
+    """Shows its masked numbers as soon as it is ready itself."""
+
+    def _declare_ready(self):
+        phase = super()._declare_ready()
+        numbers = self._private + self._edges.mask()
+        masked = Masked(party=self.me, epoch=self.epoch, numbers=numbers)
+        self._send_all(masked, self._codec.encode(self._book.sealed(masked)))
+        return phase
+
+
+class RedrawsOnRestart(Machine):
+    """Draws its shares anew when it comes back, though it has them on disk."""
+
+    def _restore_epoch(self, stored):
+        super()._restore_epoch(stored)
+        for name in self._edges.sent:
+            self._edges.sent[name] = self._new_share(name)
+
+
+class DropsAfterCommit(Machine):
+    """Goes on without whoever is silent, even when masked numbers have been shown."""
+
+    def _droppable(self):
+        return True
+
+    def _overdue(self):
+        if self.phase == SUMMING:
+            self._give_up_on(self._missing())
+        else:
+            super()._overdue()
+
+
+class ReusesAnEpoch(Machine):
+    """Counts sums but not losses."""
+
+    @property
+    def epoch(self):
+        return len(self._answers) * (len(self.plan.parties) + 1)
+
+
+class ReusesTheFirstEpoch(Machine):
+    """Counts losses but not sums."""
+
+    @property
+    def epoch(self):
+        return len(self._lost)
+
+
+class SkipsOneConfirmation(Machine):
+    """Is content when all edges but one are confirmed."""
+
+    def _edges_confirmed(self):
+        return len(self._edges.confirmations) >= len(self._neighbours) - 1
+
+
+class ChargesAfterEmission(Machine):
+    """Shows its masked numbers and tells the ledger afterwards."""
+
+    def _commit(self):
+        phase = super()._commit()
+        charges = [one for one in self._out if isinstance(one, Charge)]
+        self._out = [one for one in self._out if not isinstance(one, Charge)] + charges
+        return phase
+
+
+class CommitsAlone(Machine):
+    """Does not wait until everybody is ready."""
+
+    def _all_ready(self):
+        return True
+
+    def _commit(self):
+        self._persist(f"commit/{self.epoch}", b"")
+        return SUMMING
+
+
+class AddsOne(Machine):
+    """Masks another vector than its own."""
+
+    def _commit(self):
+        self._private = self._private + 1
+        return super()._commit()
+
+
+class AnswersWrong(Machine):
+    """Computes another answer and believes whatever is proposed."""
+
+    def _propose(self):
+        self._answer = self._answer + 1
+        return super()._propose()
+
+
+class GivesNoReason(Machine):
+    """Leaves without a word to its owner."""
+
+    def _draw_shares(self):
+        self._out.append(Abort("bored", ""))
+        return "aborted"
+
+
+QUIET = Faults()
+FLOODING = Setting("complete:5")
+SUMS = Setting("complete:5", work="sums")
+
+
+def gone(setting, party, kind):
+    """A script in which a party vanishes for good right after an effect."""
+    return Faults(crashes=(Crash(party, effects_until(setting, party, kind), None),))
+
+
+def back(setting, party, kind):
+    """A script in which a party is away for a second."""
+    return Faults(crashes=(Crash(party, effects_until(setting, party, kind), 1.0),))
+
+
+PLANTED = [
+    (EmitsBeforeCommit, FLOODING, QUIET, "showed masked numbers of epoch 0 uncommit"),
+    (RedrawsOnRestart, FLOODING, back(FLOODING, "2", "Confirm"), "sent two shares to "),
+    (DropsAfterCommit, FLOODING, gone(FLOODING, "2", "Charge"), "dropped a party aft"),
+    (ReusesAnEpoch, FLOODING, gone(FLOODING, "2", "Share"), "used epoch 0 for two set"),
+    (SkipsOneConfirmation, FLOODING, QUIET, "was ready without '"),
+    (ChargesAfterEmission, FLOODING, QUIET, "showed masked numbers of epoch 0 unchar"),
+    # More than was asked for: one for every rule that the six leave out.
+    (ReusesTheFirstEpoch, SUMS, QUIET, "used epoch 0 with two inputs"),
+    (CommitsAlone, FLOODING, QUIET, "committed epoch 0 without "),
+    (AddsOne, FLOODING, QUIET, "the masks of epoch 0 do not add up to zero"),
+    (AnswersWrong, FLOODING, QUIET, "away from the answer"),
+    (GivesNoReason, FLOODING, QUIET, "gave up without a reason"),
+]
+
+
+@pytest.mark.parametrize(
+    ("defect", "setting", "faults", "rule"),
+    PLANTED,
+    ids=[case[0].__name__ for case in PLANTED],
+)
+def test_a_planted_defect_is_caught_and_its_rule_named(defect, setting, faults, rule):
+    honest = setting.world(faults).run()
+    assert broken_rules(honest) == []
+    defective = setting.world(faults, make=defect).run()
+    found = broken_rules(defective)
+    assert any(rule in one for one in found), found

@@ -1,0 +1,136 @@
+"""Sums under fresh masks, one after the other, by machines and by arrays."""
+
+import numpy as np
+import pytest
+
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.history import broken_rules
+from veilsum.drivers.loopback import World
+from veilsum.drivers.masked_sums import GivenUpError, masked_sums
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import make_law
+from veilsum.numbers.masking import ShareStreams
+from veilsum.numbers.uniform import UniformMasks
+from veilsum.protocol.plan import Plan, Policy
+
+WHEEL = Topology.family("wheel:5")
+LAWS = {
+    "uniform": make_law("uniform", WHEEL),
+    "wide": UniformMasks.wide(WHEEL),
+    "lattice": make_law("lattice", WHEEL, sigma=100.0),
+    "gaussian": make_law("gaussian", WHEEL, sigma=100.0),
+    "none": make_law("none", WHEEL),
+}
+
+
+class Doubling:
+    """Three sums: each asks for the last total over the number of parties, plus own."""
+
+    rounds = None
+
+    def __init__(self, own):
+        self.own = own
+
+    def vector(self, answers):
+        if len(answers) == 3:
+            return None
+        return self.own + (np.asarray(answers[-1]) / 5 if answers else 0.0)
+
+    def answer(self, answers, members):
+        return np.asarray(answers[-1], dtype=np.float64)
+
+
+def works():
+    rows = np.arange(10.0).reshape(5, 2)
+    return {name: Doubling(row) for name, row in zip(WHEEL.parties, rows, strict=True)}
+
+
+def plan(law, spread="flooding"):
+    return Plan(
+        terms=b"test",
+        topology=WHEEL,
+        law=law,
+        size=2,
+        answer_size=2,
+        tolerance=1e-6,
+        spread=spread,
+        policy=Policy(drop=False),
+    )
+
+
+@pytest.mark.parametrize("spread", ["flooding", "tree"])
+@pytest.mark.parametrize("name", LAWS)
+def test_both_drivers_release_the_same_sums(name, spread):
+    one, other = (
+        masked_sums(plan(LAWS[name], spread), works(), ShareStreams(3), driver=driver)
+        for driver in ("loopback", "vectorised")
+    )
+    exact = name not in {"gaussian", "none"}
+    for mine, theirs in zip(one.sums, other.sums, strict=True):
+        assert np.allclose(mine, theirs, rtol=0.0 if exact else 1e-12, atol=1e-9)
+        if exact:
+            assert mine.tolist() == theirs.tolist()
+    assert np.allclose(one.answer, [60.0, 75.0], atol=1e-9)
+    assert np.allclose(other.answer, [60.0, 75.0], atol=1e-9)
+    assert one.members == other.members == WHEEL.parties
+    assert one.rounds == other.rounds
+    assert one.bytes > other.bytes > 0  # frames have more than bare numbers
+
+
+@pytest.mark.parametrize("stale", [0, 3])
+@pytest.mark.parametrize("after", [15, 40, 70])
+def test_wide_sums_survive_a_restart(after, stale):
+    faults = Faults(crashes=(Crash(party="2", after=after, back=1.0, stale=stale),))
+    world = World(plan(LAWS["wide"]), works(), ShareStreams(1), faults=faults).run()
+    assert broken_rules(world) == []
+    if stale == 0:
+        assert len(world.finished) == 5
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_a_party_that_cannot_answer_is_named(driver):
+    parts = works()
+    parts["3"] = Doubling(np.array([np.nan, 1.0]))
+    with pytest.raises(GivenUpError) as caught:
+        masked_sums(plan(LAWS["wide"]), parts, ShareStreams(0), driver=driver)
+    word, full = caught.value.reasons["3"]
+    assert word == "input"
+    assert "finite" in full
+    assert caught.value.sums == ()
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_the_books_are_kept_before_anything_is_shown(driver):
+    told = []
+
+    def before(party, charge, sums):
+        told.append((party, charge.epoch, len(sums)))
+
+    masked_sums(
+        plan(LAWS["uniform"]), works(), ShareStreams(0), driver=driver, before=before
+    )
+    assert sorted(told) == sorted(
+        (party, 6 * k, k) for party in WHEEL.parties for k in range(3)
+    )
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+def test_what_the_books_forbid_is_not_shown(driver):
+    def before(party, charge, sums):
+        if party == "2":
+            raise InvalidInputError("not today")
+
+    with pytest.raises(InvalidInputError, match="not today"):
+        masked_sums(
+            plan(LAWS["uniform"]),
+            works(),
+            ShareStreams(0),
+            driver=driver,
+            before=before,
+        )
+
+
+def test_an_unknown_driver_is_refused():
+    with pytest.raises(InvalidInputError, match="loopback, vectorised"):
+        masked_sums(plan(LAWS["none"]), works(), ShareStreams(0), driver="postman")

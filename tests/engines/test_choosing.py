@@ -1,0 +1,89 @@
+"""Which engine is taken, with and without the packages that engines need."""
+
+import importlib.util
+
+import pytest
+
+from engine_tasks import arrived, make_task
+from veilsum.engines import choosing
+from veilsum.engines.choosing import (
+    LOADING,
+    available_engines,
+    engine_for,
+    plain_seconds,
+)
+from veilsum.errors import InvalidInputError, MissingExtraError
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    """Neither numba nor JAX can be found."""
+    absent = {"numba", "jax"}
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        choosing, "find_spec", lambda name: None if name in absent else find(name)
+    )
+
+
+@pytest.mark.parametrize("name", ["numpy", "numba", "jax"])
+def test_the_engine_asked_for_is_taken(name):
+    pytest.importorskip(name)
+    assert name in available_engines()
+    assert engine_for(make_task("dgd"), name).name == name
+
+
+def test_auto_is_numba_where_it_pays():
+    """Loading it takes as long as thousands of small iterations."""
+    pytest.importorskip("numba")
+    task = make_task("dgd")
+    assert engine_for(task).name == "numba"
+    assert engine_for(task, iterations=100).name == "numpy"
+    enough = next(k for k in range(1, 10**6, 1000) if plain_seconds(task, k) > LOADING)
+    assert engine_for(task, iterations=enough).name == "numba"
+    assert engine_for(task, iterations=enough - 1001).name == "numpy"
+
+
+def test_larger_tasks_pay_sooner():
+    small, large = make_task("dgd"), make_task("dgd", "regular:2000:6:seed=0")
+    assert plain_seconds(large, 100) > plain_seconds(small, 100)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "followed", "name"),
+    [(True, True, "jax"), (True, False, "numba"), (False, True, "numba")],
+)
+def test_a_gpu_is_taken_for_large_states_that_jax_can_follow(
+    gpu, followed, name, monkeypatch
+):
+    """There is no GPU here: whether there is one is what is pretended."""
+    pytest.importorskip("jax")
+    pytest.importorskip("numba")
+    monkeypatch.setattr(choosing, "_has_gpu", lambda: gpu)
+    monkeypatch.setattr(choosing, "GPU_NUMBERS", 10)
+
+    def refused(task):
+        raise InvalidInputError("the jax engine does not know this")
+
+    if not followed:
+        monkeypatch.setitem(choosing.ENGINES, "jax", refused)
+    assert engine_for(make_task("dgd")).name == name
+
+
+def test_auto_is_numpy_elsewhere(nothing_installed):
+    engine = engine_for(make_task("dgd"))
+    assert engine.name == "numpy"
+    assert available_engines() == ["numpy"]
+    assert arrived(engine, 3).shape == (2, 34, 3)
+
+
+@pytest.mark.parametrize(("name", "extra"), [("numba", "fast"), ("jax", "jax")])
+def test_a_missing_package_is_named_with_its_extra(name, extra, nothing_installed):
+    with pytest.raises(MissingExtraError, match=rf"needs the package {name}") as caught:
+        engine_for(make_task("dgd"), name)
+    assert f"'veilsum[{extra}]'" in str(caught.value)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(InvalidInputError, match="did you mean 'numba'") as caught:
+        engine_for(make_task("dgd"), "nunba")
+    assert "auto, numpy, numba, jax" in str(caught.value)

@@ -1,0 +1,138 @@
+"""mu2 with a certificate: from below, whatever the solver believed."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial import cKDTree
+from scipy.stats import norm
+
+from veilsum.graphs import spectrum
+from veilsum.graphs.connectivity import algebraic_connectivity, components
+from veilsum.graphs.spectrum import (
+    certified_mu2,
+    filter_certifies,
+    inertia_bound,
+    rayleigh,
+)
+from veilsum.graphs.topology import Topology
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+def geometric(n, seed=0):
+    """Points in a square joined when close, about ten neighbours each."""
+    points = np.random.default_rng(seed).random((n, 2))
+    pairs = cKDTree(points).query_pairs(
+        np.sqrt(10 / (np.pi * n)), output_type="ndarray"
+    )
+    whole = Topology.from_edges(pairs.tolist())
+    return whole.induced(max(components(whole), key=len))
+
+
+CASES = {
+    "expander": lambda: Topology.family("regular:600:6:seed=1"),
+    "hypercube": lambda: Topology.family("hypercube:9"),
+    "barbell": lambda: Topology.family("barbell:80:80"),
+    "grid": lambda: Topology.family("grid:30x30"),
+    "path": lambda: Topology.family("path:400"),
+    "geometric": lambda: geometric(800),
+    "complete": lambda: Topology.family("complete:200"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_road_proves_a_bound_below_the_dense_value(monkeypatch, name):
+    topology = CASES[name]()
+    exact = algebraic_connectivity(topology)
+    monkeypatch.setattr(spectrum, "DENSE_PARTIES", 10)
+    found = certified_mu2(topology, stream=np.random.default_rng(1))
+    assert found.certificate in {"inertia", "probabilistic"}
+    assert found.lower <= exact * (1 + 1e-9)
+    assert found.lower >= 0.85 * exact
+    assert found.upper >= exact * (1 - 1e-9)
+
+
+def test_small_graphs_are_exact():
+    found = certified_mu2(Topology.family("petersen"))
+    assert found.certificate == "exact"
+    assert found.lower == found.upper == pytest.approx(2.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_certificate_is_given_above_mu2(name):
+    """Each proof is asked for a bound that is false, by 1 % and by half."""
+    topology = CASES[name]()
+    laplacian = topology.laplacian
+    exact = algebraic_connectivity(topology)
+    top = 2 * laplacian.diagonal().max()
+    stream = np.random.default_rng(2)
+    for factor in (1.01, 1.5):
+        claim = min(factor * exact, 0.9 * top)
+        assert inertia_bound(laplacian, claim) is None
+        high = claim * 1.01
+        assert not filter_certifies(laplacian, claim, high, top, stream)
+
+
+def test_a_ritz_pair_at_the_wrong_eigenvalue_is_not_believed():
+    """Barbell 5+5 has an exact eigenvector at 5 while mu2 is .298.
+
+    theta - residual would say 5; a certificate must not.
+    """
+    topology = Topology.family("barbell:5:5")
+    vector = np.zeros(10)
+    vector[0], vector[1] = 1.0, -1.0
+    assert rayleigh(topology.laplacian, vector) == pytest.approx(5.0)
+    residual = topology.laplacian @ vector - 5.0 * vector
+    assert np.abs(residual).max() < 1e-12
+    assert inertia_bound(topology.laplacian, 4.9) is None
+    assert inertia_bound(topology.laplacian, 0.29) == pytest.approx(0.29, rel=1e-9)
+
+
+def test_a_bad_estimate_gives_no_bound_or_a_true_one(monkeypatch):
+    """A solver that returns some other eigenvector misleads nobody."""
+    topology = geometric(800)
+    exact = algebraic_connectivity(topology)
+    wrong = np.random.default_rng(3).standard_normal(topology.n_parties)
+    monkeypatch.setattr(spectrum, "DENSE_PARTIES", 10)
+    monkeypatch.setattr(spectrum, "_fiedler_by_factor", lambda _: wrong)
+    monkeypatch.setattr(spectrum, "_fiedler_by_products", lambda _: wrong)
+    found = certified_mu2(topology, stream=np.random.default_rng(4))
+    assert found.lower is None or found.lower <= exact
+
+
+def test_failures_of_all_certificates_behind_one_answer_stay_below_1e_9():
+    """P(|g| < tau)^b per try, with scipy's normal law, times every try there may be."""
+    chance = (2 * norm.cdf(spectrum._smallest_part()) - 1) ** spectrum.PROBES
+    assert 3 * len(spectrum.GAPS) * chance < 1e-9
+
+
+def test_a_disconnected_large_graph_has_mu2_zero(monkeypatch):
+    monkeypatch.setattr(spectrum, "DENSE_PARTIES", 10)
+    two = Topology.from_edges(
+        [(i, i + 1) for i in range(20)] + [(i, i + 1) for i in range(30, 50)]
+    )
+    assert certified_mu2(two) == spectrum.Mu2(0.0, 0.0, "exact")
+
+
+def test_inertia_counts_eigenvalues_as_eigvalsh_does():
+    stream = np.random.default_rng(5)
+    topology = Topology.family("grid:6x6")
+    values = np.linalg.eigvalsh(topology.laplacian.toarray())
+    for shift in stream.uniform(0.01, 1.5, 40):
+        below = int((values < shift).sum())
+        proved = inertia_bound(sparse.csr_array(topology.laplacian), shift)
+        assert (proved is not None) == (below == 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "certificate"),
+    [
+        (lambda: Topology.family("regular:100000:6:seed=1"), "probabilistic"),
+        (lambda: geometric(100_000), "inertia"),
+    ],
+)
+def test_a_hundred_thousand_parties_are_certified(make, certificate):
+    found = certified_mu2(make())
+    assert found.certificate == certificate
+    assert 0.85 * found.upper <= found.lower <= found.upper

@@ -1,0 +1,299 @@
+"""Least squares from sums, against statsmodels and closed forms."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import few, seeds
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.models import rows as rows_module
+from veilsum.models.inference import table
+from veilsum.models.least_squares import Statistics, fit, statistics
+from veilsum.models.rows import Rows
+
+CLOSE = {"rtol": 1e-8, "atol": 0.0}
+NAMES = ["const", "age", "income", "visits"]
+
+
+def data(seed=0, n=120):
+    """Columns of very different sizes, one of them far from zero."""
+    rng = np.random.default_rng(seed)
+    columns = rng.standard_normal((n, 3)) * [10.0, 1e4, 1e-3] + [50.0, 0.0, 0.0]
+    design = np.column_stack([np.ones(n), columns])
+    response = design @ [3.0, 0.1, -2e-4, 400.0] + rng.standard_normal(n)
+    return design, response, rng.uniform(0.1, 5.0, n)
+
+
+def total_of(design, response, weights=None, *, owners=None):
+    """The sum of the parties' statistics; owners says whose each row is."""
+    owners = np.arange(len(response)) % 3 if owners is None else owners
+    return sum(
+        statistics(
+            Rows.of(
+                design[owners == party],
+                response[owners == party],
+                weights=None if weights is None else weights[owners == party],
+            )
+        )
+        for party in range(max(owners) + 1)
+    )
+
+
+def assert_same(found, reference):
+    pairs = [
+        (found.coefficients, reference.params),
+        (found.standard_errors, reference.bse),
+        (found.statistics, reference.tvalues),
+        (found.p_values, reference.pvalues),
+        (found.confidence_intervals(0.9), reference.conf_int(0.1)),
+        (found.r_squared, reference.rsquared),
+        (found.adjusted_r_squared, reference.rsquared_adj),
+        (found.residual_variance, reference.scale),
+        (found.log_likelihood, reference.llf),
+        (found.aic, reference.aic),
+        (found.residual_degrees, reference.df_resid),
+    ]
+    for mine, theirs in pairs:
+        np.testing.assert_allclose(mine, theirs, **CLOSE)
+
+
+def test_ordinary_least_squares_is_that_of_the_pooled_rows():
+    design, response, _ = data()
+    found = fit(total_of(design, response), 4, intercept=0)
+    assert_same(found, sm.OLS(response, design).fit())
+
+
+def test_weighted_least_squares_is_that_of_the_pooled_rows():
+    design, response, weights = data()
+    found = fit(total_of(design, response, weights), 4, intercept=0)
+    assert_same(found, sm.WLS(response, design, weights=weights).fit())
+
+
+@pytest.mark.parametrize("name", ["stackloss", "statecrime", "scotland", "randhie"])
+def test_real_data_agree_with_statsmodels(name):
+    loaded = getattr(sm.datasets, name).load_pandas()
+    design = sm.add_constant(loaded.exog.to_numpy(float))
+    response = loaded.endog.to_numpy(float)
+    found = fit(total_of(design, response), design.shape[1], intercept=0)
+    assert_same(found, sm.OLS(response, design).fit())
+
+
+def test_longley_loses_no_more_digits_than_its_condition_says():
+    """Longley's columns are the classic of near dependency: 1.9e9 after scaling."""
+    loaded = sm.datasets.longley.load_pandas()
+    design = sm.add_constant(loaded.exog.to_numpy(float))
+    response = loaded.endog.to_numpy(float)
+    found = fit(total_of(design, response), 7, intercept=0)
+    expected = sm.OLS(response, design).fit().params
+    error = np.abs(found.coefficients / expected - 1.0).max()
+    assert 1e9 < found.condition < 1e10
+    assert error < 10.0 * found.condition * 2.2e-16
+
+
+def test_without_an_intercept_r_squared_is_about_zero():
+    design, response, _ = data()
+    found = fit(total_of(design[:, 1:], response), 3)
+    assert_same(found, sm.OLS(response, design[:, 1:]).fit())
+
+
+def test_columns_of_any_unit_give_the_same_fit():
+    """statsmodels on unscaled columns drops the small ones, so it is given scaled."""
+    design, response, _ = data()
+    units = np.array([1.0, 1e-9, 1e9, 1e6])
+    found = fit(total_of(design * units, response), 4, intercept=0)
+    reference = sm.OLS(response, design).fit()
+    np.testing.assert_allclose(found.coefficients * units, reference.params, **CLOSE)
+    np.testing.assert_allclose(found.statistics, reference.tvalues, **CLOSE)
+
+
+def ridge_closed_form(design, response, penalty):
+    """Hoerl and Kennard: the estimate and its covariance by plain inverses."""
+    inverse = np.linalg.inv(design.T @ design + np.diag(penalty))
+    hat = inverse @ design.T @ design
+    coefficients = inverse @ design.T @ response
+    left = len(response) - np.trace(hat)
+    variance = ((response - design @ coefficients) ** 2).sum() / left
+    return coefficients, np.sqrt(variance * np.diag(hat @ inverse)), left
+
+
+@pytest.mark.parametrize("ridge", [0.5, [2.0, 0.0, 1.0, 3.0]])
+def test_ridge_is_the_closed_form(ridge):
+    design, response, _ = data()
+    design = design / [1.0, 50.0, 1e4, 1e-3]
+    penalty = np.array([0.0, 0.5, 0.5, 0.5]) if ridge == 0.5 else np.array(ridge)
+    found = fit(total_of(design, response), 4, intercept=0, ridge=ridge)
+    coefficients, errors, left = ridge_closed_form(design, response, penalty)
+    np.testing.assert_allclose(found.coefficients, coefficients, **CLOSE)
+    np.testing.assert_allclose(found.standard_errors, errors, **CLOSE)
+    assert found.residual_degrees == pytest.approx(left, rel=1e-8)
+
+
+def test_ridge_needs_fewer_rows_than_columns():
+    design, response, _ = data(n=3)
+    found = fit(total_of(design, response), 4, ridge=1.0)
+    expected = ridge_closed_form(design, response, np.ones(4))[0]
+    np.testing.assert_allclose(found.coefficients, expected, rtol=1e-6)
+
+
+@few
+@given(st.lists(st.integers(0, 4), min_size=40, max_size=40), seeds)
+def test_it_does_not_matter_who_holds_which_row(owners, seed):
+    design, response, weights = data(seed, n=40)
+    order = np.random.default_rng(seed).permutation(40)
+    split = total_of(design, response, weights, owners=np.array(owners))
+    pooled = statistics(Rows.of(design[order], response[order], weights=weights[order]))
+    mine, theirs = fit(split, 4, intercept=0), fit(pooled, 4, intercept=0)
+    np.testing.assert_allclose(mine.coefficients, theirs.coefficients, rtol=1e-9)
+    np.testing.assert_allclose(mine.covariance, theirs.covariance, rtol=1e-9)
+
+
+def test_blocks_add_up_to_the_whole(monkeypatch):
+    design, response, weights = data()
+    rows = Rows.of(design, response, weights=weights)
+    whole = statistics(rows)
+    monkeypatch.setattr(rows_module, "BLOCK_NUMBERS", 40)
+    np.testing.assert_allclose(statistics(rows), whole, rtol=1e-13)
+
+
+def test_float64_data_are_not_copied():
+    design, response, _ = data()
+    rows = Rows.of(design, response)
+    assert rows.design is design
+    assert all(np.shares_memory(block.design, design) for block in rows.blocks())
+
+
+def test_an_offset_is_taken_off_the_response():
+    design, response, weights = data()
+    with_offset = Rows.of(design, response, offset=weights)
+    without = Rows.of(design, response - weights)
+    np.testing.assert_array_equal(statistics(with_offset), statistics(without))
+
+
+def test_a_party_without_rows_adds_nothing():
+    assert not statistics(Rows.of(np.empty((0, 3)), np.empty(0))).any()
+
+
+def test_the_layout_has_the_stated_order():
+    sums = Statistics.unpack(np.arange(1.0, 11.0), 2)
+    assert np.diag(sums.gram).tolist() == [1.0, 3.0]
+    assert sums.cross.tolist() == [4.0, 5.0]
+    assert (sums.square, sums.response_sum, sums.weight_sum) == (6.0, 7.0, 8.0)
+    assert (sums.log_weight_sum, sums.n_rows) == (9.0, 10.0)
+
+
+def test_a_perfect_fit_has_no_errors():
+    design = np.column_stack([np.ones(9), np.arange(9.0)])
+    found = fit(total_of(design, design @ [1.0, 2.0]), 2, intercept=0)
+    np.testing.assert_allclose(found.coefficients, [1.0, 2.0], rtol=1e-12)
+    assert found.residual_sum == 0.0
+    assert found.p_values.tolist() == [0.0, 0.0]
+    assert found.log_likelihood == np.inf
+    assert found.r_squared == 1.0
+
+
+def test_a_response_without_spread_has_no_r_squared():
+    design, _, _ = data()
+    assert np.isnan(fit(total_of(design, np.ones(120)), 4, intercept=0).r_squared)
+
+
+def test_the_table_has_plain_values():
+    design, response, _ = data()
+    found = fit(total_of(design, response), 4, names=NAMES, intercept=0)
+    line = table(found, level=0.9)[1]
+    assert line.name == "age"
+    assert isinstance(line.p_value, float)
+    assert [line.low, line.high] == found.confidence_intervals(0.9)[1].tolist()
+
+
+# Bad input.
+
+
+def test_dependent_columns_are_named():
+    """A category for everybody beside its complement and the intercept."""
+    design, response, _ = data()
+    design[:, 2] = np.arange(120) < 1
+    design[:, 3] = 1.0 - design[:, 2]
+    wanted = "const, income, visits are linearly dependent.*leave out 1 of them"
+    with pytest.raises(InvalidInputError, match=wanted):
+        fit(total_of(design, response), 4, names=NAMES)
+
+
+def test_dependent_columns_have_a_ridge_fit():
+    design, response, _ = data()
+    design[:, 3] = design[:, 1]
+    found = fit(total_of(design, response), 4, intercept=0, ridge=0.1)
+    assert found.coefficients[3] == pytest.approx(found.coefficients[1], rel=1e-9)
+
+
+def test_a_column_of_zeros_is_named():
+    design, response, _ = data()
+    design[:, 2] = 0.0
+    with pytest.raises(InvalidInputError, match=r"nothing but zeros.*income"):
+        fit(total_of(design, response), 4, names=NAMES)
+
+
+def test_too_few_rows_are_refused():
+    design, response, _ = data(n=4)
+    with pytest.raises(InvalidInputError, match="4 coefficients need more rows"):
+        fit(total_of(design, response), 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": np.zeros(4)}, "weights must be above zero"),
+        ({"weights": np.full(4, np.nan)}, "weights must be above zero"),
+        ({"weights": np.ones(3)}, "weights must have one number for each of 4 rows"),
+        ({"response": ["a", "b", "c", "d"]}, "the response must be numbers"),
+        ({"response": np.ones(3)}, "response must have one number"),
+        ({"design": np.ones(4)}, "a table with at least one column"),
+        ({"design": np.ones((4, 0))}, "a table with at least one column"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_rows_that_do_not_fit_together_are_refused(change, message):
+    given_rows = {"design": np.ones((4, 2)), "response": np.ones(4), **change}
+    with pytest.raises(InvalidInputError, match=message):
+        Rows.of(**given_rows)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e200])
+def test_numbers_that_cannot_be_summed_are_refused(bad):
+    design, response, _ = data()
+    design[3, 1] = bad
+    with pytest.raises(InvalidInputError, match="found nan, inf or numbers beyond"):
+        statistics(Rows.of(design, response))
+
+
+def test_a_total_of_another_size_is_refused():
+    with pytest.raises(InvalidInputError, match="3 columns have 14 statistics"):
+        fit(np.ones(10), 3)
+
+
+def test_a_total_that_is_not_finite_is_refused():
+    with pytest.raises(NumericalError, match="the sum went wrong"):
+        fit(np.full(10, np.nan), 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ridge": -1.0}, "ridge must not be negative"),
+        ({"ridge": [1.0]}, "ridge must be one number or 4 numbers"),
+        ({"intercept": 4}, "one of the columns 0 to 3"),
+        ({"names": ["a", "b"]}, "4 columns need as many different names"),
+        ({"names": ["a", "b", "b", "c"]}, "as many different names"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(options, message):
+    design, response, _ = data()
+    with pytest.raises(InvalidInputError, match=message):
+        fit(total_of(design, response), 4, **options)
+
+
+def test_a_level_beyond_one_is_refused():
+    design, response, _ = data()
+    with pytest.raises(InvalidInputError, match="between 0 and 1, found 95"):
+        fit(total_of(design, response), 4).confidence_intervals(95)

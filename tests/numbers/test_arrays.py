@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from veilsum.errors import InvalidInputError
+from veilsum.numbers.arrays import as_floats, as_vector, listed
+
+
+def test_floats_are_a_read_only_copy_of_the_caller_s_numbers():
+    mine = np.array([1.0, 2.0])
+    theirs = as_floats(mine, what="numbers")
+    mine[0] = 9.0
+    assert theirs.tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="read-only"):
+        theirs[0] = 5.0
+
+
+@pytest.mark.parametrize("bad", [[np.nan], [np.inf], [-np.inf, 1.0]])
+def test_a_number_that_is_not_finite_is_refused_by_the_name_of_its_array(bad):
+    with pytest.raises(InvalidInputError, match="the start must be finite"):
+        as_floats(bad, what="the start")
+
+
+@pytest.mark.parametrize("bad", [["one"], [[1.0], [1.0, 2.0]]])
+def test_what_is_not_numbers_is_refused_by_the_name_of_its_array(bad):
+    with pytest.raises(InvalidInputError, match="the start must be numbers"):
+        as_floats(bad, what="the start")
+
+
+def test_one_number_stands_for_all_coordinates_of_a_vector():
+    assert as_vector(2.0, dim=3, what="bounds").tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("bad", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]]])
+def test_a_vector_of_the_wrong_shape_is_refused_with_the_shape_found(bad):
+    with pytest.raises(InvalidInputError, match=r"2 numbers, found shape \(.*\)"):
+        as_vector(bad, dim=2, what="bounds")
+
+
+def test_a_long_list_of_names_is_cut_and_says_by_how_many():
+    names = [str(i) for i in range(11)]
+    assert listed(names[:3]) == "0, 1, 2"
+    assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7 and 3 more"

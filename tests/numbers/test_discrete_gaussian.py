@@ -1,0 +1,593 @@
+"""Exactness in three steps: the algebra, each decision, and the draws themselves."""
+
+from fractions import Fraction
+from functools import cache
+from itertools import repeat
+from math import gcd, inf
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from strategies import few, seeds
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.numbers.discrete_gaussian import (
+    MARGIN,
+    _batch,
+    _decide,
+    _draw_tails,
+    _draws,
+    _zeros,
+    check_spread,
+    discrete_gaussian,
+)
+from veilsum.numbers.streams import Keystream, SeededStream
+from veilsum.numbers.strips import exp_bounds, strips_of
+
+SMALL = [4, 5, 7, 8, 9, 15, 16, 40]
+BIG = [2**52, 2**52 + 1, 2**53 - 1, 2**60, 2**67, 2**68, 3**40, 2**100]
+
+# Every order of magnitude, and both sides of the powers of two.
+spreads = st.one_of(
+    st.integers(4, 300),
+    st.integers(4, 2**100),
+    st.builds(
+        lambda power, step: 2**power + step, st.integers(3, 99), st.integers(-1, 1)
+    ),
+)
+
+
+class Script:
+    """A stream that says what it was told to, and no more."""
+
+    def __init__(self, words):
+        self.left = [int(word) for word in words]
+
+    def words(self, count):
+        assert len(self.left) >= count, "more words than the script has"
+        said, self.left = self.left[:count], self.left[count:]
+        return np.array(said, dtype=np.uint64)
+
+    def normals(self, count):
+        raise NotImplementedError
+
+
+def seeded(seed):
+    return SeededStream(np.random.default_rng(seed))
+
+
+def weight(spread, y):
+    return mpmath.exp(-(mpmath.mpf(y) ** 2) / (2 * mpmath.mpf(spread) ** 2))
+
+
+@cache
+def exact_law(spread, radius=12):
+    """P(y) for |y| <= radius S, by summing (what is beyond 12 S is below 1e-31)."""
+    with mpmath.workdps(40):
+        half = [weight(spread, y) for y in range(int(radius * spread) + 1)]
+        total = 2 * mpmath.fsum(half) - 1
+        half = [value / total for value in half]
+        return [*half[:0:-1], *half]
+
+
+def as_floats(law):
+    """The law as float64 with its values of y."""
+    radius = len(law) // 2
+    return np.arange(-radius, radius + 1), np.array([float(p) for p in law])
+
+
+# -- The algebra -----------------------------------------------------------------
+
+
+def proposed(strips, k):
+    """The probability that one proposal is one given y of strip k, by the text."""
+    n_strips = len(strips.counts)
+    width = 2**strips.shift
+    if k < n_strips:
+        chance = Fraction(strips.counts[k], 4096)
+    else:
+        chance = Fraction(1, 4096) / 2 ** ((k - n_strips) // 16 + 1) / 16
+    return chance / width / 2
+
+
+@few
+@given(spreads)
+def test_every_integer_has_the_same_constant(spread):
+    """Proposing times accepting is c e(y) / (8192 W): exactly, strip by strip."""
+    strips = strips_of(spread)
+    constant = Fraction(strips.unit, 8192 * 2**strips.shift)
+    for k in range(len(strips.counts) + 200):
+        assert proposed(strips, k) * strips.weight(k) == constant
+
+
+@few
+@given(spreads)
+def test_no_probability_of_acceptance_exceeds_one(spread):
+    """At the start of a strip, where it is largest; and on the tail, to G = 60."""
+    strips = strips_of(spread)
+    with mpmath.workdps(50):
+        for k in range(len(strips.counts) + 16 * 60):
+            factor = strips.weight(k)
+            e = weight(spread, k << strips.shift)
+            assert factor.numerator * e <= factor.denominator
+
+
+@few
+@given(spreads)
+def test_the_entries_are_those_of_the_algebra(spread):
+    strips = strips_of(spread)
+    found = np.bincount(strips.entries)
+    assert found.tolist() == [*strips.counts, 1]
+    assert found.sum() == 4096
+
+
+@few
+@given(spreads)
+def test_strips_are_powers_of_two_near_an_eighth_of_the_spread(spread):
+    width = 2 ** strips_of(spread).shift
+    assert width <= max(1, spread / 8)
+    assert 16 * width > spread
+
+
+@given(spreads)
+def test_few_proposals_are_rejected(spread):
+    """The rate is c sum e / (8192 W), and the sum is S sqrt(2 pi) from S = 4 on."""
+    strips = strips_of(spread)
+    rate = strips.unit * spread * np.sqrt(2 * np.pi) / (8192 * 2**strips.shift)
+    assert 0.9 < rate < 1
+
+
+@pytest.mark.parametrize("spread", [4, 5, 7, 16])
+def test_the_law_of_the_algebra_is_the_discrete_gaussian(spread):
+    """Sum the paths to every y within 12 S, to 40 digits, and normalise."""
+    strips = strips_of(spread)
+    radius = 12 * spread
+    with mpmath.workdps(40):
+        paths = []
+        for y in range(-radius, radius + 1):
+            k = abs(y) >> strips.shift
+            factor = proposed(strips, k) * strips.weight(k)
+            path = factor.numerator * weight(spread, y) / factor.denominator
+            # Zero is proposed with either sign, and one of them is rejected.
+            paths.append(path)
+        total = mpmath.fsum(paths)
+        pairs = zip(paths, exact_law(spread), strict=True)
+        assert max(abs(path / total / p - 1) for path, p in pairs) < 1e-36
+
+
+@given(spreads, st.integers(0, 10**4), st.integers(20, 60))
+def test_bounds_of_exp_hold_and_are_close(spread, hundredths, digits):
+    y = spread * hundredths // 100
+    lower, upper = exp_bounds(spread, y, digits)
+    with mpmath.workdps(100):
+        e = weight(spread, y)
+        assert lower.numerator <= e * lower.denominator
+        assert e * upper.denominator <= upper.numerator
+    # The exponent, at most 5000, is itself rounded.
+    assert upper - lower <= upper * Fraction(10) ** (6 - digits)
+
+
+# -- Each decision ---------------------------------------------------------------
+
+
+def threshold(strips, k, y, bits=51):
+    """floor(2^bits times the probability of acceptance), to 60 digits."""
+    factor = strips.weight(k)
+    with mpmath.workdps(60):
+        chance = factor.numerator * weight(strips.spread, y) / factor.denominator
+        return int(mpmath.floor(chance * 2**bits))
+
+
+def first_words(strips, k, *, start, negative=0):
+    entry = int(np.searchsorted(strips.entries, k))
+    return entry | negative << 12 | start << 13
+
+
+def verdict(spread, y, start, margin):
+    """Whether a scripted proposal of y is returned."""
+    strips = strips_of(spread)
+    k = abs(y) >> strips.shift
+    first = first_words(strips, k, start=start, negative=int(y < 0))
+    within = abs(y) & (1 << strips.shift) - 1
+    words = [first]
+    if strips.n_words > 1:
+        placed = within << (64 * (strips.n_words - 1) - strips.shift)
+        words += [placed >> 64, placed & 2**64 - 1] if strips.n_words > 2 else [placed]
+    found = _batch(Script(words), strips, 1, margin).tolist()
+    assert found in ([], [y])
+    return bool(found)
+
+
+@pytest.mark.parametrize("spread", SMALL)
+def test_every_proposal_is_accepted_up_to_its_probability(spread):
+    """All y on strips: U just below 2^-51 floor(2^51 p) is accepted, above is not.
+
+    With the margin of the package and with none: float64 alone is right at 2^-43.
+    """
+    strips = strips_of(spread)
+    for y in range(1, len(strips.counts) << strips.shift):
+        edge = threshold(strips, y >> strips.shift, y)
+        for sign in (1, -1):
+            for gap, margin in ((1, MARGIN), (2**12, MARGIN), (2**8, 0.0)):
+                if edge >= gap:
+                    assert verdict(spread, sign * y, edge - gap, margin)
+                if edge + gap < 2**51:
+                    assert not verdict(spread, sign * y, edge + gap, margin)
+
+
+@given(spreads, st.data())
+def test_decisions_are_right_at_every_spread(spread, data):
+    strips = strips_of(spread)
+    y = data.draw(st.integers(1, (len(strips.counts) << strips.shift) - 1))
+    edge = threshold(strips, y >> strips.shift, y)
+    for gap, margin in ((1, MARGIN), (2**12, MARGIN), (2**8, 0.0), (1, inf)):
+        assert edge < gap or verdict(spread, y, edge - gap, margin)
+        assert edge + gap >= 2**51 or not verdict(spread, y, edge + gap, margin)
+
+
+@pytest.mark.parametrize("spread", [4, 16, 2**20, 2**60, 2**100])
+def test_zero_is_returned_once(spread):
+    """Plus zero is accepted up to c / N_0, minus zero never; plus one either way."""
+    strips = strips_of(spread)
+    edge = 2**51 * strips.unit // strips.counts[0]
+    assert verdict(spread, 0, edge - 1, MARGIN)
+    if edge < 2**51:
+        assert not verdict(spread, 0, edge + 1, MARGIN)
+    assert verdict(spread, 1, 0, MARGIN)
+    assert verdict(spread, -1, 0, MARGIN)
+    minus = [first_words(strips, 0, start=0, negative=1), 0, 0][: strips.n_words]
+    assert _batch(Script(minus), strips, 1, MARGIN).size == 0
+
+
+@pytest.mark.parametrize("spread", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100])
+def test_the_slow_path_draws_what_the_fast_path_draws(spread):
+    """Further words are drawn when 51 bits do not decide: probability 2^-50 each."""
+    strips = strips_of(spread)
+    fast = _draws(seeded(spread), strips, 400, margin=MARGIN)
+    slow = _draws(seeded(spread), strips, 400, margin=inf)
+    assert fast.tolist() == slow.tolist()
+
+
+@given(spreads, st.data())
+def test_u_is_extended_until_it_is_decided(spread, data):
+    """U = edge 2^-115 plus or minus a unit, of which only the first bits are known."""
+    strips = strips_of(spread)
+    k = data.draw(st.integers(1, len(strips.counts) + 20))
+    y = (k << strips.shift) + data.draw(st.integers(0, 2**strips.shift - 1))
+    edge = threshold(strips, k, y, bits=115)
+    known = data.draw(st.sampled_from([51, 115]))
+    for u, below in ((edge - 1, True), (edge + 1, False)):
+        if 0 <= u < 2**115:
+            further = iter([u & 2**64 - 1][: (115 - known) // 64])
+            found = _decide(strips, k, y, u >> (115 - known), known, further)
+            assert found is below
+
+
+@pytest.mark.parametrize(("word", "below"), [(0, True), (2**64 - 1, False)])
+def test_at_the_edge_itself_a_further_word_decides(word, below):
+    """51 bits equal those of the probability: what follows them is compared."""
+    strips = strips_of(1000)
+    edge = threshold(strips, 3, 200)
+    further = Script([word])
+    found = _decide(strips, 3, 200, edge, 51, (int(further.words(1)[0]) for _ in "a"))
+    assert found is below
+    assert further.left == []
+
+
+def test_an_undecided_batch_takes_further_words_from_the_stream():
+    strips = strips_of(4)
+    edge = threshold(strips, 2, 2)
+    first = first_words(strips, 2, start=edge)
+    assert _batch(Script([first, 0]), strips, 1, MARGIN).tolist() == [2]
+    assert _batch(Script([first, 2**64 - 1]), strips, 1, MARGIN).tolist() == []
+
+
+# -- The tail --------------------------------------------------------------------
+
+
+def test_zero_bits_are_counted_across_words():
+    assert _zeros(Script([]), 1) == 0
+    assert _zeros(Script([]), 2**63) == 63
+    assert _zeros(Script([0, 0, 8]), 0) == 64 * 3 + 3
+
+
+@pytest.mark.parametrize("spread", [16, 1000, 2**60, 2**100])
+@pytest.mark.parametrize(("zeros", "row"), [(0, 0), (0, 15), (2, 5), (9, 3), (70, 1)])
+def test_the_tail_reaches_far_and_decides_exactly(spread, zeros, row):
+    """U = 0 is not decided at once: many zero words accept, one large word rejects."""
+    strips = strips_of(spread)
+    k = len(strips.counts) + 16 * zeros + row
+    entry = [4095, *repeat(0, strips.n_words - 1)]
+    steps = [0, row, 2 ** (zeros - 64)] if zeros > 63 else [2**zeros, row]
+    # exp(-x) is about 2^(-1.44 x): so many words of zeros settle it.
+    enough = int(k**2 * 1.45 / 2 * (2**strips.shift / spread) ** 2 / 64) + 2
+    script = Script([*entry, *steps, *repeat(0, enough)])
+    assert _batch(script, strips, 1, MARGIN).tolist() == [k << strips.shift]
+    script = Script([entry[0] | 2**63, *entry[1:], *steps, 2**64 - 1])
+    assert _batch(script, strips, 1, MARGIN).size == 0
+
+
+@pytest.mark.parametrize("spread", [4, 1000, 2**60])
+@pytest.mark.parametrize("k", [0, 1, 15, 16, 17, 40, 100, 127])
+def test_tail_decisions_are_right_in_float64_too(spread, k):
+    strips = strips_of(spread)
+    beyond = len(strips.counts) + k
+    edge = threshold(strips, beyond, beyond << strips.shift)
+    steps = [2 ** (k // 16), k % 16]
+    rest = list(repeat(0, strips.n_words - 1))
+    for gap, margin in ((2**8, 0.0), (2**12, MARGIN), (1, MARGIN), (1, inf)):
+        for u, expected in ((edge + gap, 0), (edge - gap, 1)):
+            if u >= 0:
+                words = [4095 | u << 13, *rest, *steps]
+                assert _batch(Script(words), strips, 1, margin).size == expected
+
+
+def test_a_proposal_beyond_int64_is_an_error_and_does_not_wrap():
+    """G = 512 at S = 2^52: the strip begins beyond 2^62."""
+    words = [4095, 0, *repeat(0, 10), 1]
+    with pytest.raises(NumericalError, match="beyond int64"):
+        _batch(Script(words), strips_of(2**52), 1, MARGIN)
+
+
+def test_a_proposal_just_within_int64_is_decided():
+    """G = 500 at S = 2^52, with U not zero: rejected, not an error."""
+    words = [4095 | 2**63, 0, 0, 0, *repeat(0, 6), 2**52]
+    assert _batch(Script(words), strips_of(2**52), 1, MARGIN).size == 0
+
+
+@pytest.mark.statistical
+def test_tail_strips_are_geometric_rows_of_sixteen():
+    """60,000 tails, seed 0: chi-square of G (pooled from 12) and of r.
+
+    False-alarm rate 2e-6.
+    """
+    strips = strips_of(16)
+    start = len(strips.counts)
+    found = np.full(60_000, start)
+    _draw_tails(seeded(0), strips, found)
+    geometric, row = np.divmod(found - start, 16)
+    counts = np.bincount(np.minimum(geometric, 12), minlength=13)
+    chances = [*(0.5 ** (g + 1) for g in range(12)), 0.5**12]
+    assert stats.chisquare(counts, 60_000 * np.array(chances)).pvalue > 1e-6
+    assert stats.chisquare(np.bincount(row)).pvalue > 1e-6
+
+
+class OnlyTails:
+    """A stream whose next batch proposes nothing but the tail."""
+
+    def __init__(self, stream, size):
+        self.stream, self.size = stream, size
+
+    def words(self, count):
+        words = self.stream.words(count)
+        words[: self.size] |= np.uint64(4095)
+        self.size = 0
+        return words
+
+    def normals(self, count):
+        raise NotImplementedError
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("spread", [4, 7, 16])
+def test_draws_from_the_tail_have_the_law_of_the_tail(spread):
+    """60,000 tails, seed 1: chi-square of |y| given |y| >= K W, and of the signs.
+
+    False-alarm rate 2e-6 for each spread.
+    """
+    strips = strips_of(spread)
+    start = len(strips.counts) << strips.shift
+    size = 60_000
+    found = _batch(OnlyTails(seeded(1), size), strips, size, MARGIN)
+    assert abs(found).min() == start
+    tail = [float(weight(spread, y) / weight(spread, start)) for y in range(start, 300)]
+    chances = np.array(tail) / sum(tail)
+    counts = np.bincount(abs(found) - start, minlength=len(tail))
+    assert pooled_chisquare(counts, chances) > 1e-6
+    assert stats.binomtest(int((found > 0).sum()), found.size).pvalue > 1e-6
+
+
+# -- The draws -------------------------------------------------------------------
+
+
+def pooled_chisquare(counts, chances, least=20):
+    """The p-value, where cells of few expected draws are put together."""
+    expected = chances * counts.sum()
+    common = expected >= least
+    seen = np.append(counts[common], counts[~common].sum())
+    meant = np.append(expected[common], expected[~common].sum())
+    return stats.chisquare(seen, meant * seen.sum() / meant.sum()).pvalue
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("spread", [4, 5, 7, 16, 1000])
+def test_draws_have_the_exact_law(spread):
+    """500,000 draws, seed 2: chi-square on single integers. False alarms: 1e-6."""
+    values, chances = as_floats(exact_law(spread))
+    draws = discrete_gaussian(seeded(2), spread, 500_000)
+    counts = np.bincount(draws - values[0], minlength=values.size)
+    assert counts.size == values.size
+    assert pooled_chisquare(counts, chances) > 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("spread", [4, 16, 1000])
+def test_draws_have_the_exact_moments(spread):
+    """500,000 draws, seed 3: mean, variance and fourth moment within 5 errors.
+
+    False-alarm rate 2e-6 for each spread.
+    """
+    size = 500_000
+    draws = discrete_gaussian(seeded(3), spread, size).astype(float)
+    values, chances = as_floats(exact_law(spread))
+    moment = {n: float(chances @ values.astype(float) ** n) for n in (1, 2, 4, 8)}
+    for n in (1, 2, 4):
+        error = np.sqrt((moment[2 * n] - moment[n] ** 2) / size)
+        assert abs((draws**n).mean() - moment[n]) < 5 * error
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("times", [3, 4, 5])
+def test_far_draws_are_as_frequent_as_they_should_be(times):
+    """4,000,000 draws of S = 1000, seed 4: a binomial test of |y| > 3, 4, 5 S.
+
+    False-alarm rate 1e-6 each.
+    """
+    values, chances = as_floats(exact_law(1000))
+    beyond = float(chances[abs(values) > times * 1000].sum())
+    draws = discrete_gaussian(seeded(4), 1000, 4_000_000)
+    far = int((abs(draws) > times * 1000).sum())
+    assert stats.binomtest(far, draws.size, beyond).pvalue > 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("spread", [2**20, 2**52, 2**60, 2**68 - 1, 2**100])
+def test_large_spreads_have_a_normal_shape_and_uniform_low_bits(spread):
+    """40,000 draws, seed 5: Kolmogorov-Smirnov and four digits of base 16.
+
+    The discrete law is within 1e-6 of the normal one. False alarms: 5e-6 for each.
+    """
+    draws = discrete_gaussian(seeded(5), spread, 40_000)
+    assert stats.kstest(draws.astype(float) / spread, "norm").pvalue > 1e-6
+    width = strips_of(spread).shift
+    for place in {0, 4, width // 2, width - 4}:
+        digits = np.array([y >> place & 15 for y in draws.tolist()])
+        assert stats.chisquare(np.bincount(digits, minlength=16)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("spread", [2**60, 2**100])
+def test_large_spreads_leave_no_holes(spread):
+    """Differences have no common divisor, and no two of 2,000 draws are equal."""
+    draws = discrete_gaussian(seeded(6), spread, 2000).tolist()
+    assert len(set(draws)) == len(draws)
+    assert gcd(*(y - draws[0] for y in draws)) == 1
+
+
+@pytest.mark.parametrize("spread", [4, 1000, *BIG])
+def test_draws_are_int64_while_they_fit_and_python_integers_beyond(spread):
+    draws = discrete_gaussian(Keystream.from_os(), spread, 50)
+    assert draws.shape == (50,)
+    if spread <= 2**52:
+        assert draws.dtype == np.int64
+    else:
+        assert draws.dtype == object
+        assert {type(y) for y in draws} == {int}
+    assert max(abs(y) for y in draws.tolist()) < 20 * spread
+
+
+@given(spreads, seeds, st.integers(0, 40))
+def test_a_stream_s_state_decides_the_draws(spread, seed, count):
+    one, two = (discrete_gaussian(seeded(seed), spread, count) for _ in range(2))
+    assert one.shape == (count,)
+    assert one.tolist() == two.tolist()
+
+
+def test_a_stream_goes_on_after_a_draw():
+    stream = seeded(7)
+    one, two = (discrete_gaussian(stream, 2**40, 20) for _ in range(2))
+    assert not np.isin(one, two).any()
+
+
+def test_no_draws_take_no_words():
+    assert discrete_gaussian(Script([]), 1000, 0).tolist() == []
+
+
+def test_a_batch_of_rejections_is_followed_by_another():
+    """Nine proposals of minus zero, then nine of one."""
+    strips = strips_of(4)
+    nothing = first_words(strips, 0, start=0, negative=1)
+    one = first_words(strips, 1, start=0)
+    script = Script([*repeat(nothing, 9), *repeat(one, 9)])
+    assert discrete_gaussian(script, 4, 1).tolist() == [1]
+
+
+def test_many_draws_come_in_several_batches():
+    draws = discrete_gaussian(seeded(8), 2**40, 50_000)
+    assert np.unique(draws).size == 50_000
+
+
+@pytest.mark.parametrize("spread", [3, 0, -5])
+def test_a_small_spread_is_refused_with_what_to_change(spread):
+    with pytest.raises(InvalidInputError, match="finer grid or a larger sigma"):
+        discrete_gaussian(seeded(0), spread, 1)
+
+
+def test_a_large_spread_is_refused_with_what_to_change():
+    with pytest.raises(InvalidInputError, match="coarser grid or a smaller sigma"):
+        discrete_gaussian(seeded(0), 2**100 + 1, 1)
+
+
+@pytest.mark.parametrize("spread", [4.5, 16.0, "16", None, np.float64(8)])
+def test_a_spread_that_is_no_integer_is_refused(spread):
+    with pytest.raises(InvalidInputError, match="whole number of grid steps"):
+        check_spread(spread)
+
+
+def test_integers_of_numpy_are_spreads():
+    assert check_spread(np.int64(9)) == 9
+    assert type(check_spread(np.uint64(2**60))) is int
+
+
+def test_a_negative_count_is_refused():
+    with pytest.raises(InvalidInputError, match="must not be negative, found -1"):
+        discrete_gaussian(seeded(0), 16, -1)
+
+
+# -- What a shift of the law reveals ---------------------------------------------
+
+
+def law_of(spread, radius):
+    with mpmath.workdps(40):
+        weights = {y: weight(spread, y) for y in range(-radius, radius + 1)}
+        total = mpmath.fsum(weights.values())
+        return {y: w / total for y, w in weights.items()}
+
+
+def difference(law):
+    """The law of r - r' of two independent draws."""
+    radius = max(law)
+    with mpmath.workdps(40):
+        return {
+            c: mpmath.fsum(p * law[y - c] for y, p in law.items() if y - c in law)
+            for c in range(-radius, radius + 1)
+        }
+
+
+def shift_divergence(law, shift):
+    """KL of a law and itself moved by `shift`, over what both lists hold."""
+    with mpmath.workdps(40):
+        return mpmath.fsum(
+            p * mpmath.log(p / law[y - shift])
+            for y, p in law.items()
+            if y - shift in law
+        )
+
+
+@pytest.mark.parametrize("spread", [1, 4, 7])
+@pytest.mark.parametrize("shift", [1, 2, 5])
+def test_a_shifted_law_diverges_as_the_continuous_one(spread, shift):
+    """KL(N_Z(0, S^2), N_Z(f, S^2)) = f^2 / (2 S^2) for integers f, exactly."""
+    found = shift_divergence(law_of(spread, 14 * spread + 10), shift)
+    assert float(found) == pytest.approx(shift**2 / (2 * spread**2), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("spread", "expected", "digits"),
+    [(1, 0.2500000428, 10), (2, 0.0625000000, 10), (0.5, 1.113, 3)],
+)
+def test_edge_noise_diverges_a_little_more_than_the_continuous_one(
+    spread, expected, digits
+):
+    """r - r' is no discrete Gaussian: about 1 / (4 S^2), far from it only below 1."""
+    found = shift_divergence(difference(law_of(spread, 60)), 1)
+    assert float(found) == pytest.approx(expected, abs=0.6 * 10**-digits)
+    assert found > mpmath.mpf(1) / (4 * mpmath.mpf(spread) ** 2)
+
+
+def test_from_the_least_spread_on_the_excess_is_nothing():
+    """At S = 4 the divergence of edge noise is 1 / 64 to 30 digits."""
+    found = shift_divergence(difference(law_of(4, 120)), 1)
+    assert abs(found - mpmath.mpf(1) / 64) < 1e-30

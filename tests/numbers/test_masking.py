@@ -1,0 +1,216 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import any_topologies, few, seeds, sigmas
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import GaussianMasks, NoMasks, check_sigma
+from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
+
+UNIT = GaussianMasks(check_sigma(1.0))
+
+
+def by_hand(topology, values):
+    """u_i = sum over i's links of sent minus received, one share at a time."""
+    masks = np.zeros((topology.n_parties, values.shape[-1]))
+    for (i, j), shares in zip(topology.edges.tolist(), values, strict=True):
+        ways = [(i, j), (j, i)][: topology.shares_per_edge]
+        for (sender, receiver), share in zip(ways, shares, strict=True):
+            masks[sender] += share
+            masks[receiver] -= share
+    return masks
+
+
+def test_the_sign_of_a_mask_is_sent_minus_received():
+    """K3 with r = [[0,1,2],[3,0,4],[5,6,0]]: Eq. i_vn gives u = (-5, 0, 5)."""
+    r = [[0, 1, 2], [3, 0, 4], [5, 6, 0]]
+    triangle = Topology.family("complete:3")
+    values = [[[r[i][j]], [r[j][i]]] for i, j in triangle.edges.tolist()]
+    masks = Shares(triangle, np.array(values, dtype=float)).masks()
+    assert masks.ravel().tolist() == [-5.0, 0.0, 5.0]
+
+
+def test_the_mask_on_an_arc_is_added_by_its_sender_only():
+    cycle = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
+    shares = Shares(cycle, np.array([[[1.0]], [[10.0]], [[100.0]]]))
+    assert shares.masks().ravel().tolist() == [1 - 100, 10 - 1, 100 - 10]
+
+
+def test_edge_noise_is_the_difference_of_an_edge_s_two_shares():
+    pair = Topology.family("complete:2")
+    shares = Shares(pair, np.array([[[5.0, 1.0], [2.0, 7.0]]]))
+    assert shares.edge_noise().tolist() == [[3.0, -6.0]]
+
+
+@given(any_topologies(), seeds, st.integers(1, 3))
+def test_masks_are_sent_minus_received_on_every_graph(topology, seed, size):
+    shares = draw_shares(topology, UNIT, ShareStreams(seed), size=size)
+    expected = by_hand(topology, shares.values)
+    np.testing.assert_allclose(shares.masks(), expected, atol=1e-12)
+
+
+def test_a_share_is_the_first_draw_of_its_own_stream():
+    """The contract between drivers: key (root, epoch, i, j), sigma times normals."""
+    topology, streams = Topology.family("path:3"), ShareStreams(11)
+    law = GaussianMasks(check_sigma(2.0))
+    shares = draw_shares(topology, law, streams, size=4, epoch=5)
+    for (i, j), (sent, received) in zip(topology.edges, shares.values, strict=True):
+        forth = streams.stream(epoch=5, sender=int(i), receiver=int(j))
+        back = streams.stream(epoch=5, sender=int(j), receiver=int(i))
+        np.testing.assert_array_equal(sent, 2.0 * forth.normals(4))
+        np.testing.assert_array_equal(received, 2.0 * back.normals(4))
+
+
+@few
+@given(any_topologies(), seeds, st.randoms(use_true_random=False))
+def test_no_share_depends_on_who_drew_first(topology, seed, random):
+    order = list(range(topology.n_edges))
+    random.shuffle(order)
+    shuffled = Topology(
+        topology.parties,
+        topology.edges[order],
+        topology.weights[order],
+        directed=topology.directed,
+    )
+    streams = ShareStreams(seed)
+    straight = draw_shares(topology, UNIT, streams, size=2)
+    mixed = draw_shares(shuffled, UNIT, streams, size=2)
+    np.testing.assert_array_equal(mixed.values, straight.values[order])
+
+
+@few
+@given(seeds, st.integers(0, 3), st.integers(0, 5), st.integers(0, 5))
+def test_each_key_has_its_own_stream(root, epoch, sender, receiver):
+    def first(**key):
+        return ShareStreams(key.pop("root")).stream(**key).normals(1)[0]
+
+    key = {"root": root, "epoch": epoch, "sender": sender, "receiver": receiver}
+    assert first(**key) == first(**key)
+    for part in key:
+        assert first(**{**key, part: key[part] + 1}) != first(**key)
+    if sender != receiver:
+        swapped = {**key, "sender": receiver, "receiver": sender}
+        assert first(**swapped) != first(**key)
+
+
+def test_a_long_root_and_a_short_one_share_no_stream():
+    """A 128-bit root is several machine words: none of them may pass for an epoch."""
+    low, high = 5, 7
+    long = ShareStreams(low + high * 2**32).stream(epoch=1, sender=2, receiver=3)
+    short = ShareStreams(low).stream(epoch=high, sender=1, receiver=2)
+    assert long.normals(1)[0] != short.normals(1)[0]
+
+
+def test_a_seed_repeats_the_shares_bit_for_bit():
+    topology = Topology.family("petersen")
+    one, two = (
+        draw_shares(topology, UNIT, ShareStreams.from_seed(3), size=2).values
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+def test_without_a_seed_the_shares_are_fresh():
+    topology = Topology.family("complete:3")
+    one, two = (
+        draw_shares(topology, UNIT, ShareStreams.from_seed(None), size=1).values
+        for _ in range(2)
+    )
+    assert not np.isin(one, two).any()
+
+
+def test_epochs_have_different_shares():
+    topology, streams = Topology.family("ring:4"), ShareStreams(0)
+    one = draw_shares(topology, UNIT, streams, size=2, epoch=0).values
+    two = draw_shares(topology, UNIT, streams, size=2, epoch=1).values
+    assert not np.isin(one, two).any()
+
+
+@few
+@given(any_topologies(), seeds, sigmas)
+def test_an_edge_s_weight_scales_the_variance_of_its_shares(topology, seed, sigma):
+    law = GaussianMasks(check_sigma(sigma))
+    plain = Topology(
+        topology.parties,
+        topology.edges,
+        np.ones(topology.n_edges),
+        directed=topology.directed,
+    )
+    unit = draw_shares(plain, law, ShareStreams(seed), size=2).values
+    heavy = draw_shares(topology, law, ShareStreams(seed), size=2).values
+    expected = unit**2 * topology.weights[:, None, None]
+    np.testing.assert_allclose(heavy**2, expected, rtol=1e-12)
+
+
+def test_sigma_may_differ_between_coefficients():
+    topology, streams = Topology.family("ring:4"), ShareStreams(0)
+    law = GaussianMasks(check_sigma([1.0, 1000.0]))
+    unit = draw_shares(topology, UNIT, streams, size=2).values
+    found = draw_shares(topology, law, streams, size=2).values
+    np.testing.assert_array_equal(found, unit * [1.0, 1000.0])
+
+
+def test_as_many_sigmas_as_coefficients_are_needed():
+    law = GaussianMasks(check_sigma([1.0, 2.0]))
+    with pytest.raises(InvalidInputError, match="each of 3 coefficients, found 2"):
+        draw_shares(Topology.family("ring:3"), law, ShareStreams(0), size=3)
+
+
+@few
+@given(any_topologies(), seeds)
+def test_without_masks_every_share_is_zero(topology, seed):
+    shares = draw_shares(topology, NoMasks(), ShareStreams(seed), size=2)
+    assert not shares.values.any()
+    assert not shares.masks().any()
+
+
+@pytest.mark.parametrize(
+    "sigma", [0.0, -1.0, np.nan, np.inf, -np.inf, [1.0, 0.0], [1.0, np.nan], []]
+)
+def test_a_sigma_that_masks_nothing_is_refused_and_no_masks_is_said_aloud(sigma):
+    with pytest.raises(InvalidInputError, match='law = "none"'):
+        check_sigma(sigma)
+    with pytest.raises(InvalidInputError, match="sigma must be positive and finite"):
+        GaussianMasks(np.asarray(sigma, dtype=float))
+
+
+def test_a_refused_sigma_is_shown():
+    with pytest.raises(InvalidInputError, match=r"found -2\.5"):
+        check_sigma(-2.5)
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(InvalidInputError, match=r"seed.*found -1"):
+        ShareStreams.from_seed(-1)
+
+
+def test_laws_have_the_names_that_files_use():
+    assert NoMasks().name == "none"
+    assert UNIT.name == "gaussian"
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("directed", [False, True])
+def test_keyed_shares_are_independent_standard_normals(directed):
+    """Kolmogorov-Smirnov and pairwise correlations over 12 keyed streams, seed 0.
+
+    False-alarm rate 1e-4 for the former; 66 correlations at 5 standard errors are
+    together below 1e-4.
+    """
+    from scipy import stats
+
+    topology = Topology.from_edges(
+        [(i, (i + 1) % 6) for i in range(6)] + [(i + 1, i) for i in range(5)] + [(0, 5)]
+        if directed
+        else [(i, (i + 1) % 6) for i in range(6)],
+        directed=directed,
+    )
+    size = 4000
+    values = draw_shares(topology, UNIT, ShareStreams(0), size=size).values
+    rows = values.reshape(-1, size)
+    assert len(rows) == 12
+    assert stats.kstest(rows.ravel(), "norm").pvalue > 1e-4
+    correlation = np.corrcoef(rows) - np.eye(12)
+    assert abs(correlation).max() < 5 / np.sqrt(size)

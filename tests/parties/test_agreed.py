@@ -1,0 +1,139 @@
+"""What every member would refuse is refused by whoever writes the file."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.agreement.drafting import consortium_of
+from veilsum.agreement.pem import pem_of
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.job_file import job_of
+from veilsum.parties.agreed import check_agreed, stand_in
+from veilsum.parties.party_cost import PartyCost
+from veilsum.tables.frames import as_frame
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RUN = "a-test-" + "0123456789abcdef" * 2
+NAMES = ("ann", "bob", "cem", "dee")
+PAIRS = [[a, b] for k, a in enumerate(NAMES) for b in NAMES[k + 1 :]]
+
+COST = {
+    "cost": {"kind": "squared-distance", "dim": 2},
+    "masks": {"law": "lattice", "sigma": 1000.0, "grid": 30, "largest": 10.0},
+    "domain": {"kind": "box", "lower": -1, "upper": 1},
+}
+SCHEMA = {
+    "minimum_rows": 50,
+    "columns": {
+        "x": {"kind": "number"},
+        "y": {"kind": "number"},
+        "sex": {"kind": "category", "categories": ["f", "m"]},
+    },
+}
+ON_DATA = {"schema": SCHEMA, "masks": {"law": "uniform"}}
+MODEL = {"model": {"formula": "y ~ x + C(sex)"}, **ON_DATA}
+STATISTICS = {"statistics": {"tables": [["sex"]]}, **ON_DATA}
+DISPATCH = {"dispatch": {"prices": [0, 100]}, "masks": {"law": "uniform"}}
+
+
+def certificate(name):
+    """Not one that TLS would take; here nobody looks inside."""
+    return pem_of(f"the certificate of {name}".encode())
+
+
+def agreed(sections, **changes):
+    """Four members, each linked with each; a change is merged into its section."""
+    merged = {**sections}
+    for name, entries in changes.items():
+        merged[name] = {**merged.get(name, {}), **entries}
+    members = [
+        {"name": name, "certificate": certificate(name), "address": f"{name}:1"}
+        for name in NAMES
+    ]
+    head = {"format": 1, "run": RUN, "members": members, "graph": {"edges": PAIRS}}
+    return consortium_from({**head, **merged})
+
+
+@pytest.mark.parametrize(
+    "sections", [COST, MODEL, STATISTICS, DISPATCH], ids=lambda one: next(iter(one))
+)
+def test_what_members_can_run_is_accepted(sections):
+    check_agreed(agreed(sections))
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        {"kind": "affine", "remainder": "squared-norm", "dim": 3},
+        {"kind": "affine", "dim": 1},
+        {"kind": "squared-distance", "dim": 2},
+        {"kind": "polynomial", "dim": 2, "degree": 4},
+        {"kind": "polynomial", "dim": 1},
+        {"kind": "quadratic", "dim": 3},
+    ],
+    ids=lambda cost: "-".join(map(str, cost.values())),
+)
+def test_every_kind_of_cost_has_a_stand_in(cost):
+    found = agreed({**COST, "cost": cost})
+    check_agreed(found)
+    made = PartyCost.of(found, stand_in(cost))
+    assert made.cost.dim == cost["dim"]
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
+def test_every_example_could_be_run_by_its_members(path):
+    plan = tomllib.loads(path.read_text("utf-8"))
+    family = Topology.family(plan["graph"]["family"])
+    names = plan.get("parties", {}).get("names", family.parties)
+    if plan.get("masks", {}).get("law") == "gaussian":
+        plan["deployment"] = {"law": "lattice", "sigma": 1e6}
+    if family.n_parties < 4:  # with one curious party too few would be honest
+        plan["policy"]["minimum_honest"] = 2
+    found, _ = consortium_of(
+        plan,
+        certificates={name: certificate(name) for name in names},
+        addresses={name: Address(f"h{name}", 1) for name in names},
+        run=RUN,
+    )
+    check_agreed(found)
+
+
+@pytest.mark.parametrize(
+    ("sections", "changes", "words"),
+    [
+        (MODEL, {"model": {"formula": "y ~ z"}}, "z"),
+        (MODEL, {"model": {"formula": ""}}, r"\[model\]"),
+        (MODEL, {"model": {"family": "student"}}, "no family is called 'student'"),
+        (MODEL, {"model": {"weights": "w"}}, "no column 'w'"),
+        (MODEL, {"model": {"offset": "sex"}}, "'sex' is a category"),
+        (MODEL, {"schema": {"minimum_rows": 1}}, "minimum_rows"),
+        (MODEL, {"policy": {"release_fraction": 0}}, "release_fraction|fraction"),
+        (MODEL, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
+        (MODEL, {"policy": {"minimum_cell": 5}}, "no rule of veilsum fit"),
+        (STATISTICS, {"statistics": {"columns": ["sex"]}}, "'sex' is a category"),
+        (STATISTICS, {"statistics": {"tables": [["x"]]}}, "'x' holds numbers"),
+        (STATISTICS, {"statistics": {"histograms": {"w": [0, 1]}}}, "no column 'w'"),
+        (STATISTICS, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
+        (DISPATCH, {"dispatch": {"prices": [100, 0]}}, "the lowest first"),
+        (DISPATCH, {"dispatch": {"prices": [1]}}, "the lowest and the highest"),
+        (DISPATCH, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
+        (COST, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
+        (COST, {"policy": {"minimum_honest": 4}}, "too few of 4 are honest"),
+        (COST, {"cost": {"kind": "quadratic"}, "method": {"name": "extra"}}, "dgd"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else str(list(value))[:40],
+)
+def test_what_every_member_would_refuse_is_refused(sections, changes, words):
+    with pytest.raises(InvalidInputError, match=words):
+        check_agreed(agreed(sections, **changes))
+
+
+def test_without_the_check_it_is_a_member_who_finds_out():
+    """The twin: the file itself is in order, and every member then refuses."""
+    found = agreed(MODEL, model={"formula": "y ~ z"})
+    table = as_frame({"x": [1.0], "y": [2.0], "sex": ["f"]})
+    with pytest.raises(InvalidInputError, match="z"):
+        job_of(found, "model", {"ann": table}).run()

@@ -1,0 +1,148 @@
+"""A party's own cost: what is wrong with it is said to its owner, and no value is."""
+
+import pandas as pd
+import pytest
+from jobs.test_agreed import COST, agreed
+
+from veilsum.costs.cost import Cost
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.files.datasets import site_of
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.promises import MAY_SHRINK
+from veilsum.jobs.terms import Terms
+from veilsum.models.dispatch import Site
+from veilsum.numbers.arrays import as_floats
+from veilsum.parties.party_cost import PartyCost
+from veilsum.tables.schema import Schema
+
+
+def test_a_cost_beyond_the_range_is_its_owner_s_and_no_magnitude_is_said():
+    with pytest.raises(RangeError) as caught:
+        PartyCost.of(agreed(COST), {"targets": [0.5, 98765.25]})
+    told = str(caught.value)
+    assert "this party's own cost: coefficient 2 of 2 is beyond the range of 10" in told
+    assert "ann" not in told, "the first party has done nothing"
+    # A coefficient is -2 times a target; 2^18 would say where it lies.
+    for part in ("98765", "1.97", "1.98", "9.87", "9.88", "2^"):
+        assert part not in told
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind"),
+    [("12,5", "text"), (True, "true or false"), ({"a": 1}, "a table")],
+    ids=["comma", "bool", "table"],
+)
+def test_what_is_no_number_is_named_by_its_kind(entry, kind):
+    with pytest.raises(InvalidInputError, match=f"numbers only, found {kind}") as error:
+        PartyCost.of(agreed(COST), {"targets": [0.5, entry]})
+    assert "12" not in str(error.value)
+
+
+def test_a_number_beyond_all_floats_is_refused():
+    with pytest.raises(InvalidInputError, match="targets has a number beyond 1e308"):
+        PartyCost.of(agreed(COST), {"targets": [0.5, 10**400]})
+
+
+TWO = {"b": [0, 0], "low": [0, 0], "high": [1, 1]}
+
+
+def crooked():
+    return Cost.quadratic([[1.0, 987.25], [1.5, 1.0]], [0.0, 0.0])
+
+
+def table(**cells):
+    columns = {
+        "x": {"kind": "number"},
+        "sex": {"kind": "category", "categories": ["f", "m"]},
+    }
+    frame = pd.DataFrame({"x": [1.5, 2.5], "sex": ["f", "m"], **cells})
+    return Schema.from_table({"minimum_rows": 1, "columns": columns}).check("a", frame)
+
+
+@pytest.mark.parametrize(
+    ("make", "secret"),
+    [
+        (lambda: table(x=["61,25", "3"]), "61"),
+        (lambda: as_floats(["61,25"], what="numbers of a party"), "61"),
+        (lambda: table(sex=["f", "moon"]), "moon"),
+    ],
+    ids=["number", "array", "category"],
+)
+def test_what_a_log_may_have_names_no_private_value(make, secret):
+    """What its owner is shown quotes the cell that has to be corrected."""
+    with pytest.raises(InvalidInputError) as caught:
+        make()
+    assert secret in str(caught.value)
+    assert secret not in caught.value.plain
+    assert len(caught.value.plain) > 20
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "secret"),
+    [
+        (crooked, "row 0, column 1", "98"),
+        (lambda: Site.of(-1234.5), "below 0", "1234"),
+        (lambda: Site.of(1.0, a=[1, -77.25], **TWO), "generator 1", "77"),
+        (lambda: Site.of(1.0, a=[1, 1], **{**TWO, "low": [0, 88]}), "tor 1", "88"),
+    ],
+    ids=["matrix", "demand", "a", "limits"],
+)
+def test_what_is_wrong_is_named_by_its_place(make, where, secret):
+    with pytest.raises(InvalidInputError, match=where) as caught:
+        make()
+    assert secret not in str(caught.value)
+
+
+@pytest.mark.parametrize("lacking", ["demand", "a", "low"])
+def test_a_site_without_a_column_is_refused_with_its_name(lacking):
+    cells = {name: [1.0] for name in ("demand", "a", "b", "low", "high")}
+    del cells[lacking]
+    with pytest.raises(InvalidInputError, match=f"and {lacking} cannot be found"):
+        site_of(pd.DataFrame(cells))
+
+
+@pytest.mark.parametrize("column", ["demand", "a", "high"])
+def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
+    cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}
+    cells |= {"low": [0.0, 0.0], "high": [5.0, 5.0], column: ["61,25", "2"]}
+    with pytest.raises(InvalidInputError, match=f"column '{column}' must") as caught:
+        site_of(pd.DataFrame(cells))
+    assert "61" not in str(caught.value)
+
+
+class Meeting:
+    """Shows what a party would be shown, and does not take part."""
+
+    party = "ann"
+
+    def carry_out(self, assignment):
+        self.promise = assignment.promise
+        raise InvalidInputError("seen")
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_that_a_promise_may_shrink_is_said_before(drop):
+    meeting = Meeting()
+    found = agreed(COST, policy={"drop": drop, "tolerate": 1})
+    with pytest.raises(InvalidInputError, match="seen"):
+        PartyCost.of(found, {"targets": [0.5, 0.25]}).run(meeting)
+    assert (MAY_SHRINK in meeting.promise.limits) is drop
+
+
+@pytest.mark.parametrize(
+    ("parties", "tolerate", "honest", "left"),
+    [(9, 1, 3, 4), (9, 3, 3, 3), (4, 1, 3, 3), (20, 2, 3, 9), (5, 3, 0, 2)],
+)
+def test_releases_are_counted_for_the_fewest_who_may_be_left(
+    parties, tolerate, honest, left
+):
+    graph = Topology.family(f"complete:{parties}")
+    options = {"tolerate": tolerate, "topology": graph, "minimum_honest": honest}
+    usual = Terms.of(graph.parties, options=options)
+    assert usual.honest == parties - tolerate
+    terms = Terms.of(graph.parties, options={**options, "drop": True})
+    assert terms.honest == left
+    # By the protocol's own rule: fewer than these do not go on.
+    plan = terms.plan(size=1, answer_size=1, terms={})
+    assert plan.refusal(graph.parties[: left + tolerate]) is None
+    assert plan.refusal(graph.parties[: left + tolerate - 1]) is not None

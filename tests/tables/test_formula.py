@@ -1,0 +1,409 @@
+"""Formulas: the same columns at every party, and nothing learned from its rows."""
+
+import subprocess
+import sys
+
+import formulaic
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilsum.errors import InvalidInputError
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.schema import Column, Schema, SchemaError
+
+SCHEMA = Schema(
+    (
+        Column("y", "number"),
+        Column("age", "number", 1, 120),
+        Column("bp", "number"),
+        Column("k", "integer", 0),
+        Column("body mass", "number"),
+        Column("body.fat", "number"),
+        Column("sex", "category", categories=("1", "2")),
+        Column("site", "category", categories=("north", "east", "south")),
+        Column("one", "category", categories=("only",)),
+        Column("ill", "category", categories=("no", "yes")),
+    ),
+    minimum_rows=1,
+)
+SPLIT = {"a": slice(0, 9), "b": slice(9, 25), "c": slice(25, 40)}
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    random = np.random.default_rng(20)
+    n = 40
+    frame = pd.DataFrame(
+        {
+            **{name: random.normal(size=n) for name in ("y", "bp", "body.fat")},
+            "age": random.uniform(20, 90, n),
+            "body mass": random.uniform(40, 120, n),
+            "k": random.integers(0, 5, n),
+            "sex": random.choice(["1", "2"], n),
+            "site": random.choice(["north", "east", "south"], n),
+            "one": "only",
+            "ill": random.choice(["no", "yes"], n),
+        }
+    )
+    # The first party has one level of each category only.
+    frame.loc[:8, ["sex", "site", "ill"]] = ["2", "south", "no"]
+    return frame
+
+
+def checked(frame, party="a"):
+    return SCHEMA.check(party, frame)
+
+
+def categorical(frame):
+    """Return the frame with the schema's categories, for other packages to read."""
+    made = frame.copy()
+    for name in SCHEMA.categorical:
+        levels = list(SCHEMA.column(name).categories)
+        made[name] = pd.Categorical(made[name], categories=levels)
+    return made
+
+
+FORMULAS = [
+    "y ~ age + C(sex) + bp",
+    "y ~ age + sex",
+    "y ~ 1",
+    "y ~ site - 1",
+    "y ~ 0 + site + sex",
+    "y ~ age * site",
+    "y ~ sex:site",
+    "y ~ sex * site",
+    "y ~ (age + bp + k) ** 2",
+    "y ~ {(age - 60) / 10} + I(bp ** 2)",
+    "y ~ np.log(age) + np.log1p(k) + np.exp(bp) + np.sqrt(age) + np.abs(bp)",
+    "y ~ log10(age) + expm1(bp) + sqrt(abs(bp)) + {-bp} + {2 ** bp}",
+    "y ~ C(site, Treatment('east'))",
+    "y ~ C(site, Treatment(reference='south')) + age",
+    "y ~ C(site, Sum)",
+    "y ~ C(site, contr.helmert) + C(sex, contr.sum)",
+    "y ~ C(site, contr.poly)",
+    "y ~ C(site, contr.diff(backward=False))",
+    "y ~ C(site, contrasts=contr.SAS)",
+    "y ~ `body mass` + body.fat + log(`body mass`) + log(`body.fat` ** 2)",
+    "y ~ C(one) + age",
+    "y ~ age + log(age) - log(age)",
+    "y ~ site / age",
+]
+every_formula = pytest.mark.parametrize("text", FORMULAS)
+SHARED = {name: getattr(np, name) for name in ("log1p", "expm1", "sqrt", "abs")}
+
+
+@every_formula
+def test_the_pooled_design_is_the_one_formulaic_makes(text, pooled):
+    formula = ModelFormula.of(text, SCHEMA)
+    design, response = formula.design(checked(pooled))
+    expected = formulaic.model_matrix(text, categorical(pooled), context=SHARED)
+    assert formula.columns == tuple(expected.rhs.columns)
+    np.testing.assert_array_equal(design, expected.rhs.to_numpy(dtype=float))
+    np.testing.assert_array_equal(response, pooled["y"])
+    assert design.dtype == response.dtype == np.float64
+    assert design.flags.c_contiguous
+    assert response.shape == (len(pooled),)
+
+
+@every_formula
+def test_parties_one_at_a_time_give_the_pooled_rows(text, pooled):
+    formula = ModelFormula.of(text, SCHEMA)
+    whole, response = formula.design(checked(pooled))
+    parts = [formula.design(checked(pooled[rows], p)) for p, rows in SPLIT.items()]
+    np.testing.assert_array_equal(np.vstack([part[0] for part in parts]), whole)
+    np.testing.assert_array_equal(np.concatenate([p[1] for p in parts]), response)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y ~ age + C(sex) + bp",
+        "y ~ age + site + age:site",
+        "y ~ C(site, Treatment('east')) + np.log(age)",
+        "y ~ C(site, Sum) + bp",
+        "y ~ 0 + site + sex",
+        "y ~ sex * site",
+    ],
+)
+def test_the_pooled_design_is_the_one_patsy_makes(text, pooled):
+    formula = ModelFormula.of(text, SCHEMA)
+    design, _ = formula.design(checked(pooled))
+    _, expected = patsy.dmatrices(text, categorical(pooled), return_type="dataframe")
+    assert len(formula.columns) == expected.shape[1]
+    joint = np.hstack([design, expected])
+    rank = np.linalg.matrix_rank
+    assert rank(design) == rank(expected) == rank(joint) == len(formula.columns)
+    # Names agree, and where they do the columns are the same numbers.
+    for name in set(formula.columns) & set(expected.columns):
+        place = formula.columns.index(name)
+        np.testing.assert_allclose(design[:, place], expected[name], rtol=1e-15)
+    assert set(formula.columns) & set(expected.columns)
+
+
+def test_a_design_without_a_level_has_its_column_all_the_same(pooled):
+    formula = ModelFormula.of("y ~ age + C(sex) + site", SCHEMA)
+    assert formula.columns == (
+        *("Intercept", "age", "C(sex)[T.2]", "site[T.east]", "site[T.south]"),
+    )
+    assert formula.intercept == 0
+    assert formula.variables == ("y", "age", "sex", "site")
+    design, _ = formula.design(checked(pooled[SPLIT["a"]]))
+    np.testing.assert_array_equal(design[:, 2:], np.tile([1.0, 0.0, 1.0], (9, 1)))
+
+
+def test_columns_do_not_depend_on_how_python_hashes():
+    code = (
+        "import sys\n"
+        "from veilsum.tables.formula import ModelFormula\n"
+        "from veilsum.tables.schema import Column, Schema\n"
+        "s = Schema(tuple(Column(n, 'number') for n in 'yabc')"
+        " + tuple(Column(n, 'category', categories='pqr') for n in 'fgh'))\n"
+        "print(ModelFormula.of('y ~ (a + b + f + g)**3 + f:h - 1', s).columns)"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
+    assert "a:f[T.q]:g[T.r]" in found.pop()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("y ~ age", 0), ("y ~ age - 1", None), ("y ~ 0 + site", None), ("y ~ 1", 0)],
+)
+def test_the_intercept_is_found(text, place):
+    assert ModelFormula.of(text, SCHEMA).intercept == place
+
+
+def test_a_column_called_intercept_is_not_the_intercept():
+    schema = Schema((Column("y", "number"), Column("Intercept", "number")))
+    assert ModelFormula.of("y ~ 0 + Intercept", schema).intercept is None
+    with pytest.raises(InvalidInputError, match="the same name"):
+        ModelFormula.of("y ~ Intercept", schema)
+
+
+@pytest.mark.parametrize("text", ["ill ~ age", "{ill} ~ age", "`ill` ~ age"])
+def test_a_category_with_two_levels_is_a_response_of_zeros_and_ones(text, pooled):
+    formula = ModelFormula.of(text, SCHEMA)
+    _, response = formula.design(checked(pooled))
+    assert formula.response_is_category
+    assert formula.response == "ill"
+    np.testing.assert_array_equal(response, pooled["ill"] == "yes")
+    assert response.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("log(age) ~ bp", lambda frame: np.log(frame["age"])),
+        ("{bp * 2 + age} ~ k", lambda frame: frame["bp"] * 2 + frame["age"]),
+        ("`body mass` ~ k", lambda frame: frame["body mass"]),
+        ("k ~ bp", lambda frame: frame["k"]),
+    ],
+    ids=["log", "sum", "spaces", "integer"],
+)
+def test_a_response_may_be_computed(text, expected, pooled):
+    formula = ModelFormula.of(text, SCHEMA)
+    _, response = formula.design(checked(pooled))
+    assert not formula.response_is_category
+    np.testing.assert_array_equal(response, expected(pooled))
+
+
+def test_other_columns_are_fetched_as_numbers(pooled):
+    formula = ModelFormula.of("y ~ age", SCHEMA)
+    table = checked(pooled)
+    np.testing.assert_array_equal(formula.numeric(table, "k"), pooled["k"])
+    assert formula.numeric(table, "k").dtype == np.float64
+    with pytest.raises(InvalidInputError, match="'sex' is a category"):
+        formula.numeric(table, "sex")
+    with pytest.raises(InvalidInputError, match="did you mean 'age'"):
+        formula.numeric(table, "agee")
+
+
+def test_a_table_of_another_schema_is_refused(pooled):
+    formula = ModelFormula.of("y ~ age", SCHEMA)
+    other = Schema(SCHEMA.columns, minimum_rows=2).check("a", pooled)
+    with pytest.raises(InvalidInputError, match="another schema"):
+        formula.design(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("y ~ age + log(k)", "log(k)"),
+        ("y ~ {age / k}", "age / k"),
+        ("y ~ {1e999 * age}", "1e309 * age"),
+        ("y ~ sqrt(bp):C(sex)", "sqrt(bp):C(sex)[1]"),
+        ("log(bp) ~ age", "log(bp)"),
+    ],
+)
+def test_a_term_that_is_not_finite_is_named(text, term, pooled):
+    formula = ModelFormula.of(text, SCHEMA)
+    with pytest.raises(SchemaError) as caught:
+        formula.design(checked(pooled, "hospital-3"))
+    error = caught.value
+    assert (error.party, error.rule) == ("hospital-3", "finite")
+    assert error.column.startswith(term.split("[")[0])
+    assert "of 40 rows" in str(error)
+
+
+def test_no_row_is_dropped_or_moved(pooled):
+    shuffled = pooled.iloc[::-1]
+    formula = ModelFormula.of("y ~ age + C(site)", SCHEMA)
+    design, response = formula.design(checked(shuffled))
+    np.testing.assert_array_equal(design[:, 1], shuffled["age"])
+    np.testing.assert_array_equal(response, shuffled["y"])
+
+
+def test_equal_formulas_are_equal_and_show_no_more_than_their_text():
+    first, second = (ModelFormula.of("y ~ age + C(sex)", SCHEMA) for _ in range(2))
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != ModelFormula.of("y ~ age + sex", SCHEMA)
+
+
+names = st.sampled_from(["age", "bp", "k", "sex", "site", "C(site)", "{age * bp}"])
+terms = st.lists(st.lists(names, min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@given(terms, st.booleans(), st.randoms(use_true_random=False))
+def test_any_party_gets_its_rows_of_the_pooled_design(pooled, parts, plain, random):
+    text = "y ~ " + " + ".join(":".join(part) for part in parts)
+    formula = ModelFormula.of(text + (" - 1" if plain else ""), SCHEMA)
+    whole, _ = formula.design(checked(pooled))
+    rows = random.sample(range(len(pooled)), random.randint(1, len(pooled)))
+    part, _ = formula.design(checked(pooled.iloc[rows]))
+    assert part.shape == (len(rows), len(formula.columns))
+    np.testing.assert_array_equal(part, whole[rows])
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("center(age)", "scale(age)", "standardize(age)", "bs(age, df=4)"),
+        *("cs(age, df=3)", "cr(age, df=3)", "cc(age, df=3)", "poly(age, 2)"),
+        *("lag(age)", "hashed(age)", "foo(age)", "np.cumsum(age)", "np.mean(age)"),
+        *("np.random.normal(age)", "log(scale(age))", "Q('age')", "min(age)"),
+        *("cut(age)", "{age - np.mean(age)}", "I(center(age))", "age:center(bp)"),
+    ],
+)
+def test_functions_that_may_learn_from_rows_are_refused_with_the_reason(call):
+    with pytest.raises(InvalidInputError) as caught:
+        ModelFormula.of(f"y ~ {call}", SCHEMA)
+    assert "would not mean the same everywhere" in str(caught.value)
+    assert "- 60) / 10}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "one left and one right side"),
+        ("age", "one left and one right side"),
+        ("~ age", "one left and one right side"),
+        ("y ~ age | bp", "one left and one right side"),
+        ("y | k ~ age", "one left and one right side"),
+        ("y ~ 0", "nothing on its right side"),
+        ("y + k ~ age", "one response, found y, k"),
+        ("y:k ~ age", "one response"),
+        ("0 ~ age", "one response, found none"),
+        ("1 ~ age", "column or a function of one"),
+        ("C(ill) ~ age", "column or a function of one"),
+        ("site ~ age", "category with 3 levels"),
+        ("{site} ~ age", "category with 3 levels"),
+        ("one ~ age", "category with 1 levels"),
+        ("y ~ age + y", "both sides"),
+        ("y ~ agee", "no column 'agee'; did you mean 'age'"),
+        ("y ~ age - agee", "no column 'agee'"),
+        ("yy ~ age", "no column 'yy'"),
+        ("y ~ log(agee)", "no column 'agee'"),
+        ("y ~ age - intercept", "write '- 1'"),
+        ("y ~ .", "write the columns out"),
+        ("y ~ age +", "cannot be read"),
+        ("y ~ (age", "cannot be read"),
+        ("y ~ age ~ bp", "cannot be read"),
+        ("y ~ log(age", "cannot be read"),
+        ("y ~ 'age'", "cannot be read"),
+        ("y ~ 2", "cannot be read"),
+        ("y ~ as.factor(sex)", "cannot be read"),
+        ("y ~ 2:age", "in braces"),
+        ("y ~ C(age)", "which the schema has as number"),
+        ("y ~ C(k)", "which the schema has as integer"),
+        ("y ~ C()", "must name a column"),
+        ("y ~ C(sex + site)", "must name a column"),
+        ("y ~ C(sex, levels=['1', '2'])", "levels are the schema's"),
+        ("y ~ C(sex, Sum, spans_intercept=False)", "levels are the schema's"),
+        ("y ~ C(site, {'a': [1, 0, 0]})", "unknown contrast"),
+        ("y ~ C(site, contr.custom([1, 2, 3]))", "unknown contrast"),
+        ("y ~ C(site, Foo)", "unknown contrast"),
+        ("y ~ C(site, Treatment('west'))", "'west', which is not a category"),
+        ("y ~ C(site, Treatment(age))", "age, which is not a category"),
+        ("y ~ C(sex, Treatment(1))", "'1', '2', in quotes"),
+        ("y ~ C(site, contr.sum(odd=True))", "cannot be used"),
+        ("y ~ I(sex)", "use it by itself"),
+        ("y ~ {sex + age}", "use it by itself"),
+        ("y ~ log(C(sex))", r"C\(...\) inside"),
+        ("y ~ log(age, 2)", "more than one argument"),
+        ("y ~ log(x=age)", "more than one argument"),
+        ("y ~ log()", "more than one argument"),
+        ("y ~ {3}", "names no column"),
+        ("y ~ log(3)", "names no column"),
+        ("y ~ {9 ** 9 ** 9 ** 9 * age}", "power of constants"),
+        ("y ~ {age ** 9 ** 9 ** 9}", "power of constants"),
+        ("y ~ (age + bp) ** 9", "at most 5"),
+        ("y ~ (age + bp) ^ 99", "at most 5"),
+        ("y ~ {age / (1 / 0)}", "cannot be used"),
+        ("y ~ age.mean()", "dot in it"),
+        ("y ~ log(body.fat)", "in backticks"),
+        ("y ~ {age > 60}", "more than arithmetic"),
+        ("y ~ {age if age else bp}", "more than arithmetic"),
+        ("y ~ {age[0]}", "more than arithmetic"),
+        ("y ~ {age @ age}", "more than arithmetic"),
+        ("y ~ {age * True}", "more than arithmetic"),
+        ("y ~ {age.__class__}", "more than arithmetic"),
+        ("y ~ {[age for age in age]}", "more than arithmetic"),
+        ("y ~ {(lambda: age)()}", "cannot be used"),
+        ("y ~ {().__class__.__base__.__subclasses__()}", "dot in it"),
+        ("y ~ {__import__('os').getcwd()}", "dot in it"),
+        ("y ~ {eval('1')}", "cannot be used"),
+        ("y ~ C(site, Treatment('a\\'b'))", "backslash|cannot be read|not a category"),
+    ],
+)
+def test_a_formula_that_cannot_be_used_is_refused(text, why):
+    with pytest.raises(InvalidInputError, match=why):
+        ModelFormula.of(text, SCHEMA)
+
+
+def test_a_column_with_the_name_of_a_function_it_is_used_with_is_refused():
+    columns = tuple(Column(name, "number") for name in ("y", "log", "x"))
+    schema = Schema(columns)
+    assert ModelFormula.of("y ~ log", schema).columns == ("Intercept", "log")
+    with pytest.raises(InvalidInputError, match="name of a function"):
+        ModelFormula.of("y ~ log + log(x)", schema)
+
+
+def test_a_missing_package_names_its_extra():
+    code = (
+        "import sys; sys.modules['formulaic'] = None\n"
+        "from veilsum.errors import MissingExtraError\n"
+        "from veilsum.tables.formula import ModelFormula\n"
+        "from veilsum.tables.schema import Column, Schema\n"
+        "try:\n    ModelFormula.of('y ~ 1', Schema((Column('y', 'number'),)))\n"
+        "except MissingExtraError as error:\n    print(error)"
+    )
+    words = [sys.executable, "-c", code]
+    found = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert "veilsum[data]" in found.stdout, found.stderr

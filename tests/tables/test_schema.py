@@ -1,0 +1,530 @@
+"""The schema: what a table must look like, and what is said when it does not."""
+
+import copy
+import pickle
+import re
+import sys
+import tomllib
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilsum.errors import InvalidInputError, SecretError
+from veilsum.tables.columns import level
+from veilsum.tables.schema import CheckedTable, Column, Schema, SchemaError
+
+TOML = """
+[schema]
+missing = "drop"
+minimum_rows = 5
+maximum_rows = 200
+[schema.columns]
+age = { kind = "number", minimum = 0, maximum = 120 }
+sex = { kind = "category", categories = ["1", "2"] }
+"""
+AGE = Column("age", "number", 0, 120)
+SEX = Column("sex", "category", categories=("1", "2"))
+VISITS = Column("visits", "integer", 0)
+SCHEMA = Schema((AGE, SEX, VISITS), missing="drop")
+
+
+def table(**columns):
+    base = {
+        "age": [61.0, 58.0, 70.5, 44.0, 39.0, 80.0],
+        "sex": ["1", "2", "2", "1", "1", "2"],
+        "visits": [1, 2, 0, 4, 1, 9],
+    }
+    return pd.DataFrame({**base, **columns})
+
+
+def refused(frame, schema=SCHEMA):
+    with pytest.raises(SchemaError) as caught:
+        schema.check("hospital-3", frame)
+    error = caught.value
+    assert error.party == "hospital-3"
+    assert str(error).startswith("hospital-3: ")
+    if error.column is not None:
+        assert repr(error.column) in str(error)
+    return error
+
+
+# Written down and read
+
+
+def test_a_schema_is_read_from_toml():
+    expected = Schema((AGE, SEX), missing="drop", minimum_rows=5, maximum_rows=200)
+    whole = tomllib.loads(TOML)
+    assert Schema.from_table(whole) == expected
+    assert Schema.from_table(whole["schema"]) == expected
+
+
+def test_the_same_agreement_has_the_same_table():
+    whole = Column("sex", "category", categories=(1, 2.0))
+    fresh = Schema((whole, Column("age", "number", -0.0, 120.0)), missing="drop")
+    written = Schema((AGE, SEX), missing="drop").to_table()
+    assert repr(fresh.to_table()) == repr(written)
+    assert written == {
+        "missing": "drop",
+        "minimum_rows": 5,
+        "columns": {
+            "age": {"kind": "number", "minimum": 0.0, "maximum": 120.0},
+            "sex": {"kind": "category", "categories": ["1", "2"]},
+        },
+    }
+
+
+names = st.text(min_size=1, max_size=6)
+bounds = st.none() | st.integers(-99, 99) | st.floats(-1e6, 1e6)
+
+
+@st.composite
+def any_column(draw, name):
+    if draw(st.booleans()):
+        levels = draw(st.lists(names, min_size=1, max_size=4, unique=True))
+        return Column(name, "category", categories=tuple(levels))
+    low, high = draw(bounds), draw(bounds)
+    if low is not None and high is not None:
+        low, high = min(low, high), max(low, high)
+    return Column(name, draw(st.sampled_from(["number", "integer"])), low, high)
+
+
+@st.composite
+def schemas(draw):
+    chosen = draw(st.lists(names, min_size=1, max_size=5, unique=True))
+    least = draw(st.integers(1, 9))
+    return Schema(
+        tuple(draw(any_column(name)) for name in chosen),
+        missing=draw(st.sampled_from(["refuse", "drop"])),
+        minimum_rows=least,
+        maximum_rows=draw(st.none() | st.integers(least, 99)),
+    )
+
+
+@given(schemas(), st.randoms(use_true_random=False))
+def test_a_schema_survives_its_table_in_any_order(schema, random):
+    written = schema.to_table()
+    shuffled = list(written["columns"].items())
+    random.shuffle(shuffled)
+    again = Schema.from_table({**written, "columns": dict(shuffled)})
+    assert again == schema
+    assert repr(again.to_table()) == repr(written)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"minimum_row": 3}, "did you mean 'minimum_rows'"),
+        ({"missing": "ignore"}, "refuse and drop"),
+        ({"minimum_rows": 0}, "1 or more, found 0"),
+        ({"minimum_rows": 2.5}, "whole number"),
+        ({"minimum_rows": True}, "whole number"),
+        ({"maximum_rows": 3}, "5 or more, found 3"),
+        ({"columns": {}}, "one column or more"),
+        ({"columns": ["age"]}, r"\[schema.columns\]"),
+        ({"columns": {"age": "number"}}, "must be a table"),
+        ({"columns": {"age": {}}}, "needs a kind"),
+        ({"columns": {"age": {"kind": "float"}}}, "number, integer, category"),
+        ({"columns": {"age": {"kind": "number", "min": 0}}}, "mean 'minimum'"),
+        ({"columns": {"age": {"kind": "number", "minimum": "0"}}}, "finite number"),
+        ({"columns": {"age": {"kind": "number", "maximum": np.inf}}}, "finite number"),
+        ({"columns": {"a": {"kind": "number", "minimum": True}}}, "finite number"),
+        (
+            {"columns": {"age": {"kind": "number", "minimum": 2, "maximum": 1}}},
+            "minimum 2 is above the maximum 1",
+        ),
+        ({"columns": {"a": {"kind": "number", "categories": ["x"]}}}, "kind = "),
+        ({"columns": {"a": {"kind": "category"}}}, "needs its categories"),
+        ({"columns": {"a": {"kind": "category", "categories": "xy"}}}, "a list"),
+        ({"columns": {"a": {"kind": "category", "minimum": 0}}}, "no minimum"),
+        ({"columns": {"a": {"kind": "category", "categories": [1, "1"]}}}, "twice"),
+        ({"columns": {"": {"kind": "number"}}}, "needs a name"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_schema_that_means_nothing_is_refused(change, why):
+    good = tomllib.loads(TOML)["schema"]
+    with pytest.raises(InvalidInputError, match=why):
+        Schema.from_table({**good, **change})
+
+
+def test_a_missing_section_is_named():
+    with pytest.raises(InvalidInputError, match=r"\[schema\] must be a section"):
+        Schema.from_table({"schema": 3})
+    with pytest.raises(InvalidInputError, match=r"needs a section \[schema.columns\]"):
+        Schema.from_table({"missing": "drop"})
+
+
+def test_two_columns_of_one_name_are_refused():
+    with pytest.raises(InvalidInputError, match="two columns named 'age'"):
+        Schema((AGE, SEX, AGE))
+
+
+def test_a_column_is_found_by_name_or_its_nearest_is_named():
+    assert SCHEMA.column("sex") is SEX
+    assert "sex" in SCHEMA
+    assert SCHEMA.categorical == ("sex",)
+    with pytest.raises(InvalidInputError, match="did you mean 'visits'"):
+        SCHEMA.column("visit")
+
+
+# A good table
+
+
+def test_a_good_table_is_cleaned():
+    checked = SCHEMA.check("a", table(extra="x", sex=[1, 2, 2, 1, 1, 2]))
+    assert (checked.party, checked.n_rows, checked.n_dropped) == ("a", 6, 0)
+    assert list(checked.frame.columns) == ["age", "sex", "visits"]
+    assert checked.frame["age"].dtype == checked.frame["visits"].dtype == np.float64
+    assert checked.frame["sex"].cat.categories.tolist() == ["1", "2"]
+    assert checked.frame["sex"].tolist() == ["1", "2", "2", "1", "1", "2"]
+    np.testing.assert_array_equal(checked.numbers("visits"), [1, 2, 0, 4, 1, 9])
+
+
+def test_categories_are_those_of_the_schema_even_where_some_are_absent():
+    schema = Schema((Column("site", "category", categories=("c", "b", "a")),))
+    checked = schema.check("a", pd.DataFrame({"site": ["a"] * 5}))
+    assert checked.frame["site"].cat.categories.tolist() == ["c", "b", "a"]
+    assert checked.frame["site"].cat.codes.tolist() == [2] * 5
+
+
+ONES_AND_TWOS = {
+    "text": ["1", "2", None, "1"],
+    "whole": [1, 2, None, 1],
+    "floats": np.array([1.0, 2.0, np.nan, 1.0]),
+    "objects": np.array([1, "2", None, 1.0], dtype=object),
+    "categorical": pd.Categorical([1, 2, None, 1]),
+    "categorical text": pd.Categorical(["1", "2", None, "1"], categories=["2", "1"]),
+    "nullable": pd.array([1, 2, None, 1], dtype="Int64"),
+    "strings": pd.array(["1", "2", None, "1"], dtype="string"),
+    "decimals": [Decimal("1"), Decimal("2"), None, Decimal("1")],
+}
+
+
+@pytest.mark.parametrize("values", ONES_AND_TWOS.values(), ids=ONES_AND_TWOS)
+def test_one_category_has_many_spellings(values):
+    schema = Schema((SEX,), missing="drop", minimum_rows=1)
+    checked = schema.check("a", pd.DataFrame({"sex": values}))
+    assert checked.frame["sex"].tolist() == ["1", "2", "1"]
+    assert checked.n_dropped == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True, False, True],
+        np.array([True, False, True], dtype=object),
+        pd.array([True, False, True], dtype="boolean"),
+        pd.Categorical([True, False, True]),
+        ["True", "False", "True"],
+    ],
+    ids=["bool", "object", "nullable", "categorical", "text"],
+)
+def test_booleans_are_the_categories_false_and_true(values):
+    schema = Schema(
+        (Column("ill", "category", categories=(False, True)),), minimum_rows=1
+    )
+    checked = schema.check("a", pd.DataFrame({"ill": values}))
+    assert checked.frame["ill"].cat.codes.tolist() == [1, 0, 1]
+
+
+def test_true_is_not_the_category_1_even_among_numbers():
+    schema = Schema((Column("x", "category", categories=("1", "True")),))
+    mixed = np.array([1, True, 1.0, "1", "True"], dtype=object)
+    checked = schema.check("a", pd.DataFrame({"x": mixed}))
+    assert checked.frame["x"].tolist() == ["1", "True", "1", "1", "True"]
+
+
+NUMBERS = {
+    "floats": np.array([1.5, np.nan, 3.0]),
+    "single": np.array([1.5, np.nan, 3.0], dtype=np.float32),
+    "objects": np.array([1.5, None, 3], dtype=object),
+    "decimals": [Decimal("1.5"), None, Decimal("3")],
+    "nullable": pd.array([1.5, None, 3.0], dtype="Float64"),
+}
+
+
+@pytest.mark.parametrize("values", NUMBERS.values(), ids=NUMBERS)
+def test_one_number_has_many_types(values):
+    schema = Schema((Column("x", "number"),), missing="drop", minimum_rows=1)
+    checked = schema.check("a", pd.DataFrame({"x": values}))
+    assert checked.frame["x"].tolist() == [1.5, 3.0]
+    assert checked.frame["x"].dtype == np.float64
+
+
+def test_an_empty_column_is_missing_everywhere():
+    frame = pd.DataFrame({"age": [None] * 6, "sex": [None] * 6, "visits": [None] * 6})
+    assert refused(frame).rule == "minimum_rows"
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_rows_are_dropped_as_pandas_drops_them(gaps):
+    schema = Schema((AGE, SEX), missing="drop", minimum_rows=1)
+    frame = pd.DataFrame(
+        {
+            "age": [None if gap else float(i) for i, (gap, _) in enumerate(gaps)],
+            "sex": [None if gap else str(1 + i % 2) for i, (_, gap) in enumerate(gaps)],
+        },
+        index=range(100, 100 + len(gaps)),
+    )
+    expected = frame.dropna()
+    if expected.empty:
+        assert refused(frame, schema).rule == "minimum_rows"
+        return
+    checked = schema.check("a", frame)
+    assert checked.frame["age"].tolist() == expected["age"].tolist()
+    assert checked.frame["sex"].tolist() == expected["sex"].tolist()
+    assert checked.n_dropped == len(frame) - len(expected)
+    assert checked.frame.index.tolist() == list(range(len(expected)))
+
+
+def test_a_checked_table_does_not_follow_later_changes():
+    frame = table()
+    checked = SCHEMA.check("a", frame)
+    frame.loc[0, "age"] = 99.0
+    assert checked.frame["age"].iloc[0] == 61.0
+
+
+def test_a_checked_table_keeps_its_rows_to_itself():
+    checked = SCHEMA.check("a", table())
+    assert isinstance(checked, CheckedTable)
+    assert repr(checked) == "<CheckedTable: private>"
+    for escape in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(SecretError):
+            escape(checked)
+
+
+def test_a_category_is_not_taken_for_numbers():
+    with pytest.raises(InvalidInputError, match="'sex' is a category"):
+        SCHEMA.check("a", table()).numbers("sex")
+
+
+def test_other_tables_are_checked_as_well():
+    columns = {name: values.tolist() for name, values in table().items()}
+    pd.testing.assert_frame_equal(
+        SCHEMA.check("a", columns).frame, SCHEMA.check("a", table()).frame
+    )
+
+
+# A bad table: the message is the whole help there is
+
+
+def test_a_decimal_comma_is_recognised():
+    error = refused(table(age=["61,5", "58", "70", "44", "39", "80"]))
+    assert str(error) == (
+        "hospital-3: column 'age' is text (for example \"61,5\"), the schema wants "
+        'numbers; a decimal comma? read the file again with decimal = ","'
+    )
+    assert (error.column, error.rule) == ("age", "type")
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "advice"),
+    [
+        (["61", "58", "unknown", "44", "39", "80"], '"unknown"', "cells .* empty"),
+        (["61.5", "58", "70", "44", "39", "80"], '"61.5"', "numbers stored as text"),
+        ([61, 58, "none", 44, 39, 80], '"none"', "cells .* empty"),
+        ([True, False] * 3, "true or false", "0 and 1"),
+        (pd.date_range("2020", periods=6), "dates", "years or days"),
+        (pd.Categorical([1, 2, 3] * 2), '"1"', "convert"),
+        ([1j] * 6, "1j", "empty"),
+    ],
+    ids=["word", "text", "mixed", "bool", "dates", "categorical", "complex"],
+)
+def test_a_wrong_type_is_described(values, found, advice):
+    error = refused(table(age=values))
+    assert (error.column, error.rule) == ("age", "type")
+    assert found in str(error)
+    assert re.search(advice, str(error))
+
+
+def test_a_missing_column_is_named_with_the_nearest():
+    error = refused(table().rename(columns={"visits": "Visits"}))
+    assert (error.column, error.rule) == ("visits", "column")
+    assert "did you mean 'Visits'" in str(error)
+
+
+def test_fractions_among_whole_numbers_are_counted():
+    error = refused(table(visits=[1, 2, 0.5, 4, 1.25, 9]))
+    assert (error.column, error.rule) == ("visits", "whole")
+    assert "2 numbers with a fraction" in str(error)
+    assert "0.5" not in str(error)
+
+
+def test_whole_numbers_beyond_the_exact_ones_are_refused():
+    error = refused(table(visits=[1, 2, 0, 4, 1, 2**53 + 2]))
+    assert error.rule == "whole"
+    SCHEMA.check("a", table(visits=[1, 2, 0, 4, 1, 2**53]))
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf])
+def test_infinite_numbers_are_refused(wrong):
+    error = refused(table(age=[61, wrong, 70, np.nan, 39, 80]))
+    assert (error.column, error.rule) == ("age", "finite")
+    assert "1 infinite value" in str(error)
+
+
+def test_values_out_of_range_are_counted_and_not_shown():
+    error = refused(table(age=[61, -7.25, 70, np.nan, 387.5, 80]))
+    assert (error.column, error.rule) == ("age", "range")
+    assert "2 values outside the agreed range of 0 to 120" in str(error)
+    assert "7.25" not in str(error)
+    assert "387" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (Column("age", "number", 60), "60 or more"),
+        (Column("age", "number", None, 60), "60 or less"),
+    ],
+)
+def test_a_range_with_one_end_reads_well(column, words):
+    assert words in str(refused(table(), Schema((column,))))
+
+
+def test_the_ends_of_a_range_belong_to_it():
+    SCHEMA.check("a", table(age=[0, 120, 0, 120, 0, 120]))
+
+
+def test_an_unknown_category_is_shown_once():
+    error = refused(table(sex=["1", "2", "male", "female", "1", "2"]))
+    assert (error.column, error.rule) == ("sex", "category")
+    assert '"male"' in str(error)
+    assert "female" not in str(error)
+    assert "2 rows" in str(error)
+    assert '"1", "2"' in str(error)
+
+
+def test_lost_zeros_are_recognised():
+    schema = Schema((Column("zip", "category", categories=("01", "02")),))
+    error = refused(pd.DataFrame({"zip": [1, 2, 1, 2, 1]}), schema)
+    assert "text = ['zip']" in str(error)
+
+
+def test_missing_values_are_counted_where_they_are_refused():
+    frame = table(age=[61, None, 70, 44, None, 80], sex=["1", None, "2", "1", "1", "2"])
+    error = refused(frame, Schema(SCHEMA.columns, missing="refuse"))
+    assert (error.column, error.rule) == ("age", "missing")
+    assert "2 rows with missing values (2 in column 'age')" in str(error)
+    assert 'missing = "drop"' in str(error)
+
+
+def test_too_few_rows_are_not_sent():
+    error = refused(table(age=[61, None, 70, 44, None, 80]))
+    assert (error.column, error.rule) == (None, "minimum_rows")
+    assert "4 rows to use (2 dropped for missing values)" in str(error)
+    assert "at least 5" in str(error)
+    assert str(error).endswith("Not sent.")
+
+
+def test_too_many_rows_are_refused():
+    error = refused(table(), Schema(SCHEMA.columns, maximum_rows=5))
+    assert error.rule == "maximum_rows"
+    assert "at most 5" in str(error)
+    Schema(SCHEMA.columns, maximum_rows=6).check("a", table())
+
+
+def test_parties_below_the_minimum_are_listed():
+    rows = {"a": 4, "b": 5, "c": 0}
+    assert SCHEMA.refused(rows) == ("a", "c")
+    assert SCHEMA.refused({}) == ()
+
+
+@given(st.integers(-(2**70), 2**70))
+def test_whole_numbers_are_spelt_as_integers(number):
+    assert level(number) == str(number)
+    if abs(number) < 2**53:
+        assert level(float(number)) == level(np.float64(number)) == str(number)
+
+
+# From tables, for simulations
+
+
+def test_a_schema_is_inferred_from_all_tables():
+    frames = {
+        "a": pd.DataFrame({"x": [1, 2], "s": ["u", "w"], "b": [True, False]}),
+        "b": pd.DataFrame({"x": [1.5] * 7, "s": ["v"] * 7, "b": [True] * 7}),
+    }
+    schema = Schema.inferred(frames)
+    assert schema == Schema(
+        (
+            Column("x", "number"),
+            Column("s", "category", categories=("u", "v", "w")),
+            Column("b", "category", categories=("False", "True")),
+        ),
+        missing="drop",
+        maximum_rows=7,
+    )
+    chosen = Schema.inferred({"a": frames["a"]}, ["x"], minimum_rows=1)
+    assert chosen == Schema(
+        (Column("x", "integer"),), missing="drop", minimum_rows=1, maximum_rows=2
+    )
+
+
+def test_an_inferred_schema_fits_its_tables():
+    frames = {
+        "a": table(sex=pd.Categorical(["f", "m"] * 3, categories=["f", "m", "x"])),
+        "b": table(sex=[None, "f", "f", "f", "f", "f"]),
+    }
+    schema = Schema.inferred(frames)
+    assert schema.column("sex").categories == ("f", "m")
+    assert [schema.check(p, f).n_rows for p, f in frames.items()] == [6, 5]
+
+
+def test_an_empty_column_fits_what_the_others_have():
+    frames = {"a": pd.DataFrame({"x": [None]}), "b": pd.DataFrame({"x": ["u"]})}
+    assert Schema.inferred(frames).column("x").categories == ("u",)
+
+
+@pytest.mark.parametrize(
+    ("frames", "columns", "why"),
+    [
+        ({}, None, "one table or more"),
+        ({"a": {"x": [1]}, "b": {"y": [1]}}, None, "b has no column 'x'"),
+        ({"a": {"x": [1]}, "b": {"x": ["u"]}}, None, "whole numbers at a and text at"),
+        ({"a": {"x": [None]}}, None, "empty in every table"),
+        ({"a": {"x": pd.date_range("2020", periods=2)}}, None, "dates at a"),
+        ({"a": {"x": [1]}}, ["z"], "no column 'z'"),
+        ({"a": {"x": [1]}}, "x", "list of names"),
+        ({"a": {"x": [1]}}, [], "one column or more"),
+    ],
+    ids=["none", "other", "kinds", "empty", "dates", "unknown", "word", "no columns"],
+)
+def test_what_fits_no_schema_is_refused(frames, columns, why):
+    with pytest.raises(InvalidInputError, match=why):
+        Schema.inferred(frames, columns)
+
+
+def calls(work):
+    """Return how many calls Python sees, those of built-in functions too."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("gap", [1.0, np.nan], ids=["whole", "with gaps"])
+def test_a_check_does_not_go_row_by_row(gap):
+    schema = Schema((AGE, SEX, VISITS), missing="drop")
+
+    def checked(n_rows):
+        age, visits = np.arange(n_rows) % 100.0, np.arange(n_rows) % 7
+        age[3::10] *= gap
+        sex = np.where(visits > 3, "1", "2")
+        frame = pd.DataFrame({"age": age, "sex": sex, "visits": visits})
+        schema.check("a", frame)  # the first time something may be imported
+        return calls(lambda: schema.check("a", frame))
+
+    assert checked(20_000) <= checked(100) + 50
