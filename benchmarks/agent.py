@@ -25,10 +25,9 @@ from run import machine
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.identities import identities
-from veilsum.drivers.loopback import World
-from veilsum.drivers.phase_two import public_facts
+from veilsum.drivers.loopback import World, identities
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.minimise import public_facts
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import Law, make_law
 from veilsum.numbers.masking import ShareStreams

@@ -12,7 +12,7 @@ from itertools import count
 import msgspec
 import numpy as np
 
-from veilsum.drivers.identities import SimulatedKeys
+from veilsum.drivers.loopback import SimulatedKeys
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import GaussianMasks, LatticeMasks, UniformMasks
 from veilsum.protocol.codec import Codec

@@ -16,8 +16,8 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import World
-from veilsum.drivers.phase_two import public_facts
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.minimise import public_facts
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import make_law
 from veilsum.numbers.masking import ShareStreams

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
     from veilsum.costs.effective import EffectiveCost
     from veilsum.costs.remainders import SquaredNorm
+    from veilsum.drivers.driver import GivenUpError
     from veilsum.drivers.executions import Executions, simulate
-    from veilsum.drivers.masked_sums import GivenUpError
-    from veilsum.drivers.run import Run
-    from veilsum.drivers.vectorised import solve
     from veilsum.errors import (
         BadGradientError,
         BudgetError,
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
     from veilsum.jobs.job_file import JobFile, read_job
     from veilsum.jobs.quadratic import QuadraticResult, quadratic_program
     from veilsum.jobs.rules import RowRules
-    from veilsum.jobs.scenario_run import run_scenario
+    from veilsum.jobs.solve import Run, run_scenario, solve
     from veilsum.jobs.statistics import statistics
     from veilsum.jobs.statistics_result import StatisticsResult
     from veilsum.jobs.sums import SumResult, mean, sum
@@ -162,7 +160,7 @@ _HOME = {
     "paper": ("reproduce",),
     "jobs.quadratic": ("QuadraticResult", "quadratic_program"),
     "jobs.rules": ("RowRules",),
-    "jobs.scenario_run": ("run_scenario",),
+    "jobs.solve": ("Run", "run_scenario", "solve"),
     "tables.schema": ("Schema",),
     "jobs.statistics": ("statistics",),
     "jobs.statistics_result": ("StatisticsResult",),
@@ -189,9 +187,7 @@ _HOME = {
     "agreement.scenario": ("Scenario",),
     "drivers.executions": ("Executions", "simulate"),
     "methods.link_faults": ("LinkFaults",),
-    "drivers.masked_sums": ("GivenUpError",),
-    "drivers.run": ("Run",),
-    "drivers.vectorised": ("solve",),
+    "drivers.driver": ("GivenUpError",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

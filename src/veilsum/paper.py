@@ -21,11 +21,10 @@ from numpy.polynomial import Polynomial as Curve
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
+from veilsum.drivers.driver import Progress
 from veilsum.drivers.executions import Executions, simulate
-from veilsum.drivers.iterating import Progress
-from veilsum.drivers.run import Run
-from veilsum.drivers.vectorised import solve
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import Run, solve
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.privacy.conversions import attacker_success

@@ -22,7 +22,7 @@ from veilsum.cli.up import _report
 from veilsum.files.ledger import read_ledger
 from veilsum.files.scenarios import read_scenario
 from veilsum.jobs.job_file import read_job
-from veilsum.jobs.scenario_run import run_scenario
+from veilsum.jobs.solve import run_scenario
 from veilsum.parties.local import _party
 
 AVERAGE = Path(__file__).parents[2] / "examples" / "average.toml"

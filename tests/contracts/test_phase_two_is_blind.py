@@ -16,8 +16,9 @@ from veilsum.costs.cost import Cost, coefficient_rows
 from veilsum.costs.domains import Box
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers import phase_two, vectorised
+from veilsum.drivers import arrays
 from veilsum.graphs.topology import Topology
+from veilsum.jobs import solve as solve_module
 from veilsum.methods.dgd import Dgd, DgdState
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
@@ -75,7 +76,7 @@ def test_no_method_reaches_costs_masks_or_privacy(path):
 
 def test_the_import_walk_finds_what_it_looks_for():
     """The walk is not blind itself: the simulator does reach the costs."""
-    reached = everything_behind(Path(vectorised.__file__))
+    reached = everything_behind(Path(solve_module.__file__))
     assert {"veilsum.costs.cost", "veilsum.numbers.masking"} <= reached
 
 
@@ -204,7 +205,7 @@ def test_a_method_s_state_is_its_estimate_and_a_counter():
 
 def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
     running, calls, ran = [], [], []
-    private, run = Cost.gradient, phase_two.Journey.run
+    private, run = Cost.gradient, arrays.Journey.run
 
     def watched_gradient(self, x):
         calls.append(bool(running))
@@ -219,8 +220,8 @@ def test_no_private_gradient_is_evaluated_while_phase_two_runs(monkeypatch):
             running.clear()
 
     monkeypatch.setattr(Cost, "gradient", watched_gradient)
-    monkeypatch.setattr(phase_two.Journey, "run", watched_phase_two)
-    vectorised.solve(
+    monkeypatch.setattr(arrays.Journey, "run", watched_phase_two)
+    solve_module.solve(
         [Cost.squared_distance([float(k)]) for k in range(3)],
         TRIANGLE,
         domain=Box(-9.0, 9.0, dim=1),

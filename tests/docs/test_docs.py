@@ -13,7 +13,7 @@ import veilsum as vs
 from veilsum import errors
 from veilsum.agreement.scenario import JOB_SECTIONS, SECTIONS
 from veilsum.cli.app import COMMANDS
-from veilsum.drivers.masked_sums import GivenUpError
+from veilsum.drivers.driver import GivenUpError
 from veilsum.files.datasets import DATASETS
 from veilsum.jobs.gradient_fit import fit_by_gradients
 from veilsum.jobs.model import FAMILIES, NEGATIVE_BINOMIAL

@@ -7,8 +7,8 @@ from strategies import eighths, finite_arrays
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.central import central_minimiser
 from veilsum.errors import NumericalError
+from veilsum.jobs.solve import central_minimiser
 
 # x + y <= 1 inside the square [-2, 2]^2.
 CORNERED = HalfSpaces(

@@ -11,18 +11,12 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.history import broken_rules
-from veilsum.drivers.loopback_solve import (
-    plan_of,
-    solve_in_loopback,
-    traced_masked,
-    world_of,
-)
-from veilsum.drivers.problem import Problem
-from veilsum.drivers.vectorised import solve_vectorised
+from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError, ProtocolError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.scenario_run import run_scenario
+from veilsum.jobs.solve import run_scenario, solve
+from veilsum.protocol.codec import Codec
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -54,7 +48,7 @@ def test_both_drivers_draw_the_same_masks_and_find_the_same_answer(name, method,
     scenario = shortened(name, method, law)
     rows = run_scenario(scenario)
     machines = run_scenario(scenario, driver="loopback")
-    ours, theirs = rows._shares.masks(), machines._shares.masks()
+    ours, theirs = rows.seen.shares.masks(), machines.seen.shares.masks()
     assert ours.dtype == theirs.dtype
     assert ours.tobytes() == theirs.tobytes() or ours.tolist() == theirs.tolist()
     np.testing.assert_allclose(machines.estimates, rows.estimates, atol=1e-11)
@@ -81,19 +75,41 @@ def three(**changes):
         "law": "lattice",
         "settings": Settings(method="one-shot"),
     }
-    return Problem.of(costs, Topology.family("complete:4"), **{**keys, **changes})
+    return solve(costs, Topology.family("complete:4"), **{**keys, **changes})
+
+
+class Witness:
+    """Takes part for nobody, and keeps what was to be done."""
+
+    party = None
+
+    def carry_out(self, assignment):
+        self.assignment = assignment
+        raise _SeenError
+
+
+class _SeenError(Exception):
+    pass
+
+
+def assignment(make, **changes):
+    witness = Witness()
+    with pytest.raises(_SeenError):
+        make(driver=witness, **changes)
+    return witness.assignment
 
 
 def test_a_trace_becomes_a_view():
     """What the machines published is what the coalition's view holds."""
-    problem = three()
-    world = world_of(problem, seed=3).run()
-    run = solve_in_loopback(problem, seed=3)
-    view = run.view(["1"])
-    masked = traced_masked(world)
+    world = Loopback(seed=3).world(assignment(three))
+    world.watch = ("masked/",)
+    world.run()
+    view = three(driver="loopback", seed=3).view(["1"])
+    codec = Codec(world.plan.size)
     for name, row in zip(view.honest, view.effective, strict=True):
-        assert row.tolist() == masked[name].tolist()
-    exact = solve_vectorised(problem, seed=3).view(["1"])
+        masked = codec.decode(world.written[name, "masked/0"])
+        assert row.tolist() == masked.numbers.tolist()
+    exact = three(seed=3).view(["1"])
     assert view.stripped.tolist() == exact.stripped.tolist()
     assert view.known_shares.tolist() == exact.known_shares.tolist()
 
@@ -101,17 +117,16 @@ def test_a_trace_becomes_a_view():
 def test_faults_that_end_a_run_are_said_with_names_and_reasons():
     gone = Faults(crashes=tuple(Crash(name, 1, back=None) for name in ("0", "1")))
     with pytest.raises(ProtocolError, match=r"gave up; .*timeout"):
-        solve_in_loopback(three(), seed=0, faults=gone)
+        three(driver=Loopback(seed=0, faults=gone))
 
 
 def test_a_crash_in_the_middle_changes_nothing():
     faults = Faults(crashes=(Crash("2", 25, back=3.0),))
-    world = world_of(three(), seed=1, faults=faults).run()
+    driver = Loopback(seed=1, faults=faults)
+    world = driver.world(assignment(three)).run()
     assert broken_rules(world) == []
-    run = solve_in_loopback(three(), seed=1, faults=faults)
-    assert (
-        run.minimiser.tolist() == solve_vectorised(three(), seed=1).minimiser.tolist()
-    )
+    run = three(driver=driver)
+    assert run.minimiser.tolist() == three(seed=1).minimiser.tolist()
 
 
 def test_a_local_part_of_a_cost_is_not_shared_with_the_others():
@@ -119,31 +134,38 @@ def test_a_local_part_of_a_cost_is_not_shared_with_the_others():
     costs = [
         Cost.from_gradient(lambda x, p=p: 2.0 * (x - p), dim=1) for p in (1.0, 2.0, 6.0)
     ]
-    problem = Problem.of(
-        costs,
-        Topology.family("complete:3"),
-        domain=Box(-9.0, 9.0, dim=1),
-        sigma=1.0,
-        settings=Settings(iterations=40, tolerance=10.0),
-    )
-    assert not plan_of(problem).policy.stand_in
-    world = world_of(problem, seed=0)
+
+    def local(**options):
+        return solve(
+            costs,
+            Topology.family("complete:3"),
+            domain=Box(-9.0, 9.0, dim=1),
+            sigma=1.0,
+            settings=Settings(iterations=40, tolerance=10.0),
+            **options,
+        )
+
+    task = assignment(local)
+    assert not task.plan.policy.stand_in
+    work = task.works["0"]
     with pytest.raises(ProtocolError, match="part of their own"):
-        world.works["0"].answer([np.zeros(1)], ("0", "1", "2"))
-    machines = solve_in_loopback(problem, seed=0)
-    rows = solve_vectorised(problem, seed=0)
+        work.answer([np.zeros(1)], ("0", "1", "2"))
+    with pytest.raises(ProtocolError, match="stays with its owner"):
+        work.recipe.remainder.gradient(np.zeros((3, 1)))
+    machines, rows = local(driver="loopback", seed=0), local(seed=0)
     np.testing.assert_allclose(machines.estimates, rows.estimates, atol=1e-11)
 
 
 def test_parties_with_other_terms_have_another_plan():
-    plans = [
-        three(),
-        three(sigma=6.0),
-        three(domain=Box(-8.0, 9.0, dim=1)),
-        three(settings=Settings(method="one-shot", tolerance=1e-3)),
+    changes = [
+        {},
+        {"sigma": 6.0},
+        {"domain": Box(-8.0, 9.0, dim=1)},
+        {"settings": Settings(method="one-shot", tolerance=1e-3)},
     ]
-    assert len({plan_of(problem).digest for problem in plans}) == len(plans)
-    assert plan_of(three()).digest == plan_of(three()).digest
+    plans = [assignment(three, **change).plan for change in changes]
+    assert len({plan.digest for plan in plans}) == len(plans)
+    assert assignment(three).plan.digest == assignment(three).plan.digest
 
 
 def test_an_unknown_driver_is_refused():

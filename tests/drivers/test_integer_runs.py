@@ -12,12 +12,11 @@ from strategies import connected_topologies, finite_arrays, seeds
 from veilsum.agreement.scenario import Settings
 from veilsum.costs.cost import Cost, coefficient_rows
 from veilsum.costs.domains import Box
-from veilsum.drivers.vectorised import solve
 from veilsum.errors import InvalidGraphError, InvalidInputError, RangeError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.scenario_run import run_scenario
+from veilsum.jobs.solve import run_scenario, solve
 from veilsum.methods.recentring import recentring_rounds
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -228,7 +227,7 @@ def test_masked_costs_are_private_ones_plus_masks():
     """What phase II receives: theta + u, and the remainder untouched."""
     found = run(law="gaussian", sigma=2.0, settings=Settings(iterations=1))
     masks = found.effective.coefficients - coefficient_rows(HOMES)
-    np.testing.assert_allclose(masks, found._shares.masks(), atol=1e-12)
+    np.testing.assert_allclose(masks, found.seen.shares.masks(), atol=1e-12)
     assert found.effective.remainder == HOMES[0].remainder
 
 

@@ -15,11 +15,11 @@ from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers import iterating
 from veilsum.drivers.iterating import Journey, kept_times
-from veilsum.drivers.vectorised import solve
 from veilsum.engines.engine import Task
 from veilsum.engines.plain import PlainEngine
 from veilsum.errors import BadGradientError, DivergedError, InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import solve
 from veilsum.methods.making import Facts
 from veilsum.methods.schedule import schedule
 from veilsum.methods.settings import Settings

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from veilsum.drivers.arrays import Arrays
+from veilsum.drivers.driver import Assignment, GivenUpError
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.history import broken_rules
-from veilsum.drivers.loopback import World
-from veilsum.drivers.masked_sums import GivenUpError, masked_sums
+from veilsum.drivers.loopback import Loopback, World
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.terms import driver_of
 from veilsum.numbers.laws import make_law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.uniform import UniformMasks
@@ -59,12 +61,19 @@ def plan(law, spread="flooding"):
     )
 
 
+def task(plan, works, **options):
+    return Assignment(plan=plan, works=works, foresee=lambda: None, **options)
+
+
+every_driver = pytest.mark.parametrize("kind", [Loopback, Arrays])
+
+
 @pytest.mark.parametrize("spread", ["flooding", "tree"])
 @pytest.mark.parametrize("name", LAWS)
 def test_both_drivers_release_the_same_sums(name, spread):
     one, other = (
-        masked_sums(plan(LAWS[name], spread), works(), ShareStreams(3), driver=driver)
-        for driver in ("loopback", "vectorised")
+        kind(seed=3).carry_out(task(plan(LAWS[name], spread), works()))
+        for kind in (Loopback, Arrays)
     )
     exact = name not in {"gaussian", "none"}
     for mine, theirs in zip(one.sums, other.sums, strict=True):
@@ -88,49 +97,41 @@ def test_wide_sums_survive_a_restart(after, stale):
         assert len(world.finished) == 5
 
 
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
-def test_a_party_that_cannot_answer_is_named(driver):
+@every_driver
+def test_a_party_that_cannot_answer_is_named(kind):
     parts = works()
     parts["3"] = Doubling(np.array([np.nan, 1.0]))
     with pytest.raises(GivenUpError) as caught:
-        masked_sums(plan(LAWS["wide"]), parts, ShareStreams(0), driver=driver)
+        kind(seed=0).carry_out(task(plan(LAWS["wide"]), parts))
     word, full = caught.value.reasons["3"]
     assert word == "input"
     assert "finite" in full
     assert caught.value.sums == ()
 
 
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
-def test_the_books_are_kept_before_anything_is_shown(driver):
+@every_driver
+def test_the_books_are_kept_before_anything_is_shown(kind):
     told = []
 
     def before(party, charge, sums):
         told.append((party, charge.epoch, len(sums)))
 
-    masked_sums(
-        plan(LAWS["uniform"]), works(), ShareStreams(0), driver=driver, before=before
-    )
+    kind(seed=0).carry_out(task(plan(LAWS["uniform"]), works(), charge=before))
     assert sorted(told) == sorted(
         (party, 6 * k, k) for party in WHEEL.parties for k in range(3)
     )
 
 
-@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
-def test_what_the_books_forbid_is_not_shown(driver):
+@every_driver
+def test_what_the_books_forbid_is_not_shown(kind):
     def before(party, charge, sums):
         if party == "2":
             raise InvalidInputError("not today")
 
     with pytest.raises(InvalidInputError, match="not today"):
-        masked_sums(
-            plan(LAWS["uniform"]),
-            works(),
-            ShareStreams(0),
-            driver=driver,
-            before=before,
-        )
+        kind(seed=0).carry_out(task(plan(LAWS["uniform"]), works(), charge=before))
 
 
 def test_an_unknown_driver_is_refused():
-    with pytest.raises(InvalidInputError, match="loopback, vectorised"):
-        masked_sums(plan(LAWS["none"]), works(), ShareStreams(0), driver="postman")
+    with pytest.raises(InvalidInputError, match="vectorised, loopback"):
+        driver_of("postman", seed=0)

@@ -10,11 +10,10 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, HalfSpaces, WholeSpace
 from veilsum.costs.remainders import exposed
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.loopback_solve import solve_in_loopback
-from veilsum.drivers.problem import BOUNDS_READ, Problem
-from veilsum.drivers.vectorised import solve
+from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import BOUNDS_READ, solve
 from veilsum.methods.link_faults import LinkFaults, bearing
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Gaussian
@@ -60,8 +59,8 @@ def both(graph, settings, *, law="lattice", sigma=100.0, domain=None, faults=Non
     where = domain or WholeSpace(3)
     options = {"domain": where, "sigma": sigma, "law": law, "settings": settings}
     quick = solve(costs, topology, seed=1, **options)
-    problem = Problem.of(costs, topology, **options)
-    return quick, solve_in_loopback(problem, seed=1, faults=faults), pooled
+    driver = Loopback(seed=1, faults=faults)
+    return quick, solve(costs, topology, driver=driver, **options), pooled
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -372,13 +371,13 @@ def test_changing_links_are_borne_by_tracking():
 
 def test_machines_have_other_faults():
     costs, known, _ = least_squares(5)
-    problem = Problem.of(
-        costs,
-        Topology.family("complete:5"),
-        domain=WholeSpace(3),
-        sigma=1.0,
-        settings=replace(known, method="running-sums"),
-        faults=LinkFaults(loss=0.1),
-    )
     with pytest.raises(InvalidInputError, match="driver vectorised"):
-        solve_in_loopback(problem, seed=1)
+        solve(
+            costs,
+            Topology.family("complete:5"),
+            domain=WholeSpace(3),
+            sigma=1.0,
+            settings=replace(known, method="running-sums"),
+            faults=LinkFaults(loss=0.1),
+            driver="loopback",
+        )

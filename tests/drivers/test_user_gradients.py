@@ -5,12 +5,9 @@ import pytest
 
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, WholeSpace
-from veilsum.drivers.central import central_minimiser
-from veilsum.drivers.loopback_solve import solve_in_loopback
-from veilsum.drivers.problem import Problem
-from veilsum.drivers.vectorised import solve, solve_vectorised
 from veilsum.errors import BadGradientError, InvalidInputError, ProtocolError
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import central_minimiser, solve
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
 from veilsum.methods.table import TABLE
@@ -44,7 +41,11 @@ def problem(costs, method="nids", **settings):
     settings = Settings(method=method, **({} if method == "dgd" else BOUNDS) | settings)
     domain = Box(-9.0, 9.0, dim=3) if method == "dgd" else WholeSpace(3)
     law = {"law": "gaussian"} if method == "dgd" else {"law": "lattice"}
-    return Problem.of(costs, THREE, domain=domain, sigma=10.0, settings=settings, **law)
+    return {"costs": costs, "domain": domain, "settings": settings, **law}
+
+
+def solved(problem, driver="vectorised"):
+    return solve(topology=THREE, sigma=10.0, seed=1, driver=driver, **problem)
 
 
 # Working in place
@@ -52,12 +53,12 @@ def problem(costs, method="nids", **settings):
 
 @pytest.mark.parametrize(
     ("method", "driver"),
-    [*((name, solve_vectorised) for name in FIXED), ("nids", solve_in_loopback)],
+    [*((name, "vectorised") for name in FIXED), ("nids", "loopback")],
 )
 def test_a_gradient_that_works_in_place_leaves_the_method_s_state_alone(method, driver):
     """At the anchor 0 it changes nothing, so that only a run can show it."""
     costs = among_the_others(Cost.from_gradient(pull(3.0), dim=3), in_place)
-    run = driver(problem(costs, method, iterations=100), seed=1)
+    run = solved(problem(costs, method, iterations=100), driver)
     pure = among_the_others(Cost.from_gradient(pull(3.0), dim=3))
     answer = central_minimiser(pure, WholeSpace(3))
     np.testing.assert_allclose(run.estimates, np.tile(answer, (3, 1)), atol=1e-6)
@@ -68,7 +69,7 @@ def test_dgd_s_state_is_left_alone_too(gradient_at):
     options = {"gradient_at": gradient_at, "iterations": 50}
     last = Cost.from_gradient(pull(3.0), dim=3)
     found, pure = (
-        solve_vectorised(problem(among_the_others(last, one), "dgd", **options), seed=1)
+        solved(problem(among_the_others(last, one), "dgd", **options))
         for one in (in_place, pull(0.0))
     )
     np.testing.assert_array_equal(found.trace.estimates, pure.trace.estimates)
@@ -89,7 +90,7 @@ def test_dgd_calls_a_gradient_once_in_an_iteration_and_others_twice(method):
     counts = []
     for iterations in (60, 67):
         calls.clear()
-        solve_vectorised(problem(costs, method, iterations=iterations), seed=1)
+        solved(problem(costs, method, iterations=iterations))
         counts.append(len(calls))
     assert counts[1] - counts[0] == (7 if method == "dgd" else 2 * 7)
 
@@ -135,7 +136,7 @@ def test_a_gradient_that_fails_is_named_with_its_party_and_iteration(
     """Those that fail once fail for good: the last bit may be gone again."""
     task = problem(among_the_others(failing(how, good=good)), step=0.1, history=1)
     with pytest.raises(BadGradientError, match=f"cost of 'cat'.*{words}.*{when}") as at:
-        solve_vectorised(task, seed=1)
+        solved(task)
     assert at.value.agent == "cat"
     assert at.value.iteration == (10 if good else None)
     if how is with_an_error:
@@ -152,7 +153,7 @@ def test_a_gradient_that_fails_in_the_pooled_answer_only_is_named_too():
     """One iteration takes three calls."""
     task = problem(among_the_others(failing(with_an_error, good=3)), iterations=1)
     with pytest.raises(BadGradientError, match=r"cost of 'cat': .*'row 7 is") as found:
-        solve_vectorised(task, seed=1)
+        solved(task)
     assert found.value.iteration is None
 
 
@@ -163,7 +164,7 @@ def test_a_party_s_machine_names_the_iteration_of_a_failing_gradient(how, words,
     iteration = 10 if good else 0
     said = f"cat: result, the cost of 'cat': .*{words}.* in iteration {iteration}; .*"
     with pytest.raises(ProtocolError, match=f"{said}correct it or.*leave step out"):
-        solve_in_loopback(task, seed=1)
+        solved(task, "loopback")
 
 
 # Both methods: one tells estimates, the other what is summed up beside them, too.
@@ -173,7 +174,7 @@ def test_a_party_s_machine_names_the_iteration_of_a_failing_gradient(how, words,
 def test_a_party_s_machine_says_when_its_estimates_ran_away(method):
     costs = [Cost.squared_distance([float(k), 0.0, 1.0]) for k in range(3)]
     with pytest.raises(ProtocolError) as caught:
-        solve_in_loopback(problem(costs, method, step=50.0, iterations=999), seed=1)
+        solved(problem(costs, method, step=50.0, iterations=999), "loopback")
     words = str(caught.value)
     assert "estimates of 'ann' ran away at iteration 1" in words
     assert "give bounds that hold (smooth, mean_convex) and leave step out" in words
@@ -189,7 +190,7 @@ def test_estimates_that_ran_away_in_the_last_iteration_are_no_answer():
     def words(iterations):
         task = problem(costs, step=50.0, iterations=iterations)
         with pytest.raises(ProtocolError) as caught:
-            solve_in_loopback(task, seed=1)
+            solved(task, "loopback")
         return str(caught.value)
 
     first = words(999)
@@ -234,8 +235,8 @@ def test_what_is_no_problem_is_refused_in_words(given, words):
 
 
 def test_costs_may_come_from_any_iterable():
-    task = problem(cost for cost in threefold(TARGET))
-    assert task.costs == (TARGET,) * 3
+    run = solved(problem((cost for cost in threefold(TARGET)), iterations=60))
+    np.testing.assert_allclose(run.reference, [1.0, 2.0, 3.0], atol=1e-8)
 
 
 @pytest.mark.parametrize(

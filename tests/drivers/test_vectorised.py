@@ -11,10 +11,9 @@ from veilsum.agreement.scenario import Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.costs.remainders import SquaredNorm
-from veilsum.drivers.central import central_minimiser
-from veilsum.drivers.vectorised import solve
 from veilsum.errors import InvalidGraphError, InvalidInputError, SecretError
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import central_minimiser, solve
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
 

@@ -157,7 +157,9 @@ def test_a_seed_repeats_everything_and_progress_is_told():
     assert first.run.estimates.tolist() == second.run.estimates.tolist()
     assert told[-1] == 400
     other = fitted(seed=4)
-    assert other.run._shares.values.tolist() != first.run._shares.values.tolist()
+    assert (
+        other.run.seen.shares.values.tolist() != first.run.seen.shares.values.tolist()
+    )
 
 
 @every_family

@@ -18,8 +18,8 @@ import tomli_w
 
 from histories import broken, read_history
 from net.one_party import take_part
-from veilsum.drivers.loopback_solve import work_of
 from veilsum.files.ledger import read_ledger
+from veilsum.jobs.recipes import PartyWork
 from veilsum.net.receipt import read_receipt
 from veilsum.net.verifying import verify_receipts
 from veilsum.parties.local import local_run
@@ -102,7 +102,10 @@ class Parties:
         }
         plan = next(iter(owned.values())).plan
         assert {one.plan.digest for one in owned.values()} == {plan.digest}
-        works = {n: work_of(one.problem, n, one.cost) for n, one in owned.items()}
+        works = {
+            name: PartyWork(one.recipe, one.recipe.contribution(name, one.cost))
+            for name, one in owned.items()
+        }
         return plan, works
 
     def check(self):

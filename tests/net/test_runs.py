@@ -22,7 +22,7 @@ from net.runs import (
     data_files,
     reasons,
 )
-from veilsum.drivers.masked_sums import GivenUpError
+from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import read_ledger
 from veilsum.net.identity import new_identity

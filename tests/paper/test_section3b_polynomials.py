@@ -10,8 +10,8 @@ from veils import veil
 from veilsum.agreement.scenario import Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
-from veilsum.drivers.vectorised import solve
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import solve
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.divergence import kl_divergence

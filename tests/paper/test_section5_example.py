@@ -8,8 +8,8 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.executions import simulate
-from veilsum.drivers.vectorised import solve
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import solve
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.guarantee import guarantee

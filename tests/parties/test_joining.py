@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, WAITS, Company, answers, data_files
 from veilsum.cli.app import app
+from veilsum.drivers.driver import Assignment
 from veilsum.files.output import as_json
-from veilsum.jobs.driving import Assignment
 from veilsum.net.receipt import result_from
 from veilsum.net.verifying import verify_receipts
 from veilsum.parties.joining import promise_shown
@@ -116,10 +116,9 @@ def test_where_nobody_is_curious_the_sum_is_said_once(ended):
     promise = next(iter(ended("cost").shown.values()))
     task = Assignment(
         plan=None,
-        work=None,
-        promise=replace(promise, corrupted=(), released=("all",)),
+        works={},
+        foresee=lambda: replace(promise, corrupted=(), released=("all",)),
         shown=("all",),
-        charge=None,
     )
     assert promise_shown(task).released == ("all",)
 

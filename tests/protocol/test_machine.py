@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from machines import keys_of, picture, stopped_at
-from veilsum.drivers.identities import identities
+from veilsum.drivers.loopback import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
 from veilsum.numbers.laws import make_law
 from veilsum.protocol import phases

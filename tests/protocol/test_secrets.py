@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from machines import stopped_at
-from veilsum.drivers.identities import SimulatedKeys
-from veilsum.drivers.loopback import Event, Node, World
+from veilsum.drivers.loopback import Event, Node, SimulatedKeys, World
 from veilsum.errors import ProtocolError, SecretError
 from veilsum.protocol.book import Book
 from veilsum.protocol.edges import Edges

@@ -20,10 +20,11 @@ from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
+    from veilsum.drivers.driver import Assignment
     from veilsum.files.ledger import Ledger
-    from veilsum.jobs.driving import Assignment
+    from veilsum.jobs.running import JobResult
     from veilsum.net.identity import Identity
-    from veilsum.parties.joining import OwnCost, OwnTable, Result
+    from veilsum.parties.joining import OwnCost, OwnTable
     from veilsum.parties.networked import Networked
     from veilsum.protocol.machine import Machine
 
@@ -170,7 +171,7 @@ def _take_part(
     *,
     style: str,
     yes: bool,
-) -> tuple[Networked, Result]:
+) -> tuple[Networked, JobResult]:
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
     from veilsum.parties.joining import own_part
@@ -332,7 +333,7 @@ def _progress(style: str) -> Callable[[Machine], None]:
 
 
 def _report(
-    folder: Path, driver: Networked, result: Result, *, style: str, as_json: bool
+    folder: Path, driver: Networked, result: JobResult, *, style: str, as_json: bool
 ) -> None:
     from veilsum.files.output import as_json as text
     from veilsum.files.output import write_files

@@ -10,7 +10,7 @@ import click
 from veilsum.cli.output import console, json_option, print_json, progress_bar, table
 
 if TYPE_CHECKING:
-    from veilsum.drivers.iterating import Progress
+    from veilsum.drivers.driver import Progress
     from veilsum.paper import PaperReport, Row
 
 

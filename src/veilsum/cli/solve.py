@@ -18,7 +18,7 @@ from veilsum.cli.output import (
 
 if TYPE_CHECKING:
     from veilsum.agreement.scenario import Scenario
-    from veilsum.drivers.run import Quantisation, Run
+    from veilsum.jobs.solve import Quantisation, Run
     from veilsum.numbers.laws import LawName
 
 # Spelt out: importing them would load numpy for --help.
@@ -72,7 +72,7 @@ def command(
     """
     from veilsum.files.output import prepare_folder
     from veilsum.files.scenarios import read_scenario
-    from veilsum.jobs.scenario_run import run_scenario
+    from veilsum.jobs.solve import run_scenario
 
     folder = None if out is None else prepare_folder(out)
     described = read_scenario(scenario).altered(

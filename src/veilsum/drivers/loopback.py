@@ -1,5 +1,7 @@
 """Real machines on a network in memory, with a clock that jumps to the next event.
 
+`Loopback` is the driver; a `World` is one run of it, which tests may also look into.
+
 Everything is drawn from one seed, so a run that went wrong can be run again. Frames are
 delayed, lost, doubled and overtaken as the script of faults says; a crash strikes
 between two effects of a party, and what it had written by then is all it comes back to.
@@ -9,17 +11,29 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from veilsum.drivers.driver import (
+    Assignment,
+    Chance,
+    GivenUpError,
+    Released,
+    Seen,
+    Sums,
+    largest_sum,
+    rounds_of_a_sum,
+)
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.identities import identities
-from veilsum.errors import PeerProtocolError
-from veilsum.numbers.masking import Streams
+from veilsum.errors import InvalidInputError, MissingExtraError, PeerProtocolError
+from veilsum.numbers.masking import Shares, Streams
 from veilsum.numbers.secrets import Secret
+from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import (
     Abort,
     Charge,
@@ -31,9 +45,18 @@ from veilsum.protocol.effects import (
 )
 from veilsum.protocol.keys import Keys
 from veilsum.protocol.machine import Machine
+from veilsum.protocol.messages import Share
 from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.plan import Plan
+from veilsum.protocol.restoring import stored_sums
+from veilsum.protocol.rounds import MethodRounds, rounds_done
 from veilsum.protocol.work import Work
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 # A run that is still going after this many seconds of its own clock never ends.
 LONGEST = 10_000.0
@@ -44,10 +67,102 @@ REPORT_EVERY = 4096
 # Two times closer than this are the same.
 TICK = 1e-6
 
+# What of a party's disk a run is told by, and what else a simulation looks at.
+TOLD, SEEN = ("answer/", "rounds"), ("sent/", "result")
+
 MakeMachine = Callable[..., Machine]
 
 # When by the party's own clock, and what.
 Alarm: TypeAlias = tuple[float, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loopback(Chance):
+    """Simulates every party by the machine that would run on its own computer.
+
+    Attributes:
+        faults: what goes wrong on the way; everything that happens is recorded then.
+    """
+
+    faults: Faults | None = None
+    party: None = field(default=None, init=False)
+
+    def world(self, assignment: Assignment) -> World:
+        """Return the world in which the parties meet, before anything happens."""
+        plan, charge = assignment.plan, assignment.charge
+        progress = assignment.progress
+        if plan.topology.directed:
+            raise InvalidInputError("a run needs links that carry both ways")
+        world = World(
+            plan,
+            assignment.works,
+            self.streams,
+            faults=self.faults or Faults(),
+            seed=self.seed or 0,
+            record=self.faults is not None,
+            watch=(*TOLD, *SEEN) if assignment.watched else TOLD,
+        )
+        if charge is not None:
+            world.charge = lambda name, shown: charge(
+                name, shown, world.sums[: shown.epoch // (len(plan.parties) + 1)]
+            )
+        if progress is not None:
+            world.progress = lambda done: progress(done or len(world.sums))
+        return world
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Let the machines exchange real frames until everybody is done."""
+        world = self.world(assignment).run()
+        # What each party found is to be seen: nobody may be missing then.
+        least = len(world.nodes) if assignment.watched else 1
+        if len(world.finished) < least:
+            reasons = {name: (a.reason, a.detail) for name, a in world.aborted.items()}
+            raise GivenUpError(reasons, world.sums)
+        finish = next(iter(world.finished.values()))
+        seen = _seen(world) if assignment.watched else None
+        written = world.written.get((world.plan.parties[0], "rounds"))
+        return Released(
+            sums=world.sums,
+            answer=finish.result if seen is None else seen.estimates[-1].mean(axis=0),
+            members=finish.parties,
+            rounds=len(world.sums) * rounds_of_a_sum(world.plan)
+            if written is None
+            else rounds_done(written),
+            bytes=world.bytes,
+            sum_of_masks=None
+            if seen is None
+            else largest_sum(seen.shares.masks(), world.plan.law),
+            seen=seen,
+        )
+
+
+def _seen(world: World) -> Seen:
+    """Return what the parties wrote down for themselves, put together."""
+    plan = world.plan
+    topology, law, codec = plan.topology, plan.law, Codec(plan.size)
+    values = np.empty((topology.n_edges, 2, plan.size), dtype=law.dtype)
+    for row, (i, j) in zip(values, topology.edges.tolist(), strict=True):
+        for arc, (sender, receiver) in enumerate(((i, j), (j, i))):
+            key = f"sent/0/{topology.parties[receiver]}"
+            share = codec.decode(world.written[topology.parties[sender], key])
+            assert isinstance(share, Share)
+            row[arc] = share.numbers
+    found = [np.frombuffer(world.written[name, "result"]) for name in plan.parties]
+    iterations, stopped = 0, None
+    rounds = world.works[plan.parties[0]].rounds
+    if isinstance(rounds, MethodRounds):
+        schedule = rounds.schedules.on(topology)
+        done = rounds_done(world.written[plan.parties[0], "rounds"])
+        per_iteration = schedule.method.rounds_per_iteration
+        iterations = (done - schedule.recentring) // per_iteration
+        early = iterations < schedule.iterations
+        stopped = "tolerance" if early else schedule.limit
+    return Seen(
+        shares=Shares(topology, values),
+        times=np.array([iterations]),
+        estimates=np.stack(found)[None],
+        stopped=stopped,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -149,6 +264,15 @@ class World(Secret):
             if self.progress is not None and count % REPORT_EVERY == 0:
                 self.progress(self._round())
         return self
+
+    @property
+    def sums(self) -> Sums:
+        """The sums of all rounds, as the party that came farthest wrote them."""
+        of_parties = (
+            {key: frame for (who, key), frame in self.written.items() if who == name}
+            for name in self.plan.parties
+        )
+        return max((stored_sums(self.plan, one) for one in of_parties), key=len)
 
     def _round(self) -> int:
         """Return how far the slowest running party is."""
@@ -305,3 +429,61 @@ class World(Secret):
             return
         node.alarms.remove(alarm)
         self._carry_out(node, node.machine.expire(name))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulatedKeys(Secret):
+    """One party's key, everybody's public keys, and a repeatable source of secrets.
+
+    The keys are real Ed25519 keys, made from a seed so that runs repeat.
+    """
+
+    own: Ed25519PrivateKey
+    public: dict[str, Ed25519PublicKey]
+    chance: Random
+    invalid: type[Exception]
+
+    def sign(self, content: bytes) -> bytes:
+        """Return this party's signature."""
+        return self.own.sign(content)
+
+    def verify(self, party: str, content: bytes, signature: bytes) -> bool:
+        """Say whether a party signed this."""
+        try:
+            self.public[party].verify(signature, content)
+        except self.invalid:
+            return False
+        return True
+
+    def random(self, count: int) -> bytes:
+        """Return bytes that only a simulation may call secret."""
+        return self.chance.randbytes(count)
+
+
+def identities(
+    parties: Sequence[str], seed: int
+) -> Callable[[str, int], SimulatedKeys]:
+    """Return what makes a party's keys for its n-th start."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise MissingExtraError(
+            "the loopback driver signs its records and needs the package "
+            "cryptography: pip install 'veilsum[secure]'"
+        ) from None
+    make = ed25519.Ed25519PrivateKey.from_private_bytes
+    private = {
+        name: make(Random(f"identity {seed} {name}").randbytes(32)) for name in parties
+    }
+    public = {name: key.public_key() for name, key in private.items()}
+
+    def keys(name: str, start: int) -> SimulatedKeys:
+        return SimulatedKeys(
+            private[name],
+            public,
+            Random(f"start {seed} {name} {start}"),
+            InvalidSignature,
+        )
+
+    return keys

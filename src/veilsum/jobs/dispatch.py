@@ -18,7 +18,7 @@ import scipy
 
 from veilsum.errors import LocalProtocolError
 from veilsum.jobs.parties import by_name
-from veilsum.jobs.recipes import Contribution, Replay, Sums
+from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
@@ -40,7 +40,7 @@ LIMIT = (
 
 
 @dataclass(frozen=True, eq=False)
-class PriceRecipe:
+class PriceRecipe(SumsOnly):
     """One sum for each price that is tried."""
 
     search: PriceSearch

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,15 +17,13 @@ from numpy.typing import ArrayLike
 
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, Domain
-from veilsum.drivers.iterating import Progress
-from veilsum.drivers.problem import Problem
-from veilsum.drivers.run import Run
-from veilsum.drivers.vectorised import solve_vectorised
+from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.model import Model, family_of
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.releases import Release, with_releases
+from veilsum.jobs.solve import Run, solve
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Poisson
 from veilsum.models.family import Family
@@ -44,8 +43,6 @@ EDGE = 1e-9
 
 T = TypeVar("T")
 
-DRIVERS = ("vectorised", "loopback")
-
 ESTIMATES = (
     "every party's estimate in every iteration, to its neighbours: remainders show in "
     "how estimates move"
@@ -64,11 +61,13 @@ class GradientFit:
         model: what was fitted.
         reference: the pooled coefficients, as one owner of all rows would find them.
         run: estimates along the way, rounds, bytes.
+        step_was_read: whether the step size is one that only a simulation can know.
     """
 
     model: Model
     reference: Vector
     run: Run = field(repr=False)
+    step_was_read: bool = field(default=False, repr=False)
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -81,15 +80,26 @@ class GradientFit:
         away = self.run.estimates - self.reference
         return float(np.linalg.norm(away, axis=1).max())
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """What masks hide of the regression, and from whom."""
-        return self.run.guarantee
+        promise = self.run.guarantee
+        if promise.law == "none":
+            return promise
+        shown = Release(self.model.words, {"X'W(mu(o) - y)": len(self.model.names)})
+        listed = with_releases(promise, [shown])
+        read = (STEP,) if self.step_was_read else ()
+        return replace(
+            listed,
+            released=(*listed.released, ESTIMATES),
+            limits=(*listed.limits, *read),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             **self.run.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
             "coefficients": self.coefficients,
             "reference": self.reference.tolist(),
             "max_error": self.max_error,
@@ -119,7 +129,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     iterations: int = 10_000,
     step: float | None = None,
     power: float | None = None,
-    driver: str = "vectorised",
+    driver: str | Driver = "vectorised",
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> GradientFit:
@@ -157,7 +167,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     reference = _inside(where, _pooled(held, model))
     settings = Settings(iterations=iterations, power=_power(model, power))
     first = _first_step(held, model, reference, settings) if step is None else step
-    problem = Problem.of(
+    run = solve(
         costs,
         _graph(topology, held),
         domain=where,
@@ -167,11 +177,13 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         largest=largest,
         corrupted=corrupted,
         settings=replace(settings, step=first),
+        driver=driver,
+        seed=seed,
+        progress=progress,
     )
-    run = _driven(problem, driver, seed, progress)
-    promise = _promise(run.guarantee, model, step_was_read=step is None)
-    run = replace(run, guarantee=promise)
-    return GradientFit(model=model, reference=reference, run=run)
+    return GradientFit(
+        model=model, reference=reference, run=run, step_was_read=step is None
+    )
 
 
 def _model(
@@ -308,32 +320,3 @@ def _graph(topology: Topology | str, rows: Mapping[str, Rows]) -> Topology:
     if isinstance(topology, str):
         return Topology.family(topology).renamed(rows)
     return topology
-
-
-def _driven(
-    problem: Problem, driver: str, seed: int | None, progress: Progress | None
-) -> Run:
-    if driver == "vectorised":
-        return solve_vectorised(problem, seed=seed, progress=progress)
-    if driver != "loopback":
-        raise InvalidInputError(
-            f"a run is driven by one of {', '.join(DRIVERS)}, found {driver!r}"
-        )
-    # Here, not above: it needs packages that a plain simulation does not.
-    from veilsum.drivers.loopback_solve import solve_in_loopback
-
-    return solve_in_loopback(problem, seed=seed, progress=progress)
-
-
-def _promise(promise: Guarantee, model: Model, *, step_was_read: bool) -> Guarantee:
-    """Return the guarantee in the words of a regression."""
-    if promise.law == "none":
-        return promise
-    shown = Release(model.words, {"X'W(mu(o) - y)": len(model.names)})
-    listed = with_releases(promise, [shown])
-    read = (STEP,) if step_was_read else ()
-    return replace(
-        listed,
-        released=(*listed.released, ESTIMATES),
-        limits=(*listed.limits, *read),
-    )

@@ -2,54 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Unpack, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Domain, WholeSpace
-from veilsum.costs.remainders import NoRemainder
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.minimise import Minimise, plain_value
 from veilsum.jobs.parties import by_name
-from veilsum.jobs.recipes import Contribution, Sums
-from veilsum.jobs.releases import Release
+from veilsum.jobs.recipes import Sums
+from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
-from veilsum.methods.one_shot import FLAT, OneShot
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.methods.one_shot import FLAT
+from veilsum.methods.settings import Settings
+from veilsum.numbers.arrays import Vector
+from veilsum.privacy.guarantee import Guarantee
+
+# Everybody solves the same sum: answers may differ by rounding.
+AGREE = 1e-9
 
 
-@dataclass(frozen=True)
-class QuadraticRecipe:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuadraticProgram(Minimise):
     """The coefficients of all costs, added up; the minimiser of the sum."""
-
-    method: OneShot
-
-    @property
-    def size(self) -> int:
-        """As many as a quadratic form has."""
-        return self.method.basis.size
-
-    @property
-    def answer_size(self) -> int:
-        """The dimension."""
-        return self.method.basis.dim
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask for coefficients, once."""
-        return None if sums else "coefficients"
 
     def answer(self, sums: Sums) -> Vector:
         """Return the minimiser within the domain."""
         self.check(sums[0])
-        return self.method.solve(sums[0])
+        return super().answer(sums)
 
     def check(self, total: Vector) -> None:
         """Refuse a sum of costs that has no single lowest point to be found."""
-        gradient, dim = self.method.gradient(total), self.answer_size
+        gradient, dim = self.one_shot.gradient(total), self.answer_size
         slope = gradient(np.zeros(dim))
         matrix = np.stack([gradient(unit) - slope for unit in np.eye(dim)])
         values, vectors = np.linalg.eigh((matrix + matrix.T) / 2.0)
@@ -61,7 +50,7 @@ class QuadraticRecipe:
             )
         flat = vectors[:, values <= rounding]
         falling = np.abs(flat.T @ slope).max(initial=0.0) > FLAT * np.abs(slope).max()
-        if falling and not self.method.domain.is_bounded:
+        if falling and not self.domain.is_bounded:
             raise InvalidInputError(
                 "the sum of all costs falls without end in some direction: give a "
                 "bounded domain, or costs that bend up everywhere"
@@ -71,6 +60,16 @@ class QuadraticRecipe:
         """Return what the sum shows."""
         del sums
         return Release("quadratic program", {"coefficients of the costs": self.size})
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds: nothing of these costs is left unmasked."""
+        return with_releases(promise, releases)
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[str, ...]:
+        """Return in words what the sum shows."""
+        return shown_of([members], releases)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -104,23 +103,19 @@ def quadratic_program(
         )
     first = next(iter(made.values()))
     where = domain or WholeSpace(first.dim)
-    recipe = QuadraticRecipe(OneShot(first.basis, NoRemainder(), len(made), where))
     terms = Terms.of(list(made), options=options)
+    recipe = QuadraticProgram.of(
+        first.basis,
+        {name: cost.remainder for name, cost in made.items()},
+        topology=terms.topology,
+        law=terms.law,
+        domain=where,
+        settings=Settings(method="one-shot", tolerance=AGREE),
+    )
     released = run_job(
         recipe,
-        {party: _contribution(cost.coefficients) for party, cost in made.items()},
+        {name: recipe.contribution(name, cost) for name, cost in made.items()},
         terms,
-        agreed={"quadratic program": [first.dim, _described(where)]},
+        agreed={"quadratic program": [first.dim, plain_value(where)]},
     )
     return QuadraticResult(terms=terms, recipe=recipe, released=released)
-
-
-def _contribution(coefficients: Array[Any]) -> Contribution:
-    return Contribution(lambda _: coefficients, (coefficients,))
-
-
-def _described(domain: Domain) -> list[Any]:
-    """Return what parties compare of a domain: its kind and its numbers."""
-    held = {one.name: getattr(domain, one.name) for one in fields(cast(Any, domain))}
-    numbers = {key: np.asarray(value).tolist() for key, value in held.items()}
-    return [type(domain).__name__, numbers]

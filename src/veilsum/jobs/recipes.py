@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.jobs.releases import Release, ReleaseLimit, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.protocol.work import Rounds
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")
@@ -47,6 +49,58 @@ class Recipe(Protocol):
         """Return what the next sum will show to everybody."""
         ...
 
+    def among(self, members: tuple[str, ...]) -> Recipe:
+        """Return the recipe for those whose vectors are in the sums."""
+        ...
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds for each sum as what holds for the whole job."""
+        ...
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[str, ...]:
+        """Return what everybody learns, in words."""
+        ...
+
+    @property
+    def round_size(self) -> int:
+        """How many numbers are told in a round of an iterative method; 0 without."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """How far two parties' answers may be apart; see `Plan`."""
+        ...
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether the others can finish the sum of a party that has vanished."""
+        ...
+
+
+class SumsOnly:
+    """What all recipes have alike that ask for sums, and mask all that they use."""
+
+    round_size: ClassVar[int] = 0
+    tolerance: ClassVar[float] = 1e-9
+    stand_in: ClassVar[bool] = True
+
+    def among(self, members: tuple[str, ...]) -> Self:
+        """Return itself: what follows from a sum does not depend on who is in it."""
+        del members
+        return self
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds, with every round's sums listed."""
+        return with_releases(promise, releases)
+
+    def shown(
+        self, members: tuple[str, ...], releases: Sequence[Release]
+    ) -> tuple[str, ...]:
+        """Return every round's statistics in words."""
+        return shown_of([members], releases)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contribution(Secret):
@@ -55,10 +109,12 @@ class Contribution(Secret):
     Attributes:
         answer: its vector for a request.
         data: what its ledger knows the data set by.
+        rounds: how it goes on from its first masked vector, in an iterative method.
     """
 
     answer: Callable[[Any], Array[Any]]
     data: tuple[Array[Any], ...]
+    rounds: Rounds | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +123,11 @@ class PartyWork(Secret):
 
     recipe: Recipe
     contribution: Contribution
-    rounds: None = field(default=None, init=False)
+
+    @property
+    def rounds(self) -> Rounds | None:
+        """The iterative method that runs on the first masked vector, if one does."""
+        return self.contribution.rounds
 
     def vector(self, answers: Sums) -> Array[Any] | None:
         """Return the next private vector."""
@@ -76,8 +136,7 @@ class PartyWork(Secret):
 
     def answer(self, answers: Sums, members: tuple[str, ...]) -> Vector:
         """Return what everybody computes from the sums."""
-        del members
-        return self.recipe.answer(answers)
+        return self.recipe.among(members).answer(answers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +161,7 @@ class Replay(Generic[S]):
 
 
 @dataclass(frozen=True)
-class OneSum:
+class OneSum(SumsOnly):
     """One vector of each party, added up once; the total is the answer.
 
     Attributes:

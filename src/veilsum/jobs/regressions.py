@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import Replay, Sums
+from veilsum.jobs.recipes import Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.models import least_squares
 from veilsum.models.glm_fit import GlmFit
@@ -28,7 +28,7 @@ from veilsum.numbers.arrays import Array, Vector, listed
 
 
 @dataclass(frozen=True)
-class LeastSquaresRecipe:
+class LeastSquaresRecipe(SumsOnly):
     """Ordinary, weighted or ridge regression: one sum of statistics, one solve.
 
     The last number of the sum counts the rows that were left out.
@@ -91,7 +91,7 @@ class LeastSquaresRecipe:
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonRecipe:
+class NewtonRecipe(SumsOnly):
     """A generalised linear model: one sum for each of Newton's rounds.
 
     The last number of each sum counts rows that were left out; all sums have the length

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from veilsum.drivers.masked_sums import GivenUpError, Released, masked_sums
+from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.driving import Assignment
 from veilsum.jobs.promises import Promise, foreseen
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
-from veilsum.jobs.releases import Release, shown_of, with_releases
+from veilsum.jobs.releases import Release
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import Release as KnownSum
 from veilsum.privacy.composition import Charge, Exposure
@@ -45,7 +43,7 @@ class JobResult:
     def guarantee(self) -> Guarantee:
         """What the sums hide, and from whom."""
         promise = self.terms.promise(self.released.members)
-        whole = with_releases(promise, self.releases)
+        whole = self.recipe.stated(promise, self.releases)
         return replace(whole, limits=(*whole.limits, *self.further_limits))
 
     @property
@@ -62,7 +60,7 @@ class JobResult:
     @property
     def shown(self) -> tuple[str, ...]:
         """What everybody learned, in words; the guarantee has the coalition's side."""
-        return shown_of([self.released.members], self.releases)
+        return self.recipe.shown(self.released.members, self.releases)
 
     @cached_property
     def answer(self) -> Vector:
@@ -89,65 +87,59 @@ class JobResult:
         )
 
 
+def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
+    """Return the plan that parties with this recipe compare."""
+    return terms.plan(
+        size=recipe.size,
+        answer_size=recipe.answer_size,
+        round_size=recipe.round_size,
+        tolerance=recipe.tolerance,
+        stand_in=recipe.stand_in,
+        terms=agreed,
+    )
+
+
 def run_job(
     recipe: Recipe,
     contributions: Mapping[str, Contribution],
     terms: Terms,
     *,
     agreed: Mapping[str, Any],
+    watched: bool = False,
 ) -> Released:
     """Return what the parties release to each other.
 
     Args:
         recipe: what they do, public.
-        contributions: each party's private way to answer a request.
+        contributions: each party's private way to answer a request, as far as the
+            parties are here.
         terms: how they sum.
         agreed: everything else that the parties compare before they start.
+        watched: whether a simulation keeps what only it can see.
     """
-    plan = terms.plan(size=recipe.size, answer_size=recipe.answer_size, terms=agreed)
-    works = {name: PartyWork(recipe, held) for name, held in contributions.items()}
-    books = Bookkeeping(recipe, terms, contributions)
+    plan = plan_for(recipe, terms, agreed)
     recipe.request(())  # a job that must not start is refused before anybody does
+    first = [recipe.release(())]
+    books = Bookkeeping(recipe, terms, contributions)
+    assignment = Assignment(
+        plan=plan,
+        works={name: PartyWork(recipe, held) for name, held in contributions.items()},
+        foresee=lambda: foreseen(
+            recipe.stated(terms.guarantee, first),
+            drop=terms.policy.drop,
+            caveats=terms.caveats,
+        ),
+        shown=recipe.shown(plan.parties, first),
+        charge=books.charge if terms.ledgers else None,
+        check=books.check if terms.ledgers else None,
+        progress=terms.progress,
+        watched=watched,
+    )
     try:
-        if isinstance(terms.driver, str):
-            return _simulated(plan, works, terms, books)
-        return _for_one_party(plan, works, terms, books)
+        return terms.driver.carry_out(assignment)
     except GivenUpError as error:
         _explain(recipe, error)
         raise
-
-
-def _simulated(
-    plan: Plan, works: Mapping[str, PartyWork], terms: Terms, books: Bookkeeping
-) -> Released:
-    assert isinstance(terms.driver, str)
-    return masked_sums(
-        plan,
-        works,
-        ShareStreams.from_seed(terms.seed),
-        driver=terms.driver,
-        seed=terms.seed or 0,
-        progress=terms.progress,
-        before=books.charge if terms.ledgers else None,
-    )
-
-
-def _for_one_party(
-    plan: Plan, works: Mapping[str, PartyWork], terms: Terms, books: Bookkeeping
-) -> Released:
-    assert not isinstance(terms.driver, str)
-    party = terms.driver.party
-    first = [books.recipe.release(())]
-    promise = with_releases(terms.guarantee, first)
-    assignment = Assignment(
-        plan=plan,
-        work=works[party],
-        promise=foreseen(promise, drop=terms.drop, caveats=terms.caveats),
-        shown=shown_of([plan.parties], first),
-        charge=partial(books.charge, party) if terms.ledgers else None,
-        check=partial(books.check, party, plan.parties) if terms.ledgers else None,
-    )
-    return terms.driver.carry_out(assignment)
 
 
 def _explain(recipe: Recipe, error: GivenUpError) -> None:
@@ -178,11 +170,12 @@ class Bookkeeping(Secret):
             entry = self._entry(party, ledger)
             entry.write(ledger, emission, self.recipe.release(sums))
 
-    def check(self, party: str, parties: tuple[str, ...]) -> None:
-        """Raise if one party's ledger would refuse the first emission to these."""
+    def check(self, party: str) -> None:
+        """Raise if one party's ledger would refuse the first emission to everybody."""
         ledger = self.terms.ledgers.get(party)
         if ledger is not None:
-            self._entry(party, ledger).check(ledger, parties, self.recipe.release(()))
+            entry = self._entry(party, ledger)
+            entry.check(ledger, self.terms.parties, self.recipe.release(()))
 
     def _entry(self, party: str, ledger: Ledger) -> LedgerEntry:
         return LedgerEntry(

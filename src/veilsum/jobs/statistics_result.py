@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import Sums
+from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import plain_table
@@ -33,7 +33,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class StatisticsRecipe:
+class StatisticsRecipe(SumsOnly):
     """Counts and moments about zero; then, if digits were lost, about the mean.
 
     The last number of a sum counts rows that were left out.

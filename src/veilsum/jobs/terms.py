@@ -8,16 +8,17 @@ from __future__ import annotations
 import difflib
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from importlib import import_module
 from typing import Any, TypedDict
 
+from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
-from veilsum.graphs.spreading import choose_spread
+from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.driving import Driver
 from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, Promises
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.fixed_point import COARSEST_BITS
@@ -66,26 +67,55 @@ class Options(TypedDict, total=False):
     run: str
     seed: int | None
     ledgers: Mapping[str, Ledger]
-    progress: Callable[[int], None] | None
+    progress: Progress | None
     title: str
+
+
+# What a user may write instead of a driver, and where it is.
+DRIVERS = {
+    "vectorised": ("veilsum.drivers.arrays", "Arrays"),
+    "loopback": ("veilsum.drivers.loopback", "Loopback"),
+}
+
+
+def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Driver:
+    """Return the driver that a user named, or gave."""
+    if not isinstance(given, str):
+        return given
+    if given not in DRIVERS:
+        raise InvalidInputError(
+            f"a run is driven by one of {', '.join(DRIVERS)}, found {given!r}"
+        )
+    # Here, not above: machines need packages that a plain simulation does not.
+    place, name = DRIVERS[given]
+    made: Driver = getattr(import_module(place), name)(seed=seed, **options)
+    return made
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
-    """The options, checked for a set of parties."""
+    """How a set of parties sums: the options, checked, and who carries it out.
+
+    Attributes:
+        policy: waits, losses, and who may collude.
+        spread: how masked vectors reach everybody.
+        driver: carries it out.
+        ledgers: of those parties that keep one.
+        progress: told how far it is.
+        run: its name; empty where nobody has to tell runs apart.
+        corrupted: the coalition that the promise is about, where a simulation names
+            one; None for every one that the policy tolerates.
+    """
 
     topology: Topology
     law: Law
-    tolerate: int
-    minimum_honest: int
-    drop: bool
+    policy: Policy
     spread: str
-    driver: str | Driver
-    waits: Mapping[str, float]
-    seed: int | None
-    ledgers: Mapping[str, Ledger]
-    progress: Callable[[int], None] | None
-    run: str
+    driver: Driver
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+    progress: Progress | None = None
+    run: str = ""
+    corrupted: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -99,20 +129,24 @@ class Terms:
         """Return the terms for these parties; refuse what they cannot hold to."""
         _check_names(options)
         _check_numbers(options)
-        driver = options.get("driver", "loopback")
-        alone = not isinstance(driver, str)
-        topology = _topology(options.get("topology"), tuple(parties), alone=alone)
         seed = options.get("seed")
+        driver = driver_of(options.get("driver", "loopback"), seed=seed)
+        alone = driver.party is not None
+        topology = _topology(options.get("topology"), tuple(parties), alone=alone)
+        tolerate = options.get("tolerate", 1)
+        honest = options.get("minimum_honest", 3)
         terms = cls(
             topology=topology,
             law=_law(topology, options, integers=integers, wide=wide),
-            tolerate=options.get("tolerate", 1),
-            minimum_honest=options.get("minimum_honest", 3),
-            drop=options.get("drop", False),
+            policy=Policy(
+                tolerate=tolerate,
+                minimum_honest=honest,
+                drop=options.get("drop", False),
+                minimum_parties=min(3, honest + tolerate),
+                **options.get("waits", {}),  # type: ignore[arg-type]
+            ),
             spread=options.get("spread", "auto"),
             driver=driver,
-            waits=options.get("waits", {}),
-            seed=seed,
             ledgers=options.get("ledgers", {}),
             progress=options.get("progress"),
             run=options.get("run") or _run_name(options.get("title", ""), seed),
@@ -132,10 +166,15 @@ class Terms:
         return self.topology.parties
 
     @property
+    def tolerate(self) -> int:
+        """How many parties may pool what they saw."""
+        return self.policy.tolerate
+
+    @property
     def honest(self) -> int:
         """How many parties are honest at least, whoever may be dropped."""
         most = self.topology.n_parties
-        left = self.policy.fewest(most) if self.drop else most
+        left = self.policy.fewest(most) if self.policy.drop else most
         return left - self.tolerate
 
     @property
@@ -145,24 +184,14 @@ class Terms:
 
     @cached_property
     def promise(self) -> Promise:
-        """What holds among some parties against tolerated coalitions, for each sum."""
-        return Promises(self.topology, self.law, self.tolerate)
+        """What holds among some parties, for each sum."""
+        return Promises(self.topology, self.law, self.tolerate, self.corrupted)
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What these terms do not hide either."""
-        return () if self.tolerate else (NOBODY_CURIOUS,)
-
-    @cached_property
-    def policy(self) -> Policy:
-        """Waits and losses."""
-        return Policy(
-            tolerate=self.tolerate,
-            minimum_honest=self.minimum_honest,
-            drop=self.drop,
-            minimum_parties=min(3, self.minimum_honest + self.tolerate),
-            **self.waits,  # type: ignore[arg-type]
-        )
+        named = self.tolerate or self.corrupted is not None
+        return () if named else (NOBODY_CURIOUS,)
 
     def check(self) -> None:
         """Refuse a graph on which the promise does not hold."""
@@ -170,26 +199,40 @@ class Terms:
         if reason is not None:
             raise InvalidInputError(
                 f"{reason}; the terms are tolerate = {self.tolerate} and "
-                f"minimum_honest = {self.minimum_honest}: add parties or links, or "
-                "change the terms openly"
+                f"minimum_honest = {self.policy.minimum_honest}: add parties or "
+                "links, or change the terms openly"
             )
 
-    def plan(self, *, size: int, answer_size: int, terms: Mapping[str, Any]) -> Plan:
-        """Return the plan whose digest parties compare."""
-        agreed = {"run": self.run, **terms}
-        spread = choose_spread(
+    def spread_of(self, size: int) -> Spread:
+        """Return how vectors of this size reach everybody."""
+        return choose_spread(
             self.spread,
             n_parties=self.topology.n_parties,
             vector_bytes=size * self.law.number_bytes,
         )
+
+    def plan(
+        self,
+        *,
+        size: int,
+        answer_size: int,
+        terms: Mapping[str, Any],
+        round_size: int = 0,
+        tolerance: float = 1e-9,
+        stand_in: bool = True,
+    ) -> Plan:
+        """Return the plan whose digest parties compare."""
+        agreed = {**({"run": self.run} if self.run else {}), **terms}
         return Plan(
             terms=json.dumps(agreed, sort_keys=True).encode(),
             topology=self.topology,
             law=self.law,
             size=size,
             answer_size=answer_size,
-            spread=spread,
-            policy=self.policy,
+            round_size=round_size,
+            tolerance=tolerance,
+            spread=self.spread_of(size),
+            policy=replace(self.policy, stand_in=stand_in),
         )
 
 

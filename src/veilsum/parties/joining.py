@@ -7,29 +7,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
-from typing import Any, TypeAlias
+from typing import Any
 
 from veilsum import __version__
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.scenario import JOB_COMMANDS
+from veilsum.drivers.driver import Assignment
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import read_table
-from veilsum.jobs.driving import Assignment
 from veilsum.jobs.job_file import JobFile, job_of
+from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.running import JobResult
 from veilsum.net.receipt import Receipt, make_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.networked import Networked
-from veilsum.parties.party_cost import CostResult, PartyCost
+from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.codec import Codec
 from veilsum.tables.frames import Frame
 from veilsum.tables.schema import Schema
-
-Result: TypeAlias = JobResult | CostResult
 
 
 @contextmanager
@@ -108,7 +107,7 @@ class OwnCost(Secret):
         return f"{self.name}: a cost of kind {cost['kind']}"
 
     @discreet()
-    def run(self, driver: Networked, ledger: Ledger | None) -> CostResult:
+    def run(self, driver: Networked, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
         return PartyCost.of(self.consortium, self.entries).run(driver, ledger)
 
@@ -152,7 +151,7 @@ def promise_shown(task: Assignment) -> Guarantee:
     return replace(promise, released=(*task.shown, *view))
 
 
-def receipt_of(driver: Networked, result: Result) -> Receipt:
+def receipt_of(driver: Networked, result: JobResult) -> Receipt:
     """Return what this party signs about a run that has ended."""
     ending, plan = driver.ending, driver.plan
     assert ending is not None

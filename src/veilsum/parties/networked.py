@@ -11,9 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from veilsum.agreement.consortium import Address, Consortium
-from veilsum.drivers.masked_sums import GivenUpError, Released, rounds_of_a_sum
+from veilsum.drivers.driver import (
+    Assignment,
+    GivenUpError,
+    Released,
+    rounds_of_a_sum,
+)
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.driving import Assignment
 from veilsum.jobs.running import has_charged
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.limits import Limits
@@ -117,7 +121,7 @@ class Networked(Secret):
     def _before(self, assignment: Assignment) -> None:
         """Ask the ledger, then its owner: a refusal now is nobody else's loss."""
         if assignment.check is not None:
-            assignment.check()
+            assignment.check(self.party)
         if self.confirm is not None:
             self.confirm(assignment)
 
@@ -132,7 +136,7 @@ class Networked(Secret):
                 self.party,
                 keys=keys,
                 streams=self.streams,
-                work=assignment.work,
+                work=assignment.works[self.party],
             ),
             store=store,
             network=partial(
@@ -143,7 +147,7 @@ class Networked(Secret):
                 limits=limits,
                 listen=self.listen,
             ),
-            charge=charge,
+            charge=None if charge is None else partial(charge, self.party),
             watch=self.watch,
             record=self.record,
         )

@@ -94,7 +94,8 @@ class Plan:
     policy: Policy = Policy()
 
     def __post_init__(self) -> None:
-        if self.topology.directed:
+        # A method with rounds may do with one way, where all parties are simulated.
+        if self.topology.directed and not self.round_size:
             raise InvalidInputError("a run needs links that carry both ways")
         if self.size < 1 or self.answer_size < 1:
             raise InvalidInputError("a run sums and answers at least one number")

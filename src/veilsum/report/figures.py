@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.drivers.run import Run, Trace
 from veilsum.errors import MissingExtraError
+from veilsum.jobs.solve import Run, Trace
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
 

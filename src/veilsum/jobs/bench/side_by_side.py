@@ -13,7 +13,6 @@ import numpy as np
 
 import veilsum
 from veilsum.costs.domains import Box
-from veilsum.drivers.vectorised import solve
 from veilsum.engines.choosing import engine_for
 from veilsum.jobs.bench.cases import POWER, SMOOTH, of_least_squares, step_sizes
 from veilsum.jobs.bench.clocks import Lap, Laps, Watch, clocked, in_turn
@@ -22,6 +21,7 @@ from veilsum.jobs.bench.floors import looped
 from veilsum.jobs.bench.least_squares import LeastSquares
 from veilsum.jobs.bench.loops import LOOPS, REACH
 from veilsum.jobs.bench.peers import DIM, Answer, LeftOut, Peer, PeerError, ask
+from veilsum.jobs.solve import solve
 from veilsum.methods.settings import Settings
 
 AGENTS, ITERATIONS = 100, 1_000

@@ -1,0 +1,175 @@
+"""Whoever carries out what parties do together, and what is handed over for that.
+
+There are three drivers. `arrays` holds all parties as rows of one array; `loopback`
+runs the machine of every party on a network in memory; a real party's driver, in
+`parties`, meets the others on the network. A job does not know which of them it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from veilsum.costs.effective import EffectiveCost
+from veilsum.errors import ProtocolError
+from veilsum.graphs.spreading import spreading_cost
+from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.laws import Law
+from veilsum.numbers.masking import Shares, ShareStreams, Streams, SystemStreams
+from veilsum.numbers.secrets import Secret
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.protocol.effects import Charge
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.work import Work
+
+Sums = tuple[Array[Any], ...]
+
+# Told now and then how many sums, or iterations, are done.
+Progress = Callable[[int], None]
+# Told what a party is about to show, to whom, after which sums; raises to forbid it.
+Charging = Callable[[str, Charge, Sequence[Array[Any]]], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Assignment(Secret):
+    """What is to be done together, as far as it is known here.
+
+    Attributes:
+        plan: what all have agreed on.
+        works: the parts of those parties that are here: in a simulation all of them, on
+            a network one's own.
+        foresee: works out what holds for whoever takes part.
+        shown: what everybody learns, in words, as far as it is known by now.
+        charge: keeps the parties' books; None if nobody keeps any.
+        check: raises if a party's books would not allow it to begin.
+        progress: told how far it is.
+        watched: whether a simulation is to keep what only it can see.
+    """
+
+    plan: Plan
+    works: Mapping[str, Work]
+    foresee: Callable[[], Guarantee]
+    shown: tuple[str, ...] = ()
+    charge: Charging | None = None
+    check: Callable[[str], None] | None = None
+    progress: Progress | None = None
+    watched: bool = False
+
+    @cached_property
+    def promise(self) -> Guarantee:
+        """What holds if one takes part; a search, made only if somebody asks."""
+        return self.foresee()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Seen(Secret):
+    """What only a simulation can see of a run, with all parties in one place.
+
+    Attributes:
+        shares: of the first epoch.
+        times: the iterations at which estimates were kept; 0 if there were none.
+        estimates: every party's at those times, (times, n, m).
+        stopped: why an iterative method ended.
+        engine: what carried its iterations out; None if the parties did, one by one.
+        effective: the masked costs that it ran on, where all are rows of one array.
+    """
+
+    shares: Shares
+    times: Array[np.int64]
+    estimates: FloatArray
+    stopped: str | None = None
+    engine: str | None = None
+    effective: EffectiveCost | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Released:
+    """What became known to everybody.
+
+    Attributes:
+        sums: one vector for each round of sums.
+        answer: what all parties agreed on; of a simulated iterative method the average
+            of what they found.
+        members: whose vectors are in the sums.
+        rounds: message rounds: for sums shares, confirmations, commits, and masked
+            vectors; of an iterative method its own.
+        bytes: what crossed all links together.
+        sum_of_masks: the largest coordinate of |sum_i u_i| over all rounds; None where
+            only the parties know their masks.
+        seen: what a simulation kept, if it was asked to.
+    """
+
+    sums: Sums
+    answer: Vector
+    members: tuple[str, ...]
+    rounds: int
+    bytes: int
+    sum_of_masks: float | None
+    seen: Seen | None = None
+
+
+@runtime_checkable
+class Driver(Protocol):
+    """Carries out an assignment."""
+
+    @property
+    def party(self) -> str | None:
+        """Whose part it takes; None if everybody's is here."""
+        ...
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Go through to the end; return what everybody knows then.
+
+        Raises:
+            GivenUpError: the parties did not come to an answer.
+        """
+        ...
+
+
+class GivenUpError(ProtocolError):
+    """The parties gave up together.
+
+    Attributes:
+        reasons: by party, in one word and in full; the latter never left it.
+        sums: what was released by then.
+    """
+
+    def __init__(self, reasons: Mapping[str, tuple[str, str]], sums: Sums) -> None:
+        told = (f"{name}: {word}, {full}" for name, (word, full) in reasons.items())
+        super().__init__(f"the parties gave up; {'; '.join(told)}")
+        self.reasons, self.sums = dict(reasons), sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """Where a simulation's shares come from.
+
+    Attributes:
+        seed: repeats them; without one they are fresh.
+        system: whether fresh ones are the operating system's.
+    """
+
+    seed: int | None = None
+    system: bool = False
+
+    @property
+    def streams(self) -> Streams:
+        """New streams, the same ones for the same seed."""
+        if self.system and self.seed is None:
+            return SystemStreams()
+        return ShareStreams.from_seed(self.seed)
+
+
+def rounds_of_a_sum(plan: Plan) -> int:
+    """Return the message rounds of one sum: shares, confirmations, commits, vectors."""
+    rounds, _ = spreading_cost(plan.topology, plan.spread)
+    return 3 + rounds
+
+
+def largest_sum(masks: Array[Any], law: Law) -> float:
+    """Return the largest coordinate of the masks' sum, in the coefficients' units."""
+    return float(np.abs(law.decode(np.asarray(masks.sum(axis=0)))).max())

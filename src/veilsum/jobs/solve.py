@@ -1,0 +1,473 @@
+"""`solve`: all parties' costs in one process, minimised as the parties would do it.
+
+A simulation can do more than parties can: compare with the pooled answer, say what the
+grid did to it, show what a coalition would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.agreement.scenario import Scenario
+from veilsum.costs.cost import Cost, coefficient_rows
+from veilsum.costs.domains import Domain
+from veilsum.costs.effective import EffectiveCost
+from veilsum.costs.minimise import minimise
+from veilsum.costs.remainders import stack
+from veilsum.drivers.driver import Driver, Progress, Seen
+from veilsum.errors import BadGradientError, InvalidInputError
+from veilsum.graphs.spreading import Spread, spreading_cost
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.minimise import (
+    Minimise,
+    Minimised,
+    check_costs,
+    check_kind,
+    encoded,
+)
+from veilsum.jobs.running import run_job
+from veilsum.jobs.terms import Terms, driver_of
+from veilsum.methods.link_faults import LinkFaults
+from veilsum.methods.one_shot import gradient_of_sum
+from veilsum.methods.settings import Settings
+from veilsum.models.curvature import curvature_bounds
+from veilsum.numbers.arrays import AgentPoints, Array, FloatArray, Vector, listed
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import Law, LawName, grid_bits, make_law
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.view import View, observe
+from veilsum.protocol.plan import Policy
+
+BOUNDS_READ = (
+    "the bounds on the costs were read off all parties' private costs, as only a "
+    "simulation can; real parties agree on bounds that they know beforehand"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """What a figure needs: estimates and errors at some iterations.
+
+    Attributes:
+        iterations: k, spaced evenly on a logarithmic scale.
+        estimates: x_i(k), (times, n, m).
+        errors: ||x_i(k) - reference||, (times, n).
+    """
+
+    iterations: Array[np.int64]
+    estimates: FloatArray
+    errors: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantisation:
+    """What the grid did to the answer, apart from what the method did.
+
+    Attributes:
+        bits: q, the grid being 2^-q.
+        step: g = 2^-q.
+        bias_bound: how far rounding the coefficients can move the minimiser, from the
+            released sum alone; None where the sum of the costs is flat.
+        bias: how far it did move it.
+        solver_error: the worst party's distance from the rounded problem's minimiser.
+    """
+
+    bits: int
+    step: float
+    bias_bound: float | None
+    bias: float
+    solver_error: float
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RunRecord:
+    """What a run found, without anybody's shares or costs: it may be pickled.
+
+    Attributes:
+        minimiser: what the parties computed, averaged over them.
+        estimates: each party's own final estimate, by row.
+        reference: the pooled minimiser, computed centrally by scipy.
+        sum_of_masks: the largest coordinate of |sum_i u_i|; rounding error of float64,
+            exactly zero for integer masks.
+        rounds: message rounds, phase I included.
+        bytes: what crossed all links together, as bare numbers.
+        quantisation: for integer masks, what the grid did.
+        spread: for one-shot, how masked vectors travelled.
+        method: the name of the method that ran.
+        stopped: why it ended: "tolerance", "iterations" or "bytes"; None for one-shot.
+        engine: what carried iterations out; None if parties did, one by one.
+        tolerance_unused: why a tolerance that was asked for could not end it; None if
+            it could, or there was none.
+    """
+
+    topology: Topology
+    minimiser: Vector
+    estimates: AgentPoints
+    reference: Vector
+    trace: Trace
+    sum_of_masks: float
+    iterations: int
+    rounds: int
+    bytes: int
+    guarantee: Guarantee
+    quantisation: Quantisation | None
+    spread: str | None
+    method: str
+    stopped: str | None
+    engine: str | None
+    tolerance_unused: str | None
+
+    @property
+    def max_error(self) -> float:
+        """The worst party's distance from the reference."""
+        return _farthest(self.estimates, self.reference)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        grid = self.quantisation
+        return {
+            "minimiser": self.minimiser.tolist(),
+            "reference": self.reference.tolist(),
+            "max_error": self.max_error,
+            "sum_of_masks": self.sum_of_masks,
+            "iterations": self.iterations,
+            "rounds": self.rounds,
+            "bytes": self.bytes,
+            "quantisation": None if grid is None else asdict(grid),
+            "spread": self.spread,
+            "method": self.method,
+            "stopped": self.stopped,
+            "engine": self.engine,
+            "tolerance_unused": self.tolerance_unused,
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__}: {self.topology.n_parties} parties, "
+            f"{self.iterations} iterations, max_error {self.max_error:.3g}, "
+            f"{self.guarantee.status}>"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Run(Minimised):
+    """The result of one simulated run; for what it says see `RunRecord`.
+
+    It holds what only a simulation has: every share, and private coefficients. `record`
+    leaves them behind, for other processes.
+    """
+
+    reference: Vector
+    quantisation: Quantisation | None
+    private: Array[Any]
+
+    def record(self) -> RunRecord:
+        """Return all that the run found, as plain values without a secret."""
+        held = {one.name: getattr(self, one.name) for one in fields(RunRecord)}
+        return RunRecord(**held)
+
+    def view(self, corrupted: Iterable[Hashable]) -> View:
+        """Return what a coalition stored, sent and received in this run."""
+        return observe(
+            self.seen.shares, self.private, self.seen.estimates, corrupted=corrupted
+        )
+
+    @property
+    def seen(self) -> Seen:
+        """What the driver saw of all parties."""
+        return cast("Seen", self.released.seen)
+
+    @property
+    def topology(self) -> Topology:
+        """Who exchanged shares and estimates with whom."""
+        return self.terms.topology
+
+    @property
+    def minimiser(self) -> Vector:
+        """What the parties computed, averaged over them."""
+        return self.estimates.mean(axis=0)
+
+    @property
+    def estimates(self) -> AgentPoints:
+        """Each party's own final estimate, by row."""
+        return self.seen.estimates[-1]
+
+    @cached_property
+    def trace(self) -> Trace:
+        """Estimates and errors along the way."""
+        errors = np.linalg.norm(self.seen.estimates - self.reference, axis=2)
+        return Trace(self.seen.times, self.seen.estimates, errors)
+
+    @property
+    def max_error(self) -> float:
+        """The worst party's distance from the reference."""
+        return _farthest(self.estimates, self.reference)
+
+    @property
+    def sum_of_masks(self) -> float:
+        """The largest coordinate of |sum_i u_i|."""
+        return cast("float", self.released.sum_of_masks)
+
+    @property
+    def rounds(self) -> int:
+        """Message rounds: one for shares, then the method's or those of spreading."""
+        if self.spread is None:
+            return 1 + self.released.rounds
+        return 1 + spreading_cost(self.topology, self.spread)[0]
+
+    @property
+    def bytes(self) -> int:
+        """What crossed all links together, as bare numbers."""
+        return self.released.bytes
+
+    @property
+    def spread(self) -> Spread | None:
+        """For one-shot, how masked vectors travelled."""
+        if self.costs.schedule is not None:
+            return None
+        return self.terms.spread_of(self.costs.size)
+
+    @property
+    def effective(self) -> EffectiveCost | None:
+        """The masked costs of an iterative method."""
+        return self.seen.effective
+
+    @property
+    def stopped(self) -> str | None:
+        """Why it ended."""
+        return self.seen.stopped
+
+    @property
+    def engine(self) -> str | None:
+        """What carried iterations out."""
+        return self.seen.engine
+
+    @property
+    def tolerance_unused(self) -> str | None:
+        """Why a tolerance that was asked for could not end it."""
+        return self.costs.tolerance_unused
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values for JSON."""
+        return self.record().to_dict()
+
+    def __repr__(self) -> str:
+        return repr(self.record()).replace("RunRecord", "Run", 1)
+
+
+def solve(
+    costs: Mapping[str, Cost] | Sequence[Cost],
+    topology: Topology,
+    *,
+    domain: Domain,
+    sigma: ArrayLike | None = None,
+    law: LawName = "gaussian",
+    grid: int | None = None,
+    largest: float | None = None,
+    corrupted: Iterable[Hashable] = (),
+    settings: Settings | None = None,
+    faults: LinkFaults | None = None,
+    driver: str | Driver = "vectorised",
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Simulate one run of Function Sharing.
+
+    Args:
+        costs: one private cost per party, by name or in the order of the parties.
+        topology: who exchanges shares and estimates with whom.
+        domain: X, public; compact for DGD.
+        sigma: standard deviation of one coordinate of one share.
+        law: `gaussian`; `lattice` or `uniform` for integer masks; `none` for the plain
+            method without privacy.
+        grid: q for integer masks on multiples of 2^-q; by default the finest that fits.
+        largest: for integer masks, the declared range of coefficients.
+        corrupted: the coalition the guarantee speaks about.
+        settings: the method, iterations, steps, mixing weights, start.
+        faults: what goes wrong between iterating parties.
+        driver: `vectorised`, all parties as rows of one array, or `loopback`: each the
+            machine that would run on its own computer.
+        seed: repeats the shares; without one they are fresh.
+        progress: called with the number of finished iterations now and then.
+
+    >>> from veilsum.costs.domains import Box
+    >>> costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
+    >>> run = solve(costs, Topology.family("complete:3"), domain=Box(-9, 9, dim=1),
+    ...             sigma=1e6, law="lattice", seed=0,
+    ...             settings=Settings(method="one-shot"))
+    >>> run.minimiser.round(9).tolist(), run.sum_of_masks, run.guarantee.status
+    ([3.0], 0.0, 'private')
+    """
+    check_kind("the topology", topology, Topology, 'Topology.family("ring:6")')
+    check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
+    check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
+    members = _by_party(costs, topology)
+    basis = check_costs(members, topology, domain)
+    masks = make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
+    chosen = settings or Settings()
+    if chosen.bounds_from_costs:
+        bounds = curvature_bounds(list(members.values()), domain)
+        chosen = replace(chosen, **asdict(bounds))
+    recipe = Minimise.of(
+        basis,
+        {name: cost.remainder for name, cost in members.items()},
+        topology=topology,
+        law=masks,
+        domain=domain,
+        settings=chosen,
+        faults=faults,
+        limits=(BOUNDS_READ,) if chosen.bounds_from_costs else (),
+    )
+    colluders = topology.names(topology.indices(corrupted))
+    terms = Terms(
+        topology=topology,
+        law=masks,
+        policy=Policy(tolerate=len(colluders)),
+        spread=recipe.spread,
+        driver=_driver(driver, seed, masks, faults),
+        progress=progress,
+        corrupted=colluders,
+    )
+    # What cannot be promised, or masked, is refused before anything is drawn.
+    terms.promise(terms.parties)
+    private = encoded(members, masks)
+    with _named(topology.parties):
+        released = run_job(
+            recipe,
+            {name: recipe.contribution(name, one) for name, one in members.items()},
+            terms,
+            agreed=recipe.agreed,
+            watched=True,
+        )
+        reference = central_minimiser(list(members.values()), domain)
+        run = Run(
+            terms=terms,
+            recipe=recipe,
+            released=released,
+            reference=reference,
+            quantisation=None,
+            private=private,
+        )
+        return replace(run, quantisation=_quantisation(run, members))
+
+
+def run_scenario(
+    scenario: Scenario,
+    *,
+    driver: str | Driver = "vectorised",
+    progress: Progress | None = None,
+) -> Run:
+    """Return the result of one simulated run of the scenario; see `solve`."""
+    return solve(
+        scenario.costs,
+        scenario.topology,
+        domain=scenario.domain,
+        sigma=scenario.sigma,
+        law=scenario.law,
+        grid=scenario.grid,
+        largest=scenario.largest,
+        corrupted=scenario.corrupted,
+        settings=scenario.settings,
+        faults=scenario.faults,
+        driver=driver,
+        seed=scenario.seed,
+        progress=progress,
+    )
+
+
+def central_minimiser(costs: Sequence[Cost], domain: Domain) -> Vector:
+    """Return argmin over X of the sum of all costs, which one owner would compute."""
+    total = coefficient_rows(costs).sum(axis=0)
+    remainder = stack([cost.remainder for cost in costs])
+    return minimise(
+        gradient_of_sum(costs[0].basis, total, remainder, len(costs)), domain
+    )
+
+
+def _by_party(
+    costs: Mapping[str, Cost] | Sequence[Cost], topology: Topology
+) -> dict[str, Cost]:
+    """Return the costs in the order of the parties."""
+    if not isinstance(costs, Mapping):
+        check_kind("costs", costs, Iterable, "one Cost per party, in a list")
+        members = list(costs)
+        if len(members) != topology.n_parties:
+            raise InvalidInputError(
+                f"expected one cost for each of {topology.n_parties} parties, "
+                f"found {len(members)}"
+            )
+        return dict(zip(topology.parties, members, strict=True))
+    given = {str(name): cost for name, cost in costs.items()}
+    missing = [name for name in topology.parties if name not in given]
+    unknown = [name for name in given if name not in topology.parties]
+    if missing or unknown:
+        raise InvalidInputError(
+            "costs and parties differ: "
+            f"no cost for {listed(missing) or 'nobody'}, "
+            f"no such party for {listed(unknown) or 'no cost'}"
+        )
+    return {name: given[name] for name in topology.parties}
+
+
+def _driver(
+    driver: str | Driver, seed: int | None, law: Law, faults: LinkFaults | None
+) -> Driver:
+    # Fresh masks that are made to be safe come from the operating system.
+    system = law.name in {"lattice", "uniform"}
+    if faults is None:
+        return driver_of(driver, seed=seed, system=system)
+    if driver != "vectorised":
+        raise InvalidInputError(
+            "faults of links are simulated with all parties in one array: use the "
+            "driver vectorised; machines have faults of their own, in "
+            "veilsum.drivers.faults"
+        )
+    return driver_of(driver, seed=seed, system=system, faults=faults)
+
+
+def _farthest(estimates: AgentPoints, point: Vector) -> float:
+    return float(np.linalg.norm(estimates - point, axis=1).max())
+
+
+def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
+    law, recipe = run.terms.law, run.costs
+    bits = grid_bits(law)
+    if bits is None:
+        return None
+    step = Grid(bits).step
+    rounded = [
+        replace(cost, coefficients=law.decode(law.encode(cost.coefficients)))
+        for cost in costs.values()
+    ]
+    target = central_minimiser(rounded, recipe.domain)
+    bound = None
+    if recipe.stand_in:
+        total = law.decode(run.private.sum(axis=0))
+        bound = recipe.one_shot.bias_bound(total, target, step)
+    return Quantisation(
+        bits=bits,
+        step=step,
+        bias_bound=bound,
+        bias=float(np.linalg.norm(target - run.reference)),
+        solver_error=_farthest(run.estimates, target),
+    )
+
+
+@contextmanager
+def _named(parties: tuple[str, ...]) -> Iterator[None]:
+    """Say a party's name where only its row was known: before and after iterations."""
+    try:
+        yield
+    except BadGradientError as error:
+        if not isinstance(error.agent, int):
+            raise
+        named = BadGradientError(error.reason, parties[error.agent])
+        raise named from error.__cause__
