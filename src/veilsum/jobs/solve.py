@@ -427,8 +427,7 @@ def _driver(
     if driver != "vectorised":
         raise InvalidInputError(
             "faults of links are simulated with all parties in one array: use the "
-            "driver vectorised; machines have faults of their own, in "
-            "veilsum.drivers.faults"
+            "driver vectorised; machines have faults of their own"
         )
     return driver_of(driver, seed=seed, system=system, faults=faults)
 
