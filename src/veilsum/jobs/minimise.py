@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
 from types import UnionType
 from typing import Any, Self, cast
 
@@ -305,6 +306,11 @@ class Minimised(JobResult):
     def costs(self) -> Minimise:
         """What was known of the costs, and what was done."""
         return cast("Minimise", self.recipe)
+
+    @cached_property
+    def releases(self) -> tuple[Release, ...]:
+        """What the one sum showed, or would show: rounds lead to nothing beyond it."""
+        return (self.recipe.release(()),)
 
     @property
     def minimiser(self) -> Vector:

@@ -13,6 +13,7 @@ from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.errors import InvalidGraphError, InvalidInputError, SecretError
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.running import JobResult
 from veilsum.jobs.solve import central_minimiser, solve
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
@@ -327,3 +328,37 @@ def test_bad_options_are_refused_with_what_was_found(options, what):
 def test_at_least_one_iteration_is_needed(iterations):
     with pytest.raises(InvalidInputError, match=f"at least 1, found {iterations}"):
         Settings(iterations=iterations)
+
+
+# One family of results
+
+
+@pytest.mark.parametrize("driver", ["vectorised", "loopback"])
+@pytest.mark.parametrize("method", ["one-shot", "dgd"])
+def test_a_record_may_go_to_another_process_and_says_the_same(method, driver):
+    run = solve(
+        rendezvous(3),
+        K3,
+        domain=Box(-9.0, 9.0, dim=2),
+        sigma=2.0,
+        seed=1,
+        settings=short(method=method, tolerance=100.0),
+        driver=driver,
+    )
+    stored = pickle.dumps(run.record())
+    for shares in (run.seen.shares.values, run.private):
+        assert shares.tobytes() not in stored
+        assert not any(row.tobytes() in stored for row in shares.reshape(-1, 2))
+    again = pickle.loads(stored)
+    assert again.to_dict() == run.to_dict()
+    assert again.max_error == run.max_error
+    np.testing.assert_array_equal(again.trace.errors, run.trace.errors)
+    assert repr(again).replace("RunRecord", "Run") == repr(run)
+
+
+def test_a_run_is_a_result_like_that_of_any_job():
+    run = solve(PAPER, K3, domain=BOX, sigma=1.0, seed=0, settings=short())
+    assert isinstance(run, JobResult)
+    (release,) = run.releases
+    assert release.statistics == {"coefficients of the costs": 1}
+    assert run.shown == ("the sum of the coefficients of 0, 1, 2",)
