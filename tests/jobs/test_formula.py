@@ -1,5 +1,7 @@
 """Formulas: the same columns at every party, and nothing learned from its rows."""
 
+import ast
+import os
 import subprocess
 import sys
 
@@ -8,11 +10,11 @@ import numpy as np
 import pandas as pd
 import patsy
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.formula import ModelFormula
+from veilsum.jobs.formula import ModelFormula, evaluate, read_formula, shown
 from veilsum.jobs.schema import Column, Schema, SchemaError
 
 SCHEMA = Schema(
@@ -155,6 +157,98 @@ def test_a_design_without_a_level_has_its_column_all_the_same(pooled):
     np.testing.assert_array_equal(design[:, 2:], np.tile([1.0, 0.0, 1.0], (9, 1)))
 
 
+part = st.sampled_from(
+    [
+        *("age", "bp", "k", "sex", "site", "one", "C(site)", "C(sex, Sum)", "{age*bp}"),
+        *("{ age * bp }", "{age}", "log(age)", "np.log( age )", "I(bp**2)", "site"),
+        *("`body mass`", "body.fat", "C(site, contr.helmert(reverse=False))"),
+    ]
+)
+
+
+def joined(parts):
+    return st.one_of(
+        st.tuples(parts, st.sampled_from([" + ", " - ", ":", "*", "/"]), parts).map(
+            "".join
+        ),
+        st.tuples(parts, st.sampled_from(["+", "*", ":", "-", " %in% "]), parts).map(
+            lambda three: f"({''.join(three)})"
+        ),
+        st.tuples(parts, parts, st.sampled_from("23")).map(
+            lambda three: f"({three[0]} + {three[1]})**{three[2]}"
+        ),
+    )
+
+
+@given(
+    st.recursive(part, joined, max_leaves=5),
+    st.sampled_from(["", " - 1", " + 0", "0 + ", "-1 + ", "1 + ", "- "]),
+)
+@settings(max_examples=200)
+@example("(age + bp + sex)**3 / site", "")
+@example("site / (age + sex) - age", " + 0")
+@example("{ age*bp } : {age * bp} + age:bp + bp:age", "")
+def test_terms_are_multiplied_out_as_formulaic_does(pooled, text, extra):
+    """Its own reader is the judge here, of texts that are ours."""
+    text = f"{extra}{text}" if extra.endswith("+ ") or extra == "- " else text + extra
+    expected = None
+    try:
+        made = formulaic.model_matrix(f"y ~ {text}", categorical(pooled), context=SHARED)
+        expected = made.rhs
+    except formulaic.errors.FormulaicError:
+        with pytest.raises(InvalidInputError):
+            ModelFormula.of(f"y ~ {text}", SCHEMA)
+        return
+    if not expected.shape[1]:
+        with pytest.raises(InvalidInputError, match="nothing on its right side"):
+            ModelFormula.of(f"y ~ {text}", SCHEMA)
+        return
+    formula = ModelFormula.of(f"y ~ {text}", SCHEMA)
+    assert formula.columns == tuple(expected.columns)
+    design, _ = formula.design(checked(pooled))
+    np.testing.assert_array_equal(design, expected.to_numpy(dtype=float))
+
+
+arithmetic = st.recursive(
+    st.sampled_from(["a", "b", "2", "0.5", "1e999", ".25", "1e-3", "12."]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", " * ", "/", "**"]), inner).map(
+            "".join
+        ),
+        inner.map("({})".format),
+        inner.map("-{}".format),
+        inner.map("+ {}".format),
+        inner.map("np.log({})".format),
+        inner.map("I( {} )".format),
+    ),
+    max_leaves=8,
+)
+
+
+@given(arithmetic)
+def test_an_expression_is_read_and_shown_as_python_does(text):
+    ((node, code),) = read_formula(f"y ~ {{{text}}} - y").written[1:2]
+    if len(code) < 200:
+        assert shown(node) == ast.unparse(ast.parse(text))
+
+
+@given(arithmetic)
+def test_an_expression_is_worth_what_python_says(text):
+    ((node, _),) = read_formula(f"y ~ {{{text}}} - y").written[1:2]
+    assume("**" not in text or "a" in text)
+    values = {"a": np.array([0.5, -2.0, 3.0]), "b": np.array([1.0, 2.0, -0.25])}
+    known = {"np": np, "I": lambda x: x, **values}
+    with np.errstate(all="ignore"):
+        try:
+            expected = eval(compile(text, "here", "eval"), known)
+        except (ArithmeticError, TypeError) as error:
+            with pytest.raises(type(error)):
+                evaluate(node, pd.DataFrame(values))
+            return
+        found = evaluate(node, pd.DataFrame(values))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_columns_do_not_depend_on_how_python_hashes():
     code = (
         "import sys\n"
@@ -170,7 +264,7 @@ def test_columns_do_not_depend_on_how_python_hashes():
             check=True,
             capture_output=True,
             text=True,
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2", "3")
     }
