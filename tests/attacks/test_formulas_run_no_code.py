@@ -5,7 +5,6 @@ and the formula are its text; each attack here once ran, or tries to run, a comm
 whoever checks the file.
 """
 
-import builtins
 import sys
 from contextlib import contextmanager
 
@@ -16,7 +15,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import veilsum as vs
-from veilsum.core.arrays import Array
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.agreed import check_agreed
 from veilsum.jobs.formula import ModelFormula
@@ -45,7 +43,7 @@ ATTACKS = {
         (f"`=[{EVIL}, ", "b"),
         f'y ~ C(`a"`, contr.treatment("`=([{EVIL}, ")) #`"]))',
     ),
-    "a response beside it": (
+    "in an interaction": (
         "a'",
         (f"`=[{EVIL}, ", "b"),
         f"y ~ y:C(`a'`, contr.treatment('`=([{EVIL}, ')) #`'])) - 1",
@@ -160,3 +158,128 @@ def test_a_fit_runs_nothing(column, levels, text):
         vs.fit(text, tables(column, levels))
     with pytest.raises(InvalidInputError):
         vs.fit(text, tables(column, levels), family="logistic", weights=column)
+
+
+# Nothing compiles a text of a formula, whoever might do it.
+
+HEARD: list[object] | None = None
+
+
+def _hear(event, arguments):
+    if HEARD is not None and event in {"compile", "exec"}:
+        HEARD.append(arguments[0])
+
+
+sys.addaudithook(_hear)  # for the life of the process: silent unless somebody listens
+
+
+@contextmanager
+def listening():
+    """Collect everything that Python is asked to compile or to run."""
+    global HEARD
+    HEARD = heard = []
+    try:
+        yield heard
+    finally:
+        HEARD = None
+
+
+SCHEMA = Schema(
+    (
+        Column("y", "number"),
+        Column("a", "number"),
+        Column("b b", "number"),
+        Column("s", "category", categories=("u", "v w", "(1, 2]")),
+    ),
+    minimum_rows=1,
+)
+TABLE = SCHEMA.check(
+    "ann",
+    pd.DataFrame(
+        {"y": [1.0, 2, 3], "a": [4.0, 5, 6], "b b": [7.0, 8, 9]}
+        | {"s": list(SCHEMA.column("s").categories)}
+    ),
+)
+GOOD = (
+    "y ~ a * C(s, Treatment('v w')) + {(a - 60) / 10} + I(`b b` ** 2) + np.log(a)",
+    "log(y) ~ 0 + s:a + C(s, contr.poly) + C(s, contr.sum)",
+)
+
+
+def test_a_listener_hears_what_is_compiled():
+    with listening() as heard:
+        eval("1 + 1")
+    assert b"1 + 1" in heard or "1 + 1" in heard
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_a_formula_is_never_compiled(text):
+    ModelFormula.of(text, SCHEMA).design(TABLE)  # what is loaded is loaded
+    with listening() as heard:
+        inferred_schema(text, (), {"ann": TABLE.frame}, 1)
+        job = FormulaJob.of(text, SCHEMA, family_of("gaussian"))
+        ModelFormula.of(text, SCHEMA).design(TABLE)
+        job.formula.design(job.schema.check("ann", TABLE.frame))
+    assert not heard
+
+
+pieces = st.sampled_from(
+    [
+        *"'\"`[](){}\\#,=.:+-*/^~|%@;<>!&0123456789 \n\t",
+        *("**", "y", "a", "s", "`b b`", "'v w'", "C(", "C(s)", "I(", "log(", "np."),
+        *("contr.", "Treatment(", "Sum", "contrasts=", "lambda", "f'", "__class__"),
+        *("_", "é", "\u202e", "\0", "`a'`", "True", "1e9", "%in%", " + ", "y ~ "),
+        EVIL,
+    ]
+)
+
+
+@given(st.lists(pieces, max_size=14).map("".join), st.booleans())
+@settings(max_examples=400, deadline=None)
+@example("C(s, Treatment('(1, 2]'))", True)
+@example("{a**a**a}", True)
+@example("{9999999999999999999999 * a}", True)
+@example("{a ** 99999999999999999999999}", True)
+@example("log(a)**2", True)
+@example("C(s, Treatment(\u202e))", True)
+@example("scale(`\0`)", True)
+@example("{log(9999999999999999999999999) * a}", True)
+def test_any_text_is_a_formula_or_refused(text, started):
+    text = f"y ~ {text}" if started else text
+    with listening() as heard:
+        try:
+            design, response = ModelFormula.of(text, SCHEMA).design(TABLE)
+        except InvalidInputError as error:
+            said = str(error)
+        else:
+            said = ""
+            assert np.isfinite(design).all()
+            assert np.isfinite(response).all()
+    assert said.isprintable()
+    assert not [one for one in heard if isinstance(one, str | bytes)]
+
+
+names = st.text(st.characters(), max_size=12) | st.lists(pieces, max_size=5).map(
+    "".join
+)
+
+
+@given(names, st.lists(names, min_size=1, max_size=3, unique=True))
+@settings(deadline=None)
+def test_any_name_and_levels_are_taken_as_they_are_or_refused(name, levels):
+    table = section(name, levels)
+    with listening() as heard:
+        try:
+            schema = Schema.from_table(table)
+            formula = ModelFormula.of(f"y ~ `{name}`", schema)
+            coded = ModelFormula.of(f"y ~ C(`{name}`) - 1", schema)
+        except InvalidInputError as error:
+            said = str(error)
+        else:
+            said = ""
+    assert said.isprintable()
+    assert not [one for one in heard if isinstance(one, str | bytes)]
+    if said:
+        return
+    assert formula.columns[1:] == tuple(f"{name}[T.{one}]" for one in levels[1:])
+    assert coded.columns == tuple(f"C(`{name}`)[{one}]" for one in levels)

@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from time import perf_counter
 
 import formulaic
 import numpy as np
@@ -184,7 +185,7 @@ def joined(parts):
     st.recursive(part, joined, max_leaves=5),
     st.sampled_from(["", " - 1", " + 0", "0 + ", "-1 + ", "1 + ", "- "]),
 )
-@settings(max_examples=200)
+@settings(max_examples=50)
 @example("(age + bp + sex)**3 / site", "")
 @example("site / (age + sex) - age", " + 0")
 @example("{ age*bp } : {age * bp} + age:bp + bp:age", "")
@@ -193,9 +194,11 @@ def test_terms_are_multiplied_out_as_formulaic_does(pooled, text, extra):
     text = f"{extra}{text}" if extra.endswith("+ ") or extra == "- " else text + extra
     expected = None
     try:
-        made = formulaic.model_matrix(f"y ~ {text}", categorical(pooled), context=SHARED)
+        made = formulaic.model_matrix(
+            f"y ~ {text}", categorical(pooled), context=SHARED
+        )
         expected = made.rhs
-    except formulaic.errors.FormulaicError:
+    except (formulaic.errors.FormulaicError, TypeError):
         with pytest.raises(InvalidInputError):
             ModelFormula.of(f"y ~ {text}", SCHEMA)
         return
@@ -479,6 +482,101 @@ def test_functions_that_may_learn_from_rows_are_refused_with_the_reason(call):
 def test_a_formula_that_cannot_be_used_is_refused(text, why):
     with pytest.raises(InvalidInputError, match=why):
         ModelFormula.of(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("y ~ " + "age + " * 2000 + "bp", "at most 10,000 characters"),
+        ("y ~ " + "(" * 30 + "age" + ")" * 30, "nests more than 20"),
+        ("y ~ {" + "(" * 30 + "age" + ")" * 30 + "}", "nests more than 20"),
+        ("y ~ {" + "-" * 30 + "age}", "nests more than 20"),
+        ("y ~ {" + "age ** " * 30 + "age}", "nests more than 20"),
+        ("y ~ {" + "log(" * 30 + "age" + ")" * 30 + "}", "nests more than 20"),
+        ("y ~ {" + "age + " * 200 + "age}", "more than 100 operations"),
+        ("y ~ {" + "9" * 5000 + " * age}", "more than 40 characters"),
+        ("y ~ (age + bp) ** " + "9" * 5000, "at most 5"),
+        ("y ~ 'age", "cannot be read"),
+        ("y ~ `age", "cannot be read"),
+        ("y ~ log (age)", "a space after log"),
+        ("y ~ age \\ bp", "has a backslash"),
+        ("y ~ 2 * age", "in braces"),
+        ("y ~ C(site, Treatment('north', 'east'))", "does not take these options"),
+        ("y ~ C(site, contr.helmert(scale='north'))", "must be True or False"),
+    ],
+)
+def test_a_text_beyond_the_bounds_is_refused(text, why):
+    with pytest.raises(InvalidInputError, match=why) as caught:
+        ModelFormula.of(text, SCHEMA)
+    assert len(str(caught.value)) < 700
+
+
+WIDE = Schema(
+    (
+        Column("y", "number"),
+        *(Column(f"x{k}", "number") for k in range(60)),
+        *(
+            Column(f"c{k}", "category", categories=tuple(map(str, range(100))))
+            for k in range(3)
+        ),
+        *(Column(f"o{k}", "category", categories=("only",)) for k in range(12)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("right", "why"),
+    [
+        # 60 choose 1, 2, ... 5 added up
+        ("(" + "+".join(f"x{k}" for k in range(60)) + ")**5", "up to 5,985,197 terms"),
+        (":".join(["(" + "+".join(f"x{k}" for k in range(60)) + ")**2"] * 2), "terms"),
+        ("(" + "+".join(f"x{k}" for k in range(60)) + ")**2" + ":x1" * 900, "terms"),
+        # 100^3 + 3 100^2 + 3 100 + 1
+        ("C(c0)*C(c1)*C(c2)", "up to 1,030,301 columns .* at most 5,000"),
+        ("c0:c1", "up to 10,001 columns"),
+        (":".join(f"o{k}" for k in range(12)), "multiplies 12 categories"),
+    ],
+)
+def test_how_much_a_formula_expands_to_is_said_before_it_does(right, why):
+    started = perf_counter()
+    with pytest.raises(InvalidInputError, match=why):
+        ModelFormula.of(f"y ~ {right}", WIDE)
+    assert perf_counter() - started < 20  # made first, the worst takes hours
+
+
+def test_what_is_within_the_bounds_is_made():
+    tens = "+".join(f"x{k}" for k in range(10))
+    assert len(ModelFormula.of(f"y ~ ({tens})**5", WIDE).columns) == 638
+    assert len(ModelFormula.of("y ~ c0 + c1 + c2", WIDE).columns) == 298
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "categories"),
+    [
+        ("y ~ `a b` + log(`c'd`)", ("y", "a b", "c'd"), ()),
+        ("y ~ C(`body mass`, Treatment('age'))", ("y", "body mass"), ("body mass",)),
+        ("y ~ site.x + C(site)", ("y", "site.x", "site"), ("site",)),
+        ("log(y) ~ x:{C(sex)} - z", ("y", "x", "sex", "z"), ("sex",)),
+    ],
+)
+def test_what_a_text_names_is_known_without_a_schema(text, columns, categories):
+    read = read_formula(text)
+    assert (read.columns, read.categories) == (columns, categories)
+
+
+def test_levels_are_never_taken_for_anything_else():
+    levels = ("{x}", "l1", "f0", "T.a", "__a", "(60, 70]", "don't know", "50 %")
+    schema = Schema(
+        (Column("y", "number"), Column("f0", "category", categories=levels)),
+        minimum_rows=1,
+    )
+    formula = ModelFormula.of('y ~ C(f0, Treatment("don\'t know")) + f0:y - y', schema)
+    kept = [one for one in levels if one != "don't know"]
+    name = 'C(f0, Treatment("don\'t know"))'
+    assert formula.columns[1:8] == tuple(f"{name}[T.{one}]" for one in kept)
+    frame = pd.DataFrame({"y": np.arange(8.0), "f0": list(levels)})
+    design, _ = formula.design(schema.check("a", frame))
+    np.testing.assert_array_equal(design[:, 1:8], np.delete(np.eye(8), 6, axis=1))
 
 
 def test_a_column_with_the_name_of_a_function_it_is_used_with_is_refused():

@@ -38,9 +38,11 @@ LONGEST_NAME = 200
 MOST_LEVELS = 10_000
 # A name stands in formulas, and before the brackets of a coefficient such as sex[T.2].
 # A level may have brackets, as in (60, 70], and an apostrophe inside a word.
-_QUOTES = "`\"\u2018\u201a-\u201f\u2039\u203a\u00ab\u00bb\u0060\u00b4"
+_QUOTES = '`"\u2018\u201a-\u201f\u2039\u203a\u00ab\u00bb\u0060\u00b4'
 NOT_IN_NAMES = re.compile(rf"[{_QUOTES}'\u2019\\\[\]]")
-NOT_IN_LEVELS = re.compile(rf"[{_QUOTES}\\]|(?<![^\W\d_])['\u2019]|['\u2019](?![^\W\d_])")
+NOT_IN_LEVELS = re.compile(
+    rf"[{_QUOTES}\\]|(?<![^\W\d_])['\u2019]|['\u2019](?![^\W\d_])"
+)
 
 _WORDS: dict[str, Nature] = {
     **dict.fromkeys(("integer",), "whole numbers"),

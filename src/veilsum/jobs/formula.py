@@ -65,8 +65,8 @@ CONTRASTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "contr.poly": ("PolyContrasts", {}),
 }
 
-_SIGNS = {"+": operator.pos, "-": operator.neg}
-_ARITHMETIC = {
+_SIGNS: Mapping[str, Any] = {"+": operator.pos, "-": operator.neg}
+_ARITHMETIC: Mapping[str, Any] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -252,11 +252,12 @@ class ModelFormula:
 
     def _responses(self, table: CheckedTable) -> PerRow:
         if self.response_is_category:
-            return table.frame[self.response].cat.codes.to_numpy(dtype=np.float64)
+            codes: PerRow = table.frame[self.response].cat.codes.to_numpy(np.float64)
+            return codes
         with np.errstate(all="ignore"):
             values = evaluate(self._left, table.frame)
         _check_finite(table, values[:, np.newaxis], (self.response,))
-        return np.array(values, dtype=np.float64)
+        return np.ascontiguousarray(values, dtype=np.float64)
 
     @property
     def response_is_category(self) -> bool:
@@ -292,6 +293,8 @@ _TOKENS = re.compile(
     |(?P<other>\S)""",
     re.VERBOSE,
 )
+# Inside an expression these are no names, unless they stand in backticks.
+_NO_COLUMN = re.compile(r"\.|\A(?:True|False|None)\Z")
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _END = _Token("end", "", -1, -1)
 
@@ -510,7 +513,7 @@ class _Reader:
                     break
                 if not expected:
                     return place
-        self._unreadable("a bracket is not closed")
+        return self._unreadable("a bracket is not closed")
 
     def _expression(self) -> Node:
         node = self._scaled()
@@ -550,20 +553,21 @@ class _Reader:
             return self._applied()
         self.place += 1
         if token.kind == "number":
-            if len(token.text) > LONGEST_NUMBER:
-                self._refuse(f"has a number of more than {LONGEST_NUMBER} characters")
-            whole = token.text.isdigit()
-            return Number(int(token.text) if whole else float(token.text))
+            return self._number(token.text)
         if token.kind == "quoted":
             return Named(token.text, quoted=True)
-        if token.kind == "name" and "." not in token.text:
-            if token.text not in {"True", "False", "None"}:
-                return Named(token.text)
+        if token.kind == "name" and not _NO_COLUMN.search(token.text):
+            return Named(token.text)
         if token[:2] == ("sign", "("):
             node = self._expression()
             if self._took(")"):
                 return node
-        self._refuse_expression()
+        return self._refuse_expression()
+
+    def _number(self, text: str) -> Number:
+        if len(text) > LONGEST_NUMBER:
+            self._refuse(f"has a number of more than {LONGEST_NUMBER} characters")
+        return Number(int(text) if text.isdigit() else float(text))
 
     def _applied(self) -> Node:
         name = self._next().text
@@ -578,7 +582,9 @@ class _Reader:
                 return Applied(name, node)
             if self._sign() != ",":
                 self._refuse_expression()
-        self._refuse(f"gives {name} more than one argument, a named one, or none")
+        return self._refuse(
+            f"gives {name} more than one argument, a named one, or none"
+        )
 
     def _coded(self) -> Node:
         self.place += 2
@@ -620,7 +626,7 @@ class _Reader:
                 options.append(Option(key, token.text, repr(token.text)))
             else:
                 value = {"True": True, "False": False}.get(token.text)
-                options.append(Option(key, value, token.text))
+                options.append(Option(key, value, _plain(token.text)))
             if not self._took(",") and self._sign() != ")":
                 break  # the caller finds no end
         return tuple(options)
@@ -696,7 +702,7 @@ class _Reader:
         if name in STATEFUL:
             what = f"{name} would learn its constants from each party's own rows"
         names = (
-            token.text
+            _plain(token.text)
             for token, after in zip(rest, [*rest[1:], _END], strict=True)
             if token.kind == "quoted" or (token.kind == "name" and after.text != "(")
         )
@@ -714,6 +720,10 @@ def _union(*parts: Terms) -> Terms:
         for key, term in part.items():
             made.setdefault(key, term)
     return made
+
+
+def _plain(text: str) -> str:
+    return text if text.isprintable() else repr(text)
 
 
 def _short(text: str) -> str:
@@ -852,9 +862,7 @@ class _Check:
             if name == "base":
                 self._level(option, column)
             elif not isinstance(option.value, bool):
-                self._refuse(
-                    f"cannot be used: {option.written} must be True or False"
-                )
+                self._refuse(f"cannot be used: {option.written} must be True or False")
 
     def _level(self, option: Option, column: Column) -> None:
         if isinstance(option.value, str) and option.value in column.categories:
@@ -875,9 +883,9 @@ def _bound(node: Coded) -> dict[str, Option] | None:
     known = CONTRASTS[node.contrast][1] if node.contrast else {}
     made: dict[str, Option] = {}
     for option, name in zip_longest(node.options or (), known):
-        key = option and (option.key or name)
         if option is None:
             break
+        key = option.key or name
         if key not in known or known[key] in made:
             return None
         made[known[key]] = option
@@ -894,8 +902,7 @@ def _response(read: ReadFormula, schema: Schema) -> Node:
     node = read.left[0][0] if read.left[0] else Number(1)
     if isinstance(node, Number | Coded):
         raise InvalidInputError(
-            "the left side must be a column or a function of one, found "
-            f"{shown(node)}"
+            f"the left side must be a column or a function of one, found {shown(node)}"
         )
     if read.left[0] in read.right:
         raise InvalidInputError(
@@ -1017,12 +1024,12 @@ class _Expansion:
         options = {"na_action": "ignore", "output": "numpy", "ensure_full_rank": True}
         spec = formulaic.ModelSpec.from_spec(formula, **options)
         levels = tuple(_levels(node, schema) for node in factors)
-        fixed = cls(factors, levels, spec)._made(example).model_spec
+        fixed = cls(factors, levels, spec).made(example).model_spec
         return cls(factors, levels, fixed)
 
     def matrix(self, frame: Frame) -> Design:
         """Return the design of a table, one row per row."""
-        return np.ascontiguousarray(np.asarray(self._made(frame)), dtype=np.float64)
+        return np.ascontiguousarray(np.asarray(self.made(frame)), dtype=np.float64)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -1046,7 +1053,7 @@ class _Expansion:
             return name
         return f"{name}[{letter or ''}{self.levels[int(place)][int(level_place)]}]"
 
-    def _made(self, frame: Frame) -> Any:
+    def made(self, frame: Frame) -> Any:
         """Return formulaic's matrix of a table."""
         pandas = load_pandas()
         contrasts = needed("formulaic.transforms.contrasts", extra="data", what="terms")
@@ -1090,8 +1097,8 @@ def _check_design(text: str, columns: Sequence[str]) -> None:
         )
     if len(set(columns)) < len(columns):
         raise InvalidInputError(
-            f"the formula {_short(text)} gives two columns of the design the same name: "
-            f"{listed(sorted(columns))}; rename a column or a category"
+            f"the formula {_short(text)} gives two columns of the design the same "
+            f"name: {listed(sorted(columns))}; rename a column or a category"
         )
 
 
