@@ -51,14 +51,13 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivatePoissonRegressor,
     )
-    from veilsum.jobs.fit import FitResult, fit, fit_arrays
     from veilsum.jobs.gradient_fit import GradientFit, fit_by_gradients
     from veilsum.jobs.job_file import JobFile, read_job
     from veilsum.jobs.quadratic import QuadraticResult, quadratic_program
+    from veilsum.jobs.regression import FitResult, fit, fit_arrays
     from veilsum.jobs.rules import RowRules
     from veilsum.jobs.solve import Run, run_scenario, solve
-    from veilsum.jobs.statistics import statistics
-    from veilsum.jobs.statistics_result import StatisticsResult
+    from veilsum.jobs.statistics import StatisticsResult, statistics
     from veilsum.jobs.sums import SumResult, mean, sum
     from veilsum.methods.certificate import Bounds
     from veilsum.methods.dgd import Dgd
@@ -154,7 +153,7 @@ _HOME = {
         "PrivateLogisticRegression",
         "PrivatePoissonRegressor",
     ),
-    "jobs.fit": ("FitResult", "fit", "fit_arrays"),
+    "jobs.regression": ("FitResult", "fit", "fit_arrays"),
     "jobs.gradient_fit": ("GradientFit", "fit_by_gradients"),
     "jobs.job_file": ("JobFile", "read_job"),
     "paper": ("reproduce",),
@@ -162,8 +161,7 @@ _HOME = {
     "jobs.rules": ("RowRules",),
     "jobs.solve": ("Run", "run_scenario", "solve"),
     "tables.schema": ("Schema",),
-    "jobs.statistics": ("statistics",),
-    "jobs.statistics_result": ("StatisticsResult",),
+    "jobs.statistics": ("StatisticsResult", "statistics"),
     "jobs.sums": ("SumResult", "mean", "sum"),
     "privacy.accountant": ("Budget", "Release"),
     "privacy.allocation": ("Allocation", "allocate_noise"),

@@ -18,8 +18,7 @@ import veilsum as vs
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.formula_job import FormulaJob, inferred_schema
-from veilsum.jobs.model import family_of
+from veilsum.jobs.regression import FormulaJob, family_of, inferred_schema
 from veilsum.parties.agreed import check_agreed
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema

@@ -16,7 +16,7 @@ from veilsum.cli.app import COMMANDS
 from veilsum.drivers.driver import GivenUpError
 from veilsum.files.datasets import DATASETS
 from veilsum.jobs.gradient_fit import fit_by_gradients
-from veilsum.jobs.model import FAMILIES, NEGATIVE_BINOMIAL
+from veilsum.jobs.regression import FAMILIES, NEGATIVE_BINOMIAL
 from veilsum.jobs.terms import Options
 from veilsum.methods.link_faults import BEARS, REASONS
 from veilsum.methods.table import TABLE

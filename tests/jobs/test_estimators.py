@@ -40,7 +40,7 @@ from veilsum.jobs.estimators import (
     PrivatePoissonRegressor,
     _dealt,
 )
-from veilsum.jobs.fit import fit_arrays
+from veilsum.jobs.regression import fit_arrays
 from veilsum.jobs.rules import RowRules
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -474,7 +474,7 @@ def test_a_pickled_estimator_holds_no_row(kind, driver):
 def test_only_the_estimators_need_scikit_learn():
     code = (
         "import sys; sys.modules['sklearn'] = None\n"
-        "import veilsum, veilsum.jobs.fit\n"
+        "import veilsum, veilsum.jobs.regression\n"
         "try:\n    import veilsum.jobs.estimators\n"
         "except veilsum.MissingExtraError as error:\n    print(error)"
     )

@@ -6,9 +6,8 @@ import pytest
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.fit import fit, fit_arrays
-from veilsum.jobs.model import Model
 from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.regression import Model, fit, fit_arrays
 from veilsum.jobs.releases import Release, ReleaseLimit, condensed
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import statistics

@@ -33,13 +33,11 @@ from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
-from veilsum.jobs.regressions import LeastSquaresRecipe, _shown
+from veilsum.jobs.regression import LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import shown_of
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.statistics import _Part
-from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
+from veilsum.jobs.statistics import Ask, StatisticsRecipe, Wishes, _Part, wishes_of
 from veilsum.jobs.terms import Terms
-from veilsum.jobs.wishes import Wishes, wishes_of
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.makers import MAKERS
 from veilsum.methods.table import TABLE

@@ -11,8 +11,8 @@ from veilsum.cli.job import job_options, run
 from veilsum.cli.output import say
 
 if TYPE_CHECKING:
-    from veilsum.jobs.fit import FitResult
     from veilsum.jobs.job_file import JobFile
+    from veilsum.jobs.regression import FitResult
 
 
 @click.command("fit")

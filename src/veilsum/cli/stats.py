@@ -11,7 +11,7 @@ from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
     from veilsum.jobs.job_file import JobFile
-    from veilsum.jobs.statistics_result import StatisticsResult
+    from veilsum.jobs.statistics import StatisticsResult
 
 
 @click.command("stats")

@@ -20,7 +20,7 @@ from scipy.special import expit, log_expit
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.fit import FitResult, fit_arrays
+from veilsum.jobs.regression import FitResult, fit_arrays
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.terms import Options

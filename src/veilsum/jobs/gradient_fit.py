@@ -20,8 +20,8 @@ from veilsum.costs.domains import Box, Domain
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.model import Model, family_of
 from veilsum.jobs.parties import by_name
+from veilsum.jobs.regression import Model, family_of
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.jobs.solve import Run, solve
 from veilsum.methods.settings import Settings

@@ -30,10 +30,9 @@ from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import read_table
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import DispatchResult, dispatch
-from veilsum.jobs.fit import FitResult, fit
+from veilsum.jobs.regression import FitResult, fit
 from veilsum.jobs.running import JobResult
-from veilsum.jobs.statistics import statistics
-from veilsum.jobs.statistics_result import StatisticsResult
+from veilsum.jobs.statistics import StatisticsResult, statistics
 from veilsum.jobs.terms import Options
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.frames import Frame

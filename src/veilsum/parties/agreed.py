@@ -13,14 +13,12 @@ from typing import Any
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.sections import about, task_of
 from veilsum.costs.bases import Polynomial
-from veilsum.jobs.formula_job import FormulaJob
 from veilsum.jobs.job_file import JobFile, job_of
-from veilsum.jobs.model import family_of
+from veilsum.jobs.regression import FormulaJob, family_of
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.statistics_result import StatisticsRecipe
+from veilsum.jobs.statistics import StatisticsRecipe, wishes_of
 from veilsum.jobs.terms import Terms
-from veilsum.jobs.wishes import wishes_of
 from veilsum.parties.party_cost import PartyCost
 from veilsum.tables.frames import as_frame
 from veilsum.tables.schema import CheckedTable

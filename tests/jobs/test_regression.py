@@ -8,7 +8,7 @@ import statsmodels.formula.api as smf
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
-from veilsum.jobs.fit import fit, fit_arrays
+from veilsum.jobs.regression import fit, fit_arrays
 from veilsum.jobs.rules import RowRules
 from veilsum.tables.schema import Schema
 

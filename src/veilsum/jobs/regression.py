@@ -1,0 +1,786 @@
+"""Regressions of several parties, each with rows of its own, as one pooled fit.
+
+    result = fit("y ~ age + C(sex)", {"north": frame, "south": other, ...})
+    print(result.summary())
+
+A `Model` is what is fitted, as all parties know it. Its recipe says what is summed in
+each round, and what follows from the sums; a `FormulaJob` turns a table into rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Unpack, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.costs.bases import smat
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.parties import by_name, table_parts
+from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
+from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
+from veilsum.jobs.rules import RowRules
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.summary import summary_html, summary_text, table_rows
+from veilsum.jobs.terms import Options, Terms
+from veilsum.models import glm, least_squares
+from veilsum.models.families import (
+    Binomial,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+)
+from veilsum.models.family import Family
+from veilsum.models.gammas import Gamma, GammaInverseLink
+from veilsum.models.glm_fit import GlmFit
+from veilsum.models.glm_sums import (
+    FirstStatistics,
+    Request,
+    RoundStatistics,
+    Stage,
+    statistics_size,
+)
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.newton import Newton
+from veilsum.models.newton_states import Running, State
+from veilsum.models.rows import Rows
+from veilsum.models.separation import fading_columns
+from veilsum.models.systems import column_names
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.formula import ModelFormula, read_formula
+from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.schema import MINIMUM_ROWS, CheckedTable, Schema
+
+
+@dataclass(frozen=True)
+class LeastSquaresRecipe(SumsOnly):
+    """Ordinary, weighted or ridge regression: one sum of statistics, one solve.
+
+    The last number of the sum counts the rows that were left out.
+    """
+
+    n_columns: int
+    names: tuple[str, ...]
+    intercept: int | None
+    ridge: float
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @property
+    def size(self) -> int:
+        """The statistics, and how many rows are missing."""
+        return least_squares.Statistics.size(self.n_columns) + 1
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column."""
+        return self.n_columns
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask for the statistics, once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return "statistics"
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
+
+    def fit(self, sums: Sums) -> LeastSquaresFit:
+        """Return the fit of the pooled rows."""
+        return least_squares.fit(
+            sums[0][:-1],
+            self.n_columns,
+            names=self.names,
+            intercept=self.intercept,
+            ridge=self.ridge,
+        )
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return round(float(sums[0][-1]))
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        p = self.n_columns
+        shown = {
+            "X'WX": p * (p + 1) // 2,
+            "X'Wy": p,
+            "y'Wy, sums of Wy, of the weights and of their logarithms": 4,
+            "rows, and rows left out": 2,
+        }
+        return Release(self.what, shown)
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonRecipe(SumsOnly):
+    """A generalised linear model: one sum for each of Newton's rounds.
+
+    The last number of each sum counts rows that were left out; all sums have the length
+    of the longest, so that their shape says nothing.
+    """
+
+    newton: Newton
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def _places(self) -> Replay[State]:
+        return Replay(self.newton.start, self._advance)
+
+    @property
+    def size(self) -> int:
+        """The statistics of a round, and how many rows are missing."""
+        return RoundStatistics.size(self.newton.n_columns) + 1
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column."""
+        return self.newton.n_columns
+
+    def request(self, sums: Sums) -> Request | None:
+        """Ask for statistics at Newton's next point."""
+        state = self._state(sums)
+        if state.converged:
+            return None
+        if self.limit is not None:
+            self._check_limit(self.limit, state, sums)
+        return self.newton.propose(state)
+
+    def _check_limit(self, limit: ReleaseLimit, state: State, sums: Sums) -> None:
+        """Refuse one more sum; say so if a coefficient grows without end."""
+        try:
+            limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
+        except InvalidInputError as error:
+            fading = self._fading(state)
+            if not fading:
+                raise
+            raise InvalidInputError(
+                f"the coefficient of {listed(fading)} seems to grow without end, which "
+                "takes many rounds to be sure of: leave the column out, merge "
+                f"categories, or use ridge. And {error}"
+            ) from None
+
+    def _fading(self, state: State) -> list[str]:
+        if not isinstance(state, Running) or state.sums is None:
+            return []
+        newton, penalty = self.newton, np.diag(self.newton.penalty)
+        return fading_columns(
+            state.sums.information + penalty,
+            state.first.information + penalty,
+            names=newton.labels,
+            intercept=newton.intercept,
+        )
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
+
+    def fit(self, sums: Sums) -> GlmFit:
+        """Return the fit of the pooled rows."""
+        return self.newton.fit(self._state(sums))
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return round(float(sums[0][-1]))
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and where it is evaluated."""
+        request = self.newton.propose(self._state(sums))
+        shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
+        return Release(self.what, shown, tuple(request.point.tolist()))
+
+    def _rows(self, sums: Sums) -> float | None:
+        if not sums:
+            return None
+        p = self.newton.n_columns
+        return FirstStatistics.unpack(sums[0][: FirstStatistics.size(p)], p).n_rows
+
+    def _state(self, sums: Sums) -> State:
+        return self._places.state(sums)
+
+    def _advance(self, before: State, total: Array[Any]) -> State:
+        stage = self.newton.propose(before).stage
+        asked_for = statistics_size(stage, self.newton.n_columns)
+        return self.newton.advance(before, total[:asked_for])
+
+
+def _shown(stage: Stage, p: int) -> dict[str, int]:
+    """Return what a round shows beside rows left out, and how many numbers of each."""
+    shown = {"information": p * (p + 1) // 2}
+    match stage:
+        case "first":
+            words = "sums of weights, responses, offsets, saturated log-likelihood"
+            return shown | {"X'Vz": p, words: 4, "rows": 1}
+        case "round":
+            null = "score, information and deviance of the null model"
+            others = "deviance, Pearson's sum, rows outside"
+            return shown | {"score": p, others: 3, null: 3}
+        case "closing":
+            return shown | {"saturated log-likelihood": 1}
+
+
+RegressionRecipe = LeastSquaresRecipe | NewtonRecipe
+
+FAMILIES: dict[str, Family] = {
+    "gaussian": Gaussian(),
+    "logistic": Binomial(),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
+    "gamma-inverse": GammaInverseLink(),
+}
+NEGATIVE_BINOMIAL = "negative-binomial"
+
+
+def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
+    """Return the family with this name; the negative binomial one has an alpha."""
+    if isinstance(name, Family):
+        return name
+    if name == NEGATIVE_BINOMIAL:
+        if alpha is None:
+            raise InvalidInputError(
+                f'family = "{name}" needs alpha, the fixed dispersion: the variance '
+                "is mu + alpha mu^2"
+            )
+        return NegativeBinomial(alpha)
+    if alpha is not None:
+        raise InvalidInputError(
+            f'alpha belongs to family = "{NEGATIVE_BINOMIAL}", found family = "{name}"'
+        )
+    if name not in FAMILIES:
+        known = ", ".join([*FAMILIES, NEGATIVE_BINOMIAL])
+        raise InvalidInputError(f"no family is called {name!r}; choose from {known}")
+    return FAMILIES[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A regression without its data.
+
+    Attributes:
+        response: its name.
+        names: of the columns.
+        intercept: which column is all ones, if any.
+        family: of the response; gaussian is solved in one sum.
+        ridge: what each squared coefficient but the intercept's costs.
+        weighted: whether rows have weights.
+        offset: whether they have offsets.
+        variables: how many numbers a row holds, if the design has more: powers and
+            dummies of a number are no further numbers.
+    """
+
+    response: str
+    names: tuple[str, ...]
+    intercept: int | None
+    family: Family
+    ridge: float = 0.0
+    weighted: bool = False
+    offset: bool = False
+    variables: int | None = None
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds at most: columns but the ones, response, weight, offset."""
+        columns = len(self.names) - (self.intercept is not None)
+        most = columns + 1 + self.weighted + self.offset
+        return most if self.variables is None else min(most, self.variables)
+
+    @property
+    def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
+        return f"{self.family.name} regression of {self.response} on " + ", ".join(
+            self.names
+        )
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What parties compare before they start."""
+        return {**asdict(self), "family": [self.family.name, asdict(self.family)]}
+
+    @property
+    def newton(self) -> Newton:
+        """The rounds of a family that needs them."""
+        return Newton(
+            self.family,
+            len(self.names),
+            names=self.names,
+            intercept=self.intercept,
+            ridge=self.ridge,
+        )
+
+    def check(self, party: str, rows: Rows) -> None:
+        """Refuse rows that lack what the model has, or have what it lacks."""
+        for what, wanted in (("weights", self.weighted), ("offset", self.offset)):
+            if (getattr(rows, what) is not None) != wanted:
+                raise InvalidInputError(
+                    f"{party}: all parties' rows have {what}, or none do"
+                )
+        if rows.n_columns != len(self.names):
+            raise InvalidInputError(
+                f"{party}: the model has {len(self.names)} columns, found "
+                f"{rows.n_columns}"
+            )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
+        """Return what parties do to fit it."""
+        if not isinstance(self.family, Gaussian):
+            return NewtonRecipe(self.newton, self.words, limit)
+        return LeastSquaresRecipe(
+            len(self.names), self.names, self.intercept, self.ridge, self.words, limit
+        )
+
+    def contribution(self, rows: Rows, dropped: int, size: int) -> Contribution:
+        """Return how one party answers."""
+        answer = partial(self.vector, rows, dropped, size)
+        parts = (rows.design, rows.response, rows.weights, rows.offset)
+        return Contribution(answer, tuple(part for part in parts if part is not None))
+
+    def vector(
+        self, rows: Rows, dropped: int, size: int, request: Request | str
+    ) -> Array[Any]:
+        """Return what some rows add up to; the last number counts rows left out."""
+        if isinstance(request, Request):
+            found = glm.statistics(self.family, rows, request)
+        else:
+            found = least_squares.statistics(rows)
+        vector = np.zeros(size)
+        vector[: len(found)] = found
+        vector[-1] = dropped
+        return vector
+
+    def pooled(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them.
+
+        Least squares from the rows themselves, by an orthogonal decomposition;
+        everything else by the same rounds, without masks.
+        """
+        everything = _joined(rows)
+        if isinstance(self.family, Gaussian):
+            return self._by_orthogonal_columns(everything)
+        recipe, sums = self.recipe(), list[Vector]()
+        while (request := recipe.request(sums)) is not None:
+            sums.append(self.vector(everything, 0, recipe.size, request))
+        return recipe.answer(sums)
+
+    def _by_orthogonal_columns(self, rows: Rows) -> Vector:
+        root = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
+        target = rows.response if rows.offset is None else rows.response - rows.offset
+        penalty = np.full(len(self.names), np.sqrt(self.ridge))
+        if self.intercept is not None:
+            penalty[self.intercept] = 0.0
+        design = np.vstack([rows.design * root[:, None], np.diag(penalty)])
+        right = np.append(target * root, np.zeros(len(penalty)))
+        # Columns of one length, so that none is taken for a multiple of rounding.
+        scale = np.linalg.norm(design, axis=0)
+        found, *_ = np.linalg.lstsq(design / scale, right, rcond=None)
+        return np.asarray(found / scale)
+
+
+def _joined(rows: Mapping[str, Rows]) -> Rows:
+    parts = list(rows.values())
+
+    def join(what: str) -> Array[np.float64] | None:
+        found = [getattr(part, what) for part in parts]
+        return None if found[0] is None else np.concatenate(found)
+
+    return Rows(
+        np.concatenate([part.design for part in parts]),
+        np.concatenate([part.response for part in parts]),
+        join("weights"),
+        join("offset"),
+    )
+
+
+def inferred_schema(
+    formula: str,
+    used: Sequence[str | None],
+    frames: Mapping[str, Frame],
+    minimum_rows: int,
+) -> Schema:
+    """Return a schema that fits all tables, of the columns that the job names.
+
+    What is in C(...) has categories.
+    """
+    read = read_formula(formula)
+    words = {*read.columns, *used}
+    known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
+    named = [name for name in known if name in words]
+    for party, frame in frames.items():
+        missing = [name for name in named if name not in frame.columns]
+        if missing:
+            raise SchemaError(
+                party,
+                missing[0],
+                "column",
+                f"there is no column {missing[0]!r}, which other parties have; the "
+                f"table has {listed(list(frame.columns))}: rename one of them, or fit "
+                "without it",
+            )
+    levels = dict.fromkeys(set(read.categories) & set(named), "category")
+    seen = {party: frame.astype(levels) for party, frame in frames.items()}
+    return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
+
+
+@dataclass(frozen=True)
+class FormulaJob:
+    """A regression given by a formula over an agreed schema.
+
+    Attributes:
+        formula: checked against the schema.
+        family: of the response.
+        weights: the column of weights, if rows have them.
+        offset: the column of offsets.
+        ridge: what each squared coefficient but the intercept's costs.
+    """
+
+    formula: ModelFormula
+    family: Family
+    weights: str | None = None
+    offset: str | None = None
+    ridge: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        schema: Schema,
+        family: Family,
+        weights: str | None = None,
+        offset: str | None = None,
+        ridge: float = 0.0,
+    ) -> FormulaJob:
+        """Return the job on those columns that it needs: others may be missing."""
+        formula = ModelFormula.of(text, schema)
+        needed = {*formula.variables, weights, offset}
+        used = tuple(one for one in schema.columns if one.name in needed)
+        narrow = replace(formula, schema=replace(schema, columns=used))
+        return cls(narrow, family, weights, offset, ridge)
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
+        return self.formula.schema
+
+    @property
+    def model(self) -> Model:
+        """What is fitted."""
+        return Model(
+            response=self.formula.response,
+            names=self.formula.columns,
+            intercept=self.formula.intercept,
+            family=self.family,
+            ridge=self.ridge,
+            weighted=self.weights is not None,
+            offset=self.offset is not None,
+            variables=len(self.schema.columns),
+        )
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {
+            "formula": self.formula.text,
+            "schema": self.schema.to_table(),
+            "columns": [self.weights, self.offset],
+        }
+
+    def rows(self, table: CheckedTable) -> Rows:
+        """Return one party's rows."""
+        design, response = self.formula.design(table)
+        weights, offset = (
+            None if column is None else self.formula.numeric(table, column)
+            for column in (self.weights, self.offset)
+        )
+        try:
+            return Rows.of(design, response, weights=weights, offset=offset)
+        except InvalidInputError as error:
+            raise SchemaError(table.party, self.weights, "rows", str(error)) from None
+
+
+UNLIMITED = (
+    "release_fraction is 1 or more: the released sums may be enough to solve for rows"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FitResult(JobResult):
+    """A fit of all parties' rows, and what they released for it.
+
+    Attributes:
+        model: what was fitted.
+        rules: what was agreed about rows.
+        reference: the pooled coefficients, where one computer has all rows and was
+            asked to compare.
+    """
+
+    model: Model
+    rules: RowRules
+    reference: Vector | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules about rows leave open."""
+        free = self.rules.release_fraction >= 1.0
+        return (*super().further_limits, *((UNLIMITED,) if free else ()))
+
+    @cached_property
+    def fit(self) -> LeastSquaresFit | GlmFit:
+        """Coefficients, their errors, and everything else that follows from sums."""
+        return cast("RegressionRecipe", self.recipe).fit(self.released.sums)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """The estimates by column."""
+        return dict(zip(self.fit.names, self.fit.coefficients.tolist(), strict=True))
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        return cast("RegressionRecipe", self.recipe).missing(self.released.sums)
+
+    @property
+    def tiny_columns(self) -> tuple[str, ...]:
+        """Columns whose squares the grid may have rounded beyond the ninth digit."""
+        grid = getattr(self.terms.law, "grid", None)
+        if grid is None:
+            return ()
+        p = len(self.model.names)
+        squares = np.diag(smat(self.released.sums[0][: p * (p + 1) // 2], p))
+        least = 1e9 * grid.step * len(self.terms.parties)
+        names = zip(self.model.names, squares.tolist(), strict=True)
+        return tuple(name for name, square in names if square < least)
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the coefficients are from the pooled ones; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.fit.coefficients - self.reference))
+
+    def summary(self, *, level: float = 0.95, exponentiate: bool = False) -> str:
+        """Return the table that goes into a paper."""
+        return summary_text(
+            self.fit, level=level, exponentiate=exponentiate, **self._labels()
+        )
+
+    def _repr_html_(self) -> str:
+        return summary_html(self.fit, **self._labels())
+
+    def _labels(self) -> dict[str, Any]:
+        sums = len(self.released.sums)
+        notes = [
+            f"Released to every party: {sums} {'sum' if sums == 1 else 'sums'} of "
+            f"{self.recipe.size} numbers over all parties.",
+        ]
+        if self.tiny_columns:
+            small = ", ".join(self.tiny_columns)
+            notes.append(
+                f"Columns so small that the grid rounds them: {small}; multiply them "
+                "by a power of ten and fit again."
+            )
+        if self.dropped:
+            notes.append(f"{self.dropped} rows with missing values were left out.")
+        return {
+            "title": f"Pooled {self.model.family.name} regression under masks",
+            "response": self.model.response,
+            "n_parties": len(self.released.members),
+            "law": self.terms.law.name,
+            "notes": notes,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the table."""
+        fit, reference = self.fit, self.reference
+        return {
+            **super().to_dict(),
+            "reference": None if reference is None else reference.tolist(),
+            "max_error": self.max_error,
+            "table": table_rows(fit),
+            "n_rows": fit.n_rows,
+            "dropped": self.dropped,
+            "tiny_columns": list(self.tiny_columns),
+            "log_likelihood": _finite(fit.log_likelihood),
+            "aic": _finite(fit.aic),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<FitResult: {self.model.words}, {len(self.released.members)} parties, "
+            f"{self.fit.n_rows} rows, {self.guarantee.status}>"
+        )
+
+
+def _finite(value: float) -> float | None:
+    """Return None for what a perfect fit makes infinite: JSON has no such number."""
+    return value if np.isfinite(value) else None
+
+
+def fit(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    family: str | Family = "gaussian",
+    alpha: float | None = None,
+    weights: str | None = None,
+    offset: str | None = None,
+    ridge: float = 0.0,
+    schema: Schema | None = None,
+    minimum_rows: int = MINIMUM_ROWS,
+    release_fraction: float = FRACTION,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> FitResult:
+    """Return the pooled fit of several parties' tables; only sums leave a party.
+
+    Args:
+        formula: such as "y ~ age + C(sex) + bp".
+        data: each party's table: pandas, polars, or a mapping of columns.
+        family: gaussian, logistic, poisson, gamma, gamma-inverse, negative-binomial.
+        alpha: the fixed dispersion of a negative-binomial family.
+        weights: the column of weights.
+        offset: the column of offsets.
+        ridge: what each squared coefficient but the intercept's costs.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused.
+        release_fraction: of the numbers in honest rows, how many may be released.
+        compare: whether to fit the pooled rows as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    used = (weights, offset)
+    agreed = schema or inferred_schema(formula, used, frames, minimum_rows)
+    kind = family_of(family, alpha=alpha)
+    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge)
+    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
+    return fit_rows(
+        {party: job.rows(table) for party, table in tables.items()},
+        job.model,
+        sources={party: table_parts(frame) for party, frame in frames.items()},
+        rules=RowRules.of(agreed, release_fraction),
+        dropped={party: table.n_dropped for party, table in tables.items()},
+        agreed=job.agreed,
+        compare=compare,
+        **options,
+    )
+
+
+def fit_arrays(
+    data: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    *,
+    family: str | Family = "gaussian",
+    alpha: float | None = None,
+    names: Sequence[str] | None = None,
+    intercept: int | None = None,
+    weights: Mapping[str, ArrayLike] | None = None,
+    offset: Mapping[str, ArrayLike] | None = None,
+    ridge: float = 0.0,
+    rules: RowRules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> FitResult:
+    """Return the pooled fit of several parties' arrays, which nobody checks first.
+
+    Args:
+        data: each party's design and response; float64 arrays are not copied.
+        family: as for `fit`.
+        alpha: as for `fit`.
+        names: of the columns.
+        intercept: which column is all ones, if any; none is added.
+        weights: by party.
+        offset: by party.
+        ridge: as for `fit`.
+        rules: how many rows a party must have, and how much may be released.
+        compare: as for `fit`.
+        options: how to sum; see `Options`.
+    """
+    weighing, shifting = by_name(weights or {}), by_name(offset or {})
+    rows = {
+        party: Rows.of(*arrays, weights=weighing.get(party), offset=shifting.get(party))
+        for party, arrays in by_name(data).items()
+    }
+    model = Model(
+        response="y",
+        names=column_names(names, _n_columns(rows)),
+        intercept=intercept,
+        family=family_of(family, alpha=alpha),
+        ridge=ridge,
+        weighted=weights is not None,
+        offset=offset is not None,
+    )
+    return fit_rows(rows, model, rules=rules, compare=compare, **options)
+
+
+def _n_columns(rows: Mapping[str, Rows]) -> int:
+    found = {part.n_columns for part in rows.values()}
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"all parties' designs have the same columns, found {sorted(found)} of them"
+        )
+    return found.pop()
+
+
+def fit_rows(
+    rows: Mapping[str, Rows],
+    model: Model,
+    *,
+    rules: RowRules | None = None,
+    dropped: Mapping[str, int] | None = None,
+    sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
+    agreed: Mapping[str, Any] | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> FitResult:
+    """Return the pooled fit of a model to parties' rows.
+
+    Args:
+        rows: by party; all must have the model's columns.
+        model: what is fitted.
+        rules: how many rows a party must have, and how much may be released.
+        dropped: by party, how many rows were left out.
+        sources: by party, the whole table that rows are from, for its ledger.
+        agreed: what parties compare beside how they sum.
+        compare: whether to fit the pooled rows as well.
+        options: how to sum; see `Options`.
+    """
+    rules = rules or RowRules()
+    for party, part in rows.items():
+        rules.check(party, part.n_rows)
+        model.check(party, part)
+    terms = Terms.of(list(rows), options=options)
+    recipe = model.recipe(rules.limit(model.numbers_in_a_row, terms))
+    missing = dropped or {}
+    released = run_job(
+        recipe,
+        {
+            party: _known_as(
+                model.contribution(part, missing.get(party, 0), recipe.size),
+                (sources or {}).get(party),
+            )
+            for party, part in rows.items()
+        },
+        terms,
+        agreed={"model": model.terms, "rules": asdict(rules), **(agreed or {})},
+    )
+    return FitResult(
+        terms=terms,
+        recipe=recipe,
+        released=released,
+        model=model,
+        rules=rules,
+        reference=model.pooled(rows) if compare else None,
+    )
+
+
+def _known_as(
+    contribution: Contribution, source: tuple[Array[Any], ...] | None
+) -> Contribution:
+    """Return the contribution with the whole table as what its ledger knows it by."""
+    return contribution if source is None else replace(contribution, data=source)
