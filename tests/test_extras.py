@@ -1,4 +1,4 @@
-"""Each extra alone: every public name and command works, or says which one is missing."""
+"""Each extra alone: what is public works, or says in a sentence what is missing."""
 
 import json
 import subprocess
