@@ -293,7 +293,7 @@ def test_options_reach_the_terms():
     terms = clone(model).fit(design, response, parties=owners).result_.terms
     assert_array_equal(terms.topology.edges, ring.edges)
     assert (terms.law.name, terms.law.sigma) == ("lattice", 1e6)
-    assert (terms.minimum_honest, terms.seed) == (4, 7)
+    assert (terms.policy.minimum_honest, terms.driver.seed) == (4, 7)
     with pytest.raises(InvalidInputError, match="minimum_honest = 5"):
         model.set_params(minimum_honest=5).fit(design, response, parties=owners)
 

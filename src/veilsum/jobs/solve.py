@@ -24,7 +24,7 @@ from veilsum.costs.remainders import stack
 from veilsum.drivers.driver import Driver, Progress, Seen
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.jobs.minimise import (
     Minimise,
     Minimised,
@@ -265,7 +265,7 @@ class Run(Minimised):
 
 def solve(
     costs: Mapping[str, Cost] | Sequence[Cost],
-    topology: Topology,
+    topology: GraphLike,
     *,
     domain: Domain,
     sigma: ArrayLike | None = None,
@@ -306,7 +306,7 @@ def solve(
     >>> run.minimiser.round(9).tolist(), run.sum_of_masks, run.guarantee.status
     ([3.0], 0.0, 'private')
     """
-    check_kind("the topology", topology, Topology, 'Topology.family("ring:6")')
+    topology = Topology.of(topology)
     check_kind("settings", settings, Settings | None, 'Settings(method="nids")')
     check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
     members = _by_party(costs, topology)
