@@ -135,6 +135,7 @@ def run_job(
         progress=terms.progress,
         watched=watched,
     )
+    assert terms.driver is not None
     try:
         return terms.driver.carry_out(assignment)
     except GivenUpError as error:

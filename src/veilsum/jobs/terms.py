@@ -99,7 +99,7 @@ class Terms:
     Attributes:
         policy: waits, losses, and who may collude.
         spread: how masked vectors reach everybody.
-        driver: carries it out.
+        driver: carries it out; None as long as nobody does.
         ledgers: of those parties that keep one.
         progress: told how far it is.
         run: its name; empty where nobody has to tell runs apart.
@@ -111,7 +111,7 @@ class Terms:
     law: Law
     policy: Policy
     spread: str
-    driver: Driver
+    driver: Driver | None = None
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
     progress: Progress | None = None
     run: str = ""

@@ -106,6 +106,7 @@ class Networked(Secret):
         if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
             return ending_of(assignment.plan, stored)
+        _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
         if not has_begun(stored):
             self._before(assignment)

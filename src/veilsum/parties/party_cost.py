@@ -20,7 +20,7 @@ from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.minimise import Minimise, Minimised, check_costs
 from veilsum.jobs.running import plan_for, run_job
-from veilsum.jobs.terms import Terms, driver_of
+from veilsum.jobs.terms import Terms
 from veilsum.numbers.laws import check_deployable, make_law
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -72,7 +72,6 @@ class PartyCost(Secret):
             law=law,
             policy=policy_of(consortium.sections),
             spread=recipe.spread,
-            driver=driver_of("loopback", seed=None),
             run=consortium.run,
         )
         made = cls(cost=cost, recipe=recipe, terms=terms)
