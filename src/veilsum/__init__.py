@@ -72,8 +72,13 @@ if TYPE_CHECKING:
     from veilsum.models.glm_cost import glm_cost
     from veilsum.models.losses import huber_cost, smoothed_hinge_cost
     from veilsum.models.rows import Rows
-    from veilsum.numbers.laws import GaussianMasks, LatticeMasks, NoMasks
-    from veilsum.numbers.uniform import UniformMasks
+    from veilsum.numbers.laws import (
+        GaussianMasks,
+        LatticeMasks,
+        Masks,
+        NoMasks,
+        UniformMasks,
+    )
     from veilsum.paper import reproduce
     from veilsum.privacy.accountant import Budget, Release
     from veilsum.privacy.allocation import Allocation, allocate_noise
@@ -112,7 +117,9 @@ _HOME = {
     "costs.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
     "costs.effective": ("EffectiveCost",),
     "privacy.gaussians": ("DegenerateGaussian",),
-    "numbers.laws": ("GaussianMasks", "LatticeMasks", "NoMasks"),
+    "numbers.laws": (
+        *("GaussianMasks", "LatticeMasks", "Masks", "NoMasks", "UniformMasks"),
+    ),
     "methods.certificate": ("Bounds",),
     "methods.dgd": ("Dgd",),
     "methods.one_shot": ("OneShot",),
@@ -124,7 +131,6 @@ _HOME = {
     "costs.remainders": ("SquaredNorm",),
     "methods.settings": ("Settings",),
     "graphs.topology": ("Topology",),
-    "numbers.uniform": ("UniformMasks",),
     "errors": (
         "BadGradientError",
         "BudgetError",
@@ -233,6 +239,7 @@ __all__ = [
     "LedgerError",
     "LinkFaults",
     "LocalProtocolError",
+    "Masks",
     "MissingExtraError",
     "NoMasks",
     "NumericalError",

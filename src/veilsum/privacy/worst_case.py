@@ -8,7 +8,6 @@ an interval: what the best attack found achieves, and what no attack exceeds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,13 +16,14 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import LawName
+from veilsum.numbers.laws import LawName, Masks
 from veilsum.privacy.coalitions import Progress, Search
 from veilsum.privacy.guarantee import (
     Guarantee,
-    Noise,
+    Proof,
     Worst,
-    guarantee,
+    against,
+    proof_of,
     success_at,
 )
 from veilsum.privacy.sparse_bounds import sparse_bound
@@ -72,43 +72,62 @@ def worst_case(
     >>> found.worst.exact, round(found.epsilon, 12)
     (True, 0.380472960543)
     """
+    return against_any(
+        topology,
+        Masks(law, sigma, grid),
+        tolerate=tolerate,
+        distance=distance,
+        most_work=most_work,
+        progress=progress,
+    )
+
+
+def against_any(
+    topology: Topology,
+    masks: Masks,
+    *,
+    tolerate: int,
+    distance: float | None = None,
+    most_work: float = MOST_WORK,
+    progress: Progress | None = None,
+) -> Guarantee:
+    """Return what these masks promise against so many colluders; see `worst_case`."""
     check_tolerate(topology, tolerate)
-    noise = Noise.of(law, sigma, grid)
+    proof = proof_of(masks)
     kappa, cut = _cut(topology, tolerate)
-    against = partial(guarantee, topology, sigma=sigma, law=law, grid=grid)
     if cut is not None:
-        base = against(corrupted=cut, distance=distance)
+        base = against(topology, masks, corrupted=cut, distance=distance)
         return _cut_guarantee(base, tolerate, kappa, cut)
     found = worst_mu2(
         topology, tolerate=tolerate, most_work=most_work, progress=progress
     )
-    base = against(corrupted=topology.names(found.coalition))
-    return _bracketed(base, topology, noise, found, kappa, tolerate, distance)
+    base = against(topology, masks, corrupted=topology.names(found.coalition))
+    return _bracketed(base, topology, proof, found, kappa, tolerate, distance)
 
 
 def _bracketed(
     base: Guarantee,
     topology: Topology,
-    noise: Noise,
+    proof: Proof,
     found: WorstMu2,
     kappa: int | None,
     tolerate: int,
     distance: float | None,
 ) -> Guarantee:
     """Return the guarantee against one coalition, widened to all of its size."""
-    proved = noise.continuous(topology, found.lower)
-    excess = noise.worst_excess(topology, tolerate, found.lower)
-    upper = None if proved is None else proved + excess
+    proved = proof.continuous(topology, found.lower)
+    excess = proof.worst_excess(topology, tolerate, found.lower)
+    upper = None if proved is None else proved + (excess or 0.0)
     # Along long multiples of the worst direction a lattice comes as near to the
     # continuous formula as one likes: that much any bound must concede.
-    lower = proved if found.exact else noise.continuous(topology, found.upper)
+    lower = proved if found.exact else proof.continuous(topology, found.upper)
     worst = Worst(
         tolerate=tolerate,
         worst_coalition=topology.names(found.coalition),
         epsilon_lower=lower,
         epsilon_upper=upper,
-        # Uniform masks hide everything but sums on every connected graph.
-        exact=(found.exact or noise.law == "uniform") and lower == upper,
+        # What shows nothing but sums hides them on every connected graph.
+        exact=(found.exact or base.kind.sums_only) and lower == upper,
         cut=None,
         vertex_connectivity=kappa,
     )
@@ -117,8 +136,8 @@ def _bracketed(
         epsilon=upper,
         mu2=found.lower,
         mu2_certificate=found.certificate,
-        attacker_success=success_at(base.status, upper, distance, noise),
-        excess=excess if noise.law == "lattice" else None,
+        attacker_success=success_at(base.status, upper, distance, proof),
+        excess=excess,
         worst=worst,
     )
 
