@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         UniformMasks,
     )
     from veilsum.paper import reproduce
-    from veilsum.privacy.accountant import Budget, Release
+    from veilsum.privacy.accountant import Budget, KnownSum
     from veilsum.privacy.allocation import Allocation, allocate_noise
     from veilsum.privacy.composition import Charge, Exposure
     from veilsum.privacy.conversions import (
@@ -91,16 +91,15 @@ if TYPE_CHECKING:
         dp_epsilon,
     )
     from veilsum.privacy.divergence import (
+        DegenerateGaussian,
         effective_resistance,
         kl_divergence,
         swap_divergence,
     )
     from veilsum.privacy.doctor import Diagnosis, examine
-    from veilsum.privacy.gaussians import DegenerateGaussian
     from veilsum.privacy.guarantee import Guarantee, guarantee
     from veilsum.privacy.lattice import LatticeDivergence, lattice_divergence
-    from veilsum.privacy.planner import plan
-    from veilsum.privacy.plans import Plan, Plans
+    from veilsum.privacy.planner import NetworkPlan, Plans, plan
     from veilsum.privacy.records import record_exchange_distance
     from veilsum.privacy.view import View
     from veilsum.privacy.worst_case import worst_case
@@ -116,7 +115,6 @@ _HOME = {
     "models.curvature": ("curvature_bounds",),
     "costs.domains": ("Ball", "Box", "HalfSpaces", "Simplex", "WholeSpace"),
     "costs.effective": ("EffectiveCost",),
-    "privacy.gaussians": ("DegenerateGaussian",),
     "numbers.laws": (
         *("GaussianMasks", "LatticeMasks", "Masks", "NoMasks", "UniformMasks"),
     ),
@@ -173,7 +171,7 @@ _HOME = {
     "jobs.statistics": ("statistics",),
     "jobs.statistics_result": ("StatisticsResult",),
     "jobs.sums": ("SumResult", "mean", "sum"),
-    "privacy.accountant": ("Budget", "Release"),
+    "privacy.accountant": ("Budget", "KnownSum"),
     "privacy.allocation": ("Allocation", "allocate_noise"),
     "privacy.composition": ("Charge", "Exposure"),
     "privacy.conversions": (
@@ -183,12 +181,14 @@ _HOME = {
         "dp_delta",
         "dp_epsilon",
     ),
-    "privacy.divergence": ("effective_resistance", "kl_divergence", "swap_divergence"),
+    "privacy.divergence": (
+        *("DegenerateGaussian", "effective_resistance", "kl_divergence"),
+        "swap_divergence",
+    ),
     "privacy.doctor": ("Diagnosis", "examine"),
     "privacy.guarantee": ("Guarantee", "guarantee"),
     "privacy.lattice": ("LatticeDivergence", "lattice_divergence"),
-    "privacy.planner": ("plan",),
-    "privacy.plans": ("Plan", "Plans"),
+    "privacy.planner": ("NetworkPlan", "Plans", "plan"),
     "privacy.records": ("record_exchange_distance",),
     "privacy.view": ("View",),
     "privacy.worst_case": ("worst_case",),
@@ -232,6 +232,7 @@ __all__ = [
     "InvalidPairError",
     "InvalidScenarioError",
     "JobFile",
+    "KnownSum",
     "LatticeDivergence",
     "LatticeMasks",
     "Leakage",
@@ -241,12 +242,12 @@ __all__ = [
     "LocalProtocolError",
     "Masks",
     "MissingExtraError",
+    "NetworkPlan",
     "NoMasks",
     "NumericalError",
     "OneShot",
     "OutputError",
     "PeerProtocolError",
-    "Plan",
     "Plans",
     "Polynomial",
     "PrivateGammaRegressor",
@@ -257,7 +258,6 @@ __all__ = [
     "Quadratic",
     "QuadraticResult",
     "RangeError",
-    "Release",
     "RowRules",
     "Rows",
     "Run",

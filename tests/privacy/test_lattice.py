@@ -18,8 +18,8 @@ from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Topology
 from veilsum.privacy import cycle_lattice, integer_flows
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.privacy.integer_flows import cheapest_flow_cost
 from veilsum.privacy.lattice import (
+    cheapest_flow_cost,
     cycle_excess,
     epsilon_excess,
     flow_divergence,

@@ -21,7 +21,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import Release as KnownSum
+from veilsum.privacy.accountant import KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Charge as Emission
