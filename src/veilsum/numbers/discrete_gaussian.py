@@ -43,10 +43,10 @@ from math import ceil, nan, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Int64, Shaped
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.shapes import Bool, Int64, Shaped
 from veilsum.numbers.streams import Stream, Words, check_count
 
 Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]

@@ -20,7 +20,6 @@ from math import ceil
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
@@ -40,6 +39,7 @@ from veilsum.numbers.fixed_point import (
     spreading_bits,
     summing_bits,
 )
+from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.streams import Stream
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]

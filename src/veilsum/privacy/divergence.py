@@ -24,15 +24,15 @@ from math import inf, log, pi
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import linalg
 
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components, is_connected
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import AgentRows, FloatArray, as_floats, listed
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Float
 
 # Two sums are equal when they differ by rounding error of what was added up: for each
 # term half a unit in the last place, several times over since A and B were rounded too.
@@ -47,7 +47,7 @@ Points = Float[FloatArray, "*batch n"]
 
 
 def kl_divergence(
-    topology: Topology,
+    topology: GraphLike,
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -73,6 +73,7 @@ def kl_divergence(
     >>> kl_divergence(triangle, [1, 2, 3], [1, 3, 3], sigma=1.0, tau=1.0)
     0.21428571428571427
     """
+    topology = Topology.of(topology)
     colluders = topology.indices(corrupted)
     rows_a, rows_b = _rows(topology, a, "A"), _rows(topology, b, "B")
     if rows_a.shape != rows_b.shape:
@@ -99,7 +100,7 @@ def kl_divergence(
 
 
 def swap_divergence(
-    topology: Topology,
+    topology: GraphLike,
     first: Hashable,
     second: Hashable,
     *,
@@ -117,6 +118,7 @@ def swap_divergence(
     >>> round(swap_divergence(petersen, "0", "1", gap=1.0, sigma=1.0), 12)
     0.15
     """
+    topology = Topology.of(topology)
     resistance = effective_resistance(topology, first, second, corrupted=corrupted)
     gaps = np.atleast_1d(as_floats(gap, what="the gap"))
     spread = _per_column(sigma, gaps[None, :])
@@ -127,7 +129,7 @@ def swap_divergence(
 
 
 def effective_resistance(
-    topology: Topology,
+    topology: GraphLike,
     first: Hashable,
     second: Hashable,
     *,
@@ -141,6 +143,7 @@ def effective_resistance(
     >>> round(effective_resistance(ring, "0", "1"), 12)
     0.75
     """
+    topology = Topology.of(topology)
     colluders = topology.indices(corrupted)
     ends = topology.indices([first, second])
     if ends & colluders:

@@ -20,12 +20,12 @@ from math import ceil, fsum, isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Bool, Float, Int
 from veilsum.numbers.streams import SeededStream
 
 DEFAULT_BITS = 40

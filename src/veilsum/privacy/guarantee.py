@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spectrum import Certificate, certified_mu2
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import (
@@ -246,7 +246,7 @@ def proof_of(masks: Masks) -> Proof:
 
 
 def guarantee(
-    topology: Topology,
+    topology: GraphLike,
     *,
     sigma: ArrayLike | None = None,
     corrupted: Iterable[Hashable] = (),
@@ -270,7 +270,8 @@ def guarantee(
     ('private', 0.125)
     """
     masks = Masks(law, sigma, grid)
-    return against(topology, masks, corrupted=corrupted, distance=distance)
+    whole = Topology.of(topology)
+    return against(whole, masks, corrupted=corrupted, distance=distance)
 
 
 def against(

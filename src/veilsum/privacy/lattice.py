@@ -56,17 +56,17 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph, linalg
 
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Array, FloatArray, Sparse, as_rows, as_vector, listed
 from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
 
 # A larger flow has no exact neighbours in float64 once it was computed with.
@@ -105,7 +105,7 @@ class LatticeDivergence:
 
 
 def lattice_divergence(
-    topology: Topology,
+    topology: GraphLike,
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -124,6 +124,7 @@ def lattice_divergence(
     >>> round(found.bound, 12), found.excess
     (0.166666666667, 0.0)
     """
+    topology = Topology.of(topology)
     colluders, grid = topology.indices(corrupted), Grid(bits)
     shift = _quantised_shift(topology, a, b, grid, colluders)
     scale = np.broadcast_to(check_sigma(sigma), shift.shape[1:])

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.laws import LawName, Masks
 from veilsum.privacy.coalitions import Progress, Search
@@ -73,7 +73,7 @@ class WorstMu2:
 
 
 def worst_case(
-    topology: Topology,
+    topology: GraphLike,
     *,
     tolerate: int,
     sigma: ArrayLike | None = None,
@@ -94,7 +94,7 @@ def worst_case(
     (True, 0.380472960543)
     """
     return against_any(
-        topology,
+        Topology.of(topology),
         Masks(law, sigma, grid),
         tolerate=tolerate,
         distance=distance,
