@@ -84,7 +84,7 @@ class GradientFit:
     def guarantee(self) -> Guarantee:
         """What masks hide of the regression, and from whom."""
         promise = self.run.guarantee
-        if promise.law == "none":
+        if not promise.kind.hides:
             return promise
         shown = Release(self.model.words, {"X'W(mu(o) - y)": len(self.model.names)})
         listed = with_releases(promise, [shown])

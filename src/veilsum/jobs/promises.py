@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Law, grid_bits
-from veilsum.privacy.guarantee import Guarantee, guarantee
-from veilsum.privacy.worst_case import MOST_WORK, worst_case
+from veilsum.numbers.laws import Masks
+from veilsum.privacy.guarantee import Guarantee, against
+from veilsum.privacy.worst_case import MOST_WORK, against_any
 
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
@@ -34,7 +34,7 @@ class Promises:
     """
 
     topology: Topology
-    law: Law
+    masks: Masks
     tolerate: int
     corrupted: tuple[str, ...] | None = None
     _known: dict[tuple[str, ...], Guarantee] = field(default_factory=dict)
@@ -49,26 +49,21 @@ class Promises:
         return self._known[members]
 
     def _among(self, members: tuple[str, ...]) -> Guarantee:
-        topology, law = self.topology, self.law
-        everybody = len(members) == topology.n_parties
-        left = topology.induced(topology.indices(members))
-        sigma, grid = getattr(law, "sigma", None), grid_bits(law)
+        everybody = len(members) == self.topology.n_parties
+        left = self.topology
+        if not everybody:
+            left = left.induced(left.indices(members))
         if self.corrupted is not None:
             named = [name for name in self.corrupted if name in members]
-            graph = topology if everybody else left
-            return guarantee(
-                graph, sigma=sigma, law=law.name, grid=grid, corrupted=named
-            )
+            return against(left, self.masks, corrupted=named)
         # Others wait for a party that looks at who is left.
         work = MOST_WORK if everybody else MOST_WORK / 4
-        return worst_case(
+        return against_any(
             left,
+            self.masks,
             tolerate=self.tolerate,
-            law=law.name,
-            sigma=sigma,
-            grid=grid,
-            # Uniform masks hide the same on every connected graph: no search is needed.
-            most_work=1.0 if law.name == "uniform" else work,
+            # What shows nothing but sums is the same on every connected graph.
+            most_work=1.0 if self.masks.kind.sums_only else work,
         )
 
 

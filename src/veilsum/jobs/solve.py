@@ -40,7 +40,7 @@ from veilsum.methods.settings import Settings
 from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray, Vector, listed
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Law, LawName, grid_bits, make_law
+from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.view import View, observe
 from veilsum.protocol.plan import Policy
@@ -311,7 +311,7 @@ def solve(
     check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
     members = _by_party(costs, topology)
     basis = check_costs(members, topology, domain)
-    masks = make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
+    masks = Masks(law, sigma, grid, largest).on(topology)
     chosen = settings or Settings()
     if chosen.bounds_from_costs:
         bounds = curvature_bounds(list(members.values()), domain)
@@ -370,10 +370,7 @@ def run_scenario(
         scenario.costs,
         scenario.topology,
         domain=scenario.domain,
-        sigma=scenario.sigma,
-        law=scenario.law,
-        grid=scenario.grid,
-        largest=scenario.largest,
+        **asdict(scenario.masks),
         corrupted=scenario.corrupted,
         settings=scenario.settings,
         faults=scenario.faults,
@@ -421,7 +418,7 @@ def _driver(
     driver: str | Driver, seed: int | None, law: Law, faults: LinkFaults | None
 ) -> Driver:
     # Fresh masks that are made to be safe come from the operating system.
-    system = law.name in {"lattice", "uniform"}
+    system = law.deployable
     if faults is None:
         return driver_of(driver, seed=seed, system=system)
     if driver != "vectorised":
@@ -438,7 +435,7 @@ def _farthest(estimates: AgentPoints, point: Vector) -> float:
 
 def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
     law, recipe = run.terms.law, run.costs
-    bits = grid_bits(law)
+    bits = law.masks.grid
     if bits is None:
         return None
     step = Grid(bits).step

@@ -21,7 +21,6 @@ from veilsum.files.ledger import Ledger
 from veilsum.jobs.minimise import Minimise, Minimised, check_costs
 from veilsum.jobs.running import plan_for, run_job
 from veilsum.jobs.terms import Terms
-from veilsum.numbers.laws import check_deployable, make_law
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.plan import Plan
@@ -47,13 +46,7 @@ class PartyCost(Secret):
         topology = consortium.topology
         agreed = public_scenario(consortium.sections, cost.dim)
         basis = check_costs({"this party": cost}, topology, agreed.domain)
-        law = make_law(
-            agreed.law,
-            topology,
-            sigma=agreed.sigma,
-            bits=agreed.grid,
-            largest=agreed.largest,
-        )
+        law = agreed.masks.on(topology)
         recipe = Minimise.of(
             basis,
             # Its kind was agreed on, and no kind has a part that its owner keeps.
@@ -81,7 +74,7 @@ class PartyCost(Secret):
     def check(self) -> None:
         """Refuse a law for simulations, and a graph on which nothing would hold."""
         topology, policy = self.terms.topology, self.terms.policy
-        check_deployable(self.terms.law, least_weight=float(topology.weights.min()))
+        self.terms.law.check_deployable(least_weight=float(topology.weights.min()))
         reason = self.plan.refusal(topology.parties)
         if reason is not None:
             raise InvalidInputError(
