@@ -36,9 +36,10 @@ import numpy as np
 from run import Action, clock, machine
 from veilsum.drivers.driver import Assignment
 from veilsum.drivers.loopback import Loopback
-from veilsum.jobs.recipes import Contribution, OneSum, PartyWork, Sums
+from veilsum.jobs.recipes import Contribution, PartyWork, Sums
 from veilsum.jobs.regression import FitResult, fit_arrays
 from veilsum.jobs.rules import RowRules
+from veilsum.jobs.sums import OneSum
 from veilsum.jobs.sums import sum as private_sum
 from veilsum.jobs.terms import Terms
 from veilsum.models.climb import SMALL

@@ -8,7 +8,8 @@ from veilsum.costs.cost import Cost
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.datasets import site_of
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.promises import MAY_SHRINK
+from veilsum.jobs import terms
+from veilsum.jobs.running import MAY_SHRINK
 from veilsum.jobs.terms import Terms
 from veilsum.models.dispatch import Site
 from veilsum.numbers.arrays import as_floats
@@ -118,6 +119,24 @@ class Meeting:
     def carry_out(self, assignment):
         self.promise = assignment.promise
         raise InvalidInputError("seen")
+
+
+def test_a_real_party_loads_no_simulator(monkeypatch):
+    """Import rules see what is imported by name; this one is imported by its place."""
+    monkeypatch.setattr(terms, "import_module", None)
+    with pytest.raises(InvalidInputError, match="seen"):
+        PartyCost.of(agreed(COST), {"targets": [0.5, 0.25]}).run(Meeting())
+
+
+def test_what_is_public_of_a_party_s_cost_depends_on_its_kind_only():
+    """Nothing of one party stands for another: plans and guarantees are the same."""
+    one, other = (
+        PartyCost.of(agreed(COST), {"targets": targets})
+        for targets in ([0.5, 0.25], [-1.5, 0.75])
+    )
+    assert one.plan.digest == other.plan.digest
+    assert one.guarantee == other.guarantee
+    assert one.recipe.remainders == other.recipe.remainders
 
 
 @pytest.mark.parametrize("drop", [True, False])

@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-import numpy as np
-
-from veilsum.jobs.releases import Release, ReleaseLimit, shown_of, with_releases
+from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -158,40 +156,3 @@ class Replay(Generic[S]):
         if not sums:
             return self.start()
         return self.advance(self.state(sums[:-1]), sums[-1])
-
-
-@dataclass(frozen=True)
-class OneSum(SumsOnly):
-    """One vector of each party, added up once; the total is the answer.
-
-    Attributes:
-        size: how many numbers.
-        what: what they are, in words.
-        limit: on what may be released.
-    """
-
-    size: int
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @property
-    def answer_size(self) -> int:
-        """As many as were summed."""
-        return self.size
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return self.what
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the total in float64: what parties compare and sign."""
-        return sums[0].astype(np.float64)
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the total shows."""
-        del sums
-        return Release(self.what, {self.what: self.size})

@@ -12,18 +12,21 @@ import numpy as np
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.promises import Promise, foreseen
 from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
 from veilsum.jobs.releases import Release
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.laws import Law
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Charge as Emission
 from veilsum.protocol.plan import Plan
+
+MAY_SHRINK = (
+    "drop = true: the others may go on without a party that is lost before anything is "
+    "shown; what holds then is worked out for those who are left, and may be less"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -122,14 +125,17 @@ def run_job(
     recipe.request(())  # a job that must not start is refused before anybody does
     first = [recipe.release(())]
     books = Bookkeeping(recipe, terms, contributions)
+
+    def foresee() -> Guarantee:
+        """Return a promise as it is made before a run, when anybody may yet be lost."""
+        promise = recipe.stated(terms.guarantee, first)
+        more = (MAY_SHRINK,) if terms.policy.drop else ()
+        return replace(promise, limits=(*promise.limits, *terms.caveats, *more))
+
     assignment = Assignment(
         plan=plan,
         works={name: PartyWork(recipe, held) for name, held in contributions.items()},
-        foresee=lambda: foreseen(
-            recipe.stated(terms.guarantee, first),
-            drop=terms.policy.drop,
-            caveats=terms.caveats,
-        ),
+        foresee=foresee,
         shown=recipe.shown(plan.parties, first),
         charge=books.charge if terms.ledgers else None,
         check=books.check if terms.ledgers else None,
@@ -166,27 +172,58 @@ class Bookkeeping(Secret):
     def charge(
         self, party: str, emission: Emission, sums: Sequence[Array[Any]]
     ) -> None:
-        """Record one party's next emission; raise if its ledger refuses."""
-        ledger = self.terms.ledgers.get(party)
-        if ledger is not None:
-            entry = self._entry(party, ledger)
-            entry.write(ledger, emission, self.recipe.release(sums))
+        """Charge one party's ledger, durably, for its next emission; or raise."""
+        if (ledger := self.terms.ledgers.get(party)) is not None:
+            charge, known = self._entry(party, ledger, emission, sums)
+            ledger.charge(charge, releases=[known])
 
     def check(self, party: str) -> None:
         """Raise if one party's ledger would refuse the first emission to everybody."""
-        ledger = self.terms.ledgers.get(party)
-        if ledger is not None:
-            entry = self._entry(party, ledger)
-            entry.check(ledger, self.terms.parties, self.recipe.release(()))
+        if (ledger := self.terms.ledgers.get(party)) is None:
+            return
+        run = self.terms.run
+        charged = (one.epoch for one in ledger.history().charges)
+        if any(epoch.startswith(_epoch_name(run, "")) for epoch in charged):
+            raise BudgetError(
+                f"this ledger was charged for the run {run} before, and the file "
+                "with its state is gone or another one: put it back, or give it with "
+                "--state; without it only a new run can be joined"
+            )
+        # What is masked is not known yet.
+        emission = Emission(0, self.terms.parties, np.zeros(0))
+        charge, known = self._entry(party, ledger, emission, ())
+        ledger.check(charge, releases=[known])
 
-    def _entry(self, party: str, ledger: Ledger) -> LedgerEntry:
-        return LedgerEntry(
-            run=self.terms.run,
-            data=ledger.fingerprint(*self.contributions[party].data),  # type: ignore[arg-type]
-            law=self.terms.law,
-            promise=self.terms.promise,
-            tolerate=self.terms.tolerate,
+    def _entry(
+        self,
+        party: str,
+        ledger: Ledger,
+        emission: Emission,
+        sums: Sequence[Array[Any]],
+    ) -> tuple[Charge, KnownSum]:
+        """Return what a ledger is told of an emission."""
+        terms, release = self.terms, self.recipe.release(sums)
+        data = ledger.fingerprint(*self.contributions[party].data)  # type: ignore[arg-type]
+        name = _epoch_name(terms.run, emission.epoch)
+        masked = ",".join(map(str, emission.masked.tolist())).encode()
+        exposure = Exposure.of(terms.promise(emission.parties), tolerate=terms.tolerate)
+        charge = Charge(
+            epoch=name,
+            data=data,
+            effective=ledger.fingerprint(masked),
+            # Masks never serve a second epoch: its name stands for them.
+            masks=ledger.fingerprint(name.encode()) if terms.law.hides else None,
+            law=terms.law.name,
+            parties=emission.parties,
+            exposures=(exposure,),
         )
+        known = KnownSum(
+            statistic=release.job,
+            point=release.point,
+            parties=emission.parties,
+            data=data,
+        )
+        return charge, known
 
 
 def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
@@ -197,61 +234,3 @@ def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:
 
 def _epoch_name(run: str, epoch: int | str) -> str:
     return f"{run} / {epoch}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerEntry:
-    """What a ledger is told of an emission, beside the emission itself.
-
-    Attributes:
-        data: the ledger's own fingerprint of what is masked.
-        promise: what holds for those whom the emission names.
-    """
-
-    run: str
-    data: str
-    law: Law
-    promise: Promise
-    tolerate: int
-
-    def write(self, ledger: Ledger, emission: Emission, release: Release) -> None:
-        """Charge the ledger, durably; raise if it refuses."""
-        known = self._known(release, emission.parties)
-        ledger.charge(self._charge(ledger, emission), releases=[known])
-
-    def check(self, ledger: Ledger, parties: tuple[str, ...], release: Release) -> None:
-        """Raise if the ledger would refuse; what is masked is not known yet."""
-        charged = (one.epoch for one in ledger.history().charges)
-        if any(epoch.startswith(_epoch_name(self.run, "")) for epoch in charged):
-            raise BudgetError(
-                f"this ledger was charged for the run {self.run} before, and the file "
-                "with its state is gone or another one: put it back, or give it with "
-                "--state; without it only a new run can be joined"
-            )
-        emission = Emission(0, parties, np.zeros(0))
-        known = self._known(release, parties)
-        ledger.check(self._charge(ledger, emission), releases=[known])
-
-    def _known(self, release: Release, parties: tuple[str, ...]) -> KnownSum:
-        return KnownSum(
-            statistic=release.job,
-            point=release.point,
-            parties=parties,
-            data=self.data,
-        )
-
-    def _charge(self, ledger: Ledger, emission: Emission) -> Charge:
-        name = _epoch_name(self.run, emission.epoch)
-        masked = ",".join(map(str, emission.masked.tolist())).encode()
-        # Masks never serve a second epoch: its name stands for them.
-        masks = ledger.fingerprint(name.encode()) if self.law.hides else None
-        promise = self.promise(emission.parties)
-        return Charge(
-            epoch=name,
-            data=self.data,
-            effective=ledger.fingerprint(masked),
-            masks=masks,
-            law=self.law.name,
-            parties=emission.parties,
-            exposures=(Exposure.of(promise, tolerate=self.tolerate),),
-        )

@@ -11,10 +11,48 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.parties import by_name
-from veilsum.jobs.recipes import Contribution, OneSum
+from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
+from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms
-from veilsum.numbers.arrays import Array, as_floats
+from veilsum.numbers.arrays import Array, Vector, as_floats
+
+
+@dataclass(frozen=True)
+class OneSum(SumsOnly):
+    """One vector of each party, added up once; the total is the answer.
+
+    Attributes:
+        size: how many numbers.
+        what: what they are, in words.
+        limit: on what may be released.
+    """
+
+    size: int
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @property
+    def answer_size(self) -> int:
+        """As many as were summed."""
+        return self.size
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return self.what
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the total in float64: what parties compare and sign."""
+        return sums[0].astype(np.float64)
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the total shows."""
+        del sums
+        return Release(self.what, {self.what: self.size})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

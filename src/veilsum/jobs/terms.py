@@ -1,6 +1,7 @@
 """How parties agree to sum: their links, their masks, and who may collude.
 
-Everything here is public and the same for all of them.
+That is public and the same for all of them, and so is what the masks promise to those
+who take part, be it everybody or who is left.
 """
 
 from __future__ import annotations
@@ -8,22 +9,30 @@ from __future__ import annotations
 import difflib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, Promises
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import Law, LawName, Masks
-from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.guarantee import Guarantee, against
+from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
+
+# What holds for these parties if they go through with a run by themselves.
+Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
+
+NOBODY_CURIOUS = (
+    "tolerate = 0: a party that looks at what it has received is not covered, only "
+    "whoever stands outside"
+)
 
 
 class Options(TypedDict, total=False):
@@ -88,6 +97,49 @@ def driver_of(given: str | Driver, *, seed: int | None, **options: Any) -> Drive
     place, name = DRIVERS[given]
     made: Driver = getattr(import_module(place), name)(seed=seed, **options)
     return made
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What holds among whichever parties go through with it; worked out once each.
+
+    Attributes:
+        tolerate: it holds against every coalition of so many.
+        corrupted: or against this one, where a simulation names it.
+    """
+
+    topology: Topology
+    masks: Masks
+    tolerate: int
+    corrupted: tuple[str, ...] | None = None
+    _known: dict[tuple[str, ...], Guarantee] = field(default_factory=dict)
+
+    def __call__(self, members: tuple[str, ...]) -> Guarantee:
+        """Return what holds among some of the parties.
+
+        Whoever was lost has taken its links along, and hides nobody any more.
+        """
+        if members not in self._known:
+            self._known[members] = self._among(members)
+        return self._known[members]
+
+    def _among(self, members: tuple[str, ...]) -> Guarantee:
+        everybody = len(members) == self.topology.n_parties
+        left = self.topology
+        if not everybody:
+            left = left.induced(left.indices(members))
+        if self.corrupted is not None:
+            named = [name for name in self.corrupted if name in members]
+            return against(left, self.masks, corrupted=named)
+        # Others wait for a party that looks at who is left.
+        work = MOST_WORK if everybody else MOST_WORK / 4
+        return against_any(
+            left,
+            self.masks,
+            tolerate=self.tolerate,
+            # What shows nothing but sums is the same on every connected graph.
+            most_work=1.0 if self.masks.kind.sums_only else work,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
