@@ -7,7 +7,7 @@ An iterative method runs on an engine, which sees masked numbers and public data
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -62,7 +62,8 @@ class Arrays(Chance):
             masks = shares.masks()
             masked = law.wrap(vectors + masks)
             unbalanced = max(unbalanced, largest_sum(masks, law))
-            first = first or shares
+            if assignment.watched and first is None:
+                first = shares
             if assignment.charge is not None:
                 for name, row in zip(plan.parties, masked, strict=True):
                     assignment.charge(name, Charge(epoch, plan.parties, row), sums)
@@ -73,7 +74,7 @@ class Arrays(Chance):
                 assignment.progress(len(sums))
         answer = works[plan.parties[0]].answer(sums, plan.parties)
         seen = None
-        if assignment.watched and first is not None:
+        if first is not None:
             everybody = np.tile(answer, (1, topology.n_parties, 1))
             seen = Seen(shares=first, times=np.zeros(1, np.int64), estimates=everybody)
         _, vectors_told = spreading_cost(topology, plan.spread)
@@ -97,8 +98,8 @@ class Arrays(Chance):
     ) -> Released:
         """Run the method that all parties have in their hands, on masked rows."""
         plan = assignment.plan
-        held = [assignment.works[name].rounds for name in plan.parties]
-        rounds = [one for one in held if isinstance(one, MethodRounds)]
+        held = (assignment.works[name].rounds for name in plan.parties)
+        rounds = [cast("MethodRounds", one) for one in held]
         settings = rounds[0].schedules.settings
         schedule = rounds[0].schedules.on(plan.topology)
         if schedule.recentring:
