@@ -337,11 +337,26 @@ class Model:
             len(self.names), self.names, self.intercept, self.ridge, self.words, limit
         )
 
-    def contribution(self, rows: Rows, dropped: int, size: int) -> Contribution:
-        """Return how one party answers."""
-        answer = partial(self.vector, rows, dropped, size)
+    def contribution(
+        self,
+        rows: Rows,
+        dropped: int,
+        size: int,
+        source: tuple[Array[Any], ...] | None = None,
+    ) -> Contribution:
+        """Return how one party answers.
+
+        Args:
+            rows: its own.
+            dropped: how many rows were left out.
+            size: of the answer.
+            source: what its ledger knows the data by, if not by these rows.
+        """
         parts = (rows.design, rows.response, rows.weights, rows.offset)
-        return Contribution(answer, tuple(part for part in parts if part is not None))
+        return Contribution(
+            partial(self.vector, rows, dropped, size),
+            source or tuple(part for part in parts if part is not None),
+        )
 
     def vector(
         self, rows: Rows, dropped: int, size: int, request: Request | str
@@ -761,9 +776,8 @@ def fit_rows(
     released = run_job(
         recipe,
         {
-            party: _known_as(
-                model.contribution(part, missing.get(party, 0), recipe.size),
-                (sources or {}).get(party),
+            party: model.contribution(
+                part, missing.get(party, 0), recipe.size, (sources or {}).get(party)
             )
             for party, part in rows.items()
         },
@@ -778,10 +792,3 @@ def fit_rows(
         rules=rules,
         reference=model.pooled(rows) if compare else None,
     )
-
-
-def _known_as(
-    contribution: Contribution, source: tuple[Array[Any], ...] | None
-) -> Contribution:
-    """Return the contribution with the whole table as what its ledger knows it by."""
-    return contribution if source is None else replace(contribution, data=source)
