@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from run import Action, clock, machine
+from clocks import Action, clock, machine
 from veilsum.drivers.driver import Assignment
 from veilsum.drivers.loopback import Loopback
 from veilsum.jobs.recipes import Contribution, PartyWork, Sums

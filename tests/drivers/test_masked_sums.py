@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment, GivenUpError
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import Loopback, World
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
