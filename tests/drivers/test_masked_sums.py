@@ -5,7 +5,7 @@ import pytest
 
 from rules import broken_rules
 from veilsum.drivers.arrays import Arrays
-from veilsum.drivers.driver import Assignment, GivenUpError
+from veilsum.drivers.driver import Assignment, Driver, GivenUpError
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback, World
 from veilsum.errors import InvalidInputError
@@ -129,6 +129,14 @@ def test_what_the_books_forbid_is_not_shown(kind):
 
     with pytest.raises(InvalidInputError, match="not today"):
         kind(seed=0).carry_out(task(plan(LAWS["uniform"]), works(), charge=before))
+
+
+@pytest.mark.parametrize("name", ["vectorised", "loopback"])
+def test_a_word_becomes_a_driver_at_the_door(name):
+    made = driver_of(name, seed=3)
+    assert isinstance(made, Driver)
+    assert (made.party, made.seed) == (None, 3)
+    assert driver_of(made, seed=4) is made
 
 
 def test_an_unknown_driver_is_refused():
