@@ -7,6 +7,7 @@ minimises the same sum by itself. It needs remainders that all parties know.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -28,6 +29,8 @@ FLAT = 1e-8
 @dataclass(frozen=True)
 class OneShot:
     """What every party knows before the sum arrives: all of it is public."""
+
+    name: ClassVar[str] = "one-shot"
 
     basis: Basis
     remainder: Remainder

@@ -15,9 +15,8 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.engine import Task
 from veilsum.jobs.bench.least_squares import LeastSquares
 from veilsum.jobs.bench.loops import REACH, Slope
+from veilsum.methods.base import Method
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import Method
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.arrays import AgentPoints, Sparse, Vector
 
@@ -34,7 +33,8 @@ TRACKING_STEP = 0.4
 # L of the least squares here.
 SMOOTH = 8.0
 
-DGD_FORMS: dict[str, type[Dgd]] = {"mixed": Dgd, "own": DgdOwnPoint}
+# Where dgd takes its gradients.
+DGD_FORMS = ("mixed", "own")
 FORMS = {"dgd": "mixed", "gradient-tracking": "atc"}
 
 
@@ -203,7 +203,8 @@ def step_sizes(form: str, iterations: int, smooth: float = SMOOTH) -> Vector:
 
 def _method(form: str, dim: int, step: float) -> Method[Any]:
     if form in DGD_FORMS:
-        return DGD_FORMS[form](Box(-REACH, REACH, dim=dim), scale=step, power=POWER)
+        at: Literal["mixed", "own"] = "own" if form == "own" else "mixed"
+        return Dgd(Box(-REACH, REACH, dim=dim), step, POWER, gradient_at=at)
     return GradientTracking(WholeSpace(dim), step)
 
 
