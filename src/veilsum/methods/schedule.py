@@ -75,10 +75,8 @@ class Schedule:
     """How a method runs on one graph.
 
     Attributes:
-        name: of the method.
         method: with its steps and its rounds of mixing.
         weights: n x n, for each kind that the method names.
-        message_vectors: how many vectors as long as x a message has.
         recentring: rounds that draw masked integers together before it starts.
         recentring_weights: W of those rounds.
         iterations: how many at most.
@@ -87,16 +85,24 @@ class Schedule:
         bounds: what steps and rounds were taken from.
     """
 
-    name: str
     method: Method[Any]
     weights: Mapping[Weighting, Sparse]
-    message_vectors: int
     recentring: int
     recentring_weights: Sparse | None
     iterations: int
     limit: str
     stopping: Stopping | None
     bounds: Bounds | None
+
+    @property
+    def name(self) -> str:
+        """What a user calls the method."""
+        return self.method.name
+
+    @property
+    def message_vectors(self) -> int:
+        """How many vectors as long as x a message has."""
+        return self.method.traits.vectors
 
     @property
     def rounds(self) -> int:
@@ -141,10 +147,13 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
             "one-way links: leave recentre out, or use an undirected graph"
         )
     bounds = _bounds_of(kind, settings, facts, topology, recentred=asked.recentred)
+    mixing = kind.traits.mixing
+    if mixing == "best-constant" and topology.n_parties > DENSE_AGENTS:
+        mixing = "metropolis"  # which needs no eigenvalues
     given = Given(
         domain=facts.domain,
         topology=topology,
-        mixing=settings.mixing or _usual_mixing(kind, topology),
+        mixing=settings.mixing or mixing,
         bounds=bounds,
         smooth=settings.smooth,
         step=settings.step,
@@ -167,7 +176,8 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
             residual=_residual(settings, facts),
         )
     stopping = None
-    if settings.tolerance is not None and _can_stop(kind, facts):
+    can_stop = kind.traits.settles and not facts.faults & UNSURE
+    if settings.tolerance is not None and can_stop:
         _check_precision(settings, facts, topology, bounds, recentring)
         stopping = Stopping.on(
             topology,
@@ -176,14 +186,12 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
             rounds_per_iteration=method.rounds_per_iteration,
         )
     plan = Schedule(
-        name=kind.name,
         method=method,
         weights=(
             {"symmetric": given.symmetric}
             if symmetric
             else {"row": row_weights(topology), "column": column_weights(topology)}
         ),
-        message_vectors=kind.traits.vectors,
         recentring=recentring,
         recentring_weights=given.symmetric if recentring else None,
         iterations=settings.iterations,
@@ -192,17 +200,6 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
         bounds=bounds,
     )
     return _within_budget(plan, settings, facts, topology)
-
-
-def _can_stop(kind: MethodClass, facts: Facts) -> bool:
-    """Say whether parties can tell, all at once, that everybody is near enough."""
-    return kind.traits.settles and not facts.faults & UNSURE
-
-
-def _usual_mixing(kind: MethodClass, topology: Topology) -> str:
-    suits = kind.traits.mixing
-    large = topology.n_parties > DENSE_AGENTS
-    return "metropolis" if large and suits == "best-constant" else suits
 
 
 def _bounds_of(
