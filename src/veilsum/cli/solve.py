@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from veilsum.cli.output import (
     console,
@@ -17,42 +15,14 @@ from veilsum.cli.output import (
     say,
     table,
 )
+from veilsum.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.agreement.scenario import Scenario
     from veilsum.drivers.run import Quantisation, Run
     from veilsum.numbers.laws import LawName
 
-# Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")
-
-
-class MethodName(click.ParamType):
-    """The name of a method, asked of the methods themselves when it is needed."""
-
-    name = "method"
-
-    @cached_property
-    def _choice(self) -> click.Choice[str]:
-        from veilsum.methods.settings import METHODS
-
-        return click.Choice(METHODS)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Return the names, for the help."""
-        return self._choice.get_metavar(param, ctx)
-
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        """Return the name, or refuse one that is none."""
-        return self._choice.convert(value, param, ctx)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the names that begin so."""
-        return self._choice.shell_complete(ctx, param, incomplete)
 
 
 @click.command("solve")
@@ -67,7 +37,9 @@ class MethodName(click.ParamType):
 @click.option(
     "--grid", type=int, metavar="Q", help="For integer masks: multiples of 2^-Q."
 )
-@click.option("--method", type=MethodName(), help="Instead of the file's method.")
+@click.option(
+    "--method", type=click.Choice(METHODS), help="Instead of the file's method."
+)
 @click.option(
     "--driver",
     type=click.Choice(["vectorised", "loopback"]),
