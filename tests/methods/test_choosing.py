@@ -1,5 +1,7 @@
 """Which method may be used for what."""
 
+import subprocess
+import sys
 from dataclasses import fields, replace
 from itertools import product
 
@@ -204,3 +206,43 @@ def test_needs_are_told_apart_by_every_flag():
             one, other = ([objection(m, each) for m in ITERATIVE] for each in pair)
             changed |= one != other
         assert changed, flag
+
+
+NEWCOMER = """
+from dataclasses import dataclass
+from typing import ClassVar
+from veilsum.methods import choosing
+from veilsum.methods.nids import Nids
+
+@dataclass(frozen=True)
+class Newcomer(Nids):
+    name: ClassVar[str] = "newcomer"
+
+choosing.ITERATIVE = (*choosing.ITERATIVE, Newcomer)
+
+import veilsum as vs
+from veilsum.cli.solve import METHODS
+
+assert "newcomer" in METHODS
+settings = vs.Settings(method="newcomer", smooth=2.0, iterations=60)
+for rounded in (None, vs.LinkFaults(quantise=1e-9)):
+    run = vs.solve(
+        [vs.Cost.squared_distance([k]) for k in (1.0, 2.0, 6.0)],
+        vs.Topology.family("complete:3"),
+        domain=vs.Box(-9, 9, dim=1),
+        law="lattice",
+        sigma=1e3,
+        settings=settings,
+        faults=rounded,
+        seed=0,
+    )
+    print(run.method, run.max_error < 1e-6)
+"""
+
+
+def test_a_new_method_is_one_file_and_one_line():
+    """All others ask the method: settings, the command line, schedules and engines."""
+    found = subprocess.run(
+        [sys.executable, "-c", NEWCOMER], capture_output=True, text=True, check=False
+    )
+    assert found.stdout.split() == ["newcomer", "True"] * 2, found.stderr
