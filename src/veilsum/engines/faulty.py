@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from veilsum.engines.engine import Task
@@ -33,6 +32,7 @@ from veilsum.numbers.arrays import (
     Sparse,
     Vectors,
 )
+from veilsum.numbers.shapes import Bool, Float, Int
 
 PerLink = Int[Array[np.int64], " links"]
 Messages = Float[FloatArray, "links e"]

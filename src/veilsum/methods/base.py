@@ -31,7 +31,6 @@ from typing import (
 )
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.costs.domains import Domain, WholeSpace
 from veilsum.costs.effective import EffectiveCost
@@ -40,6 +39,7 @@ from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.methods.certificate import Bounds, contraction
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors
+from veilsum.numbers.shapes import Float
 
 Message: TypeAlias = Float[FloatArray, "*batch e"]
 Messages: TypeAlias = Float[FloatArray, "heard e"]

@@ -12,12 +12,12 @@ from math import ceil
 from typing import TypeAlias, get_args
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from veilsum.errors import InvalidInputError
 from veilsum.methods.base import Fault, Message
 from veilsum.methods.stopping import UNSURE
 from veilsum.numbers.arrays import Array, as_whole, is_number, is_whole
+from veilsum.numbers.shapes import Bool, Int
 
 Takes: TypeAlias = Int[Array[np.int64], " links"]
 OutLinks: TypeAlias = Bool[Array[np.bool_], " pairs"]

@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy import sparse
 
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.topology import Topology
 from veilsum.methods.certificate import Bounds, Square
 from veilsum.numbers.arrays import FloatArray, Matrix, Sparse, Vector
+from veilsum.numbers.shapes import Float
 
 Shares = Float[FloatArray, " n"]
 

@@ -14,7 +14,8 @@ from veilsum.methods.choosing import ITERATIVE
 from veilsum.methods.one_shot import OneShot
 from veilsum.numbers.arrays import as_whole, is_number
 
-METHODS = ("auto", OneShot.name, *(method.name for method in ITERATIVE))
+# The usual one, which is the paper's, before those that ask for more.
+METHODS = ("auto", OneShot.name, *(method.name for method in reversed(ITERATIVE)))
 ENGINES = ("auto", "numpy", "numba", "jax")
 PRECISIONS = ("float64", "float32")
 POSITIVE = ("tolerance", "step", "power", "smooth", "mean_smooth", "mean_convex")
