@@ -125,6 +125,8 @@ def _print(described: Scenario, run: Run) -> None:
     )
     if run.tolerance_unused is not None:
         screen.print(f"the tolerance was not used: {run.tolerance_unused}")
+    if run.drowned is not None:
+        screen.print(run.drowned)
     if run.quantisation is not None:
         screen.print(_grid_sentence(run.quantisation))
     screen.print()
