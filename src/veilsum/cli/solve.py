@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from veilsum.cli.output import (
+    LAWS,
     console,
     json_option,
     print_json,
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from veilsum.agreement.scenario import Scenario
     from veilsum.drivers.run import Quantisation, Run
     from veilsum.numbers.laws import LawName
-
-LAWS = ("none", "gaussian", "lattice", "uniform")
 
 
 @click.command("solve")
