@@ -31,10 +31,9 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.recipes import Contribution, Sums
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import JobResult
-from veilsum.methods.link_faults import LinkFaults, check_bears, choose_bearing
-from veilsum.methods.making import Facts
+from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import OneShot
-from veilsum.methods.schedule import Schedule, needs
+from veilsum.methods.schedule import Facts, Schedule
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
 from veilsum.numbers.laws import Law
@@ -145,7 +144,7 @@ class Minimise:
         )
         wrong = faults is not None and bool(faults.kinds)
         simple = rest.kind != "local" and basis.size <= MOST_COEFFICIENTS
-        if settings.method == "one-shot" or (
+        if settings.method == OneShot.name or (
             settings.method == "auto" and simple and not wrong
         ):
             _check_one_shot(topology, wrong=wrong)
@@ -153,11 +152,8 @@ class Minimise:
             OneShot(basis, rest, topology.n_parties, domain)
             return made
         _check_magnitudes(settings, law, wrong=wrong)
-        facts = public_facts(topology, domain, law, basis, rest)
-        chosen = settings
-        if faults is not None:
-            chosen = _under(faults, settings, facts, topology)
-        schedules = Schedules(chosen, facts)
+        facts = public_facts(topology, domain, law, basis, rest, faults)
+        schedules = Schedules(settings, facts)
         start = _start(settings.start, topology, domain)
         unused = faults is not None and settings.tolerance is not None
         return replace(
@@ -266,7 +262,7 @@ class Minimise:
     @property
     def method(self) -> str:
         """The name of what runs."""
-        return "one-shot" if self.schedule is None else self.schedule.name
+        return OneShot.name if self.schedule is None else self.schedule.name
 
     def iterations(self, rounds: int) -> int:
         """Return how many iterations so many rounds of messages make."""
@@ -340,7 +336,12 @@ class Minimised(JobResult):
 
 
 def public_facts(
-    topology: Topology, domain: Domain, law: Law, basis: Basis, remainder: Remainder
+    topology: Topology,
+    domain: Domain,
+    law: Law,
+    basis: Basis,
+    remainder: Remainder,
+    faults: LinkFaults | None = None,
 ) -> Facts:
     """Return what everybody knows of a problem."""
     drawn = np.asarray(law.masks.sigma or 0.0)
@@ -352,6 +353,7 @@ def public_facts(
         sigma=float(drawn.max() * np.sqrt(topology.weights.max())),
         integers=law.exact,
         number_bytes=law.number_bytes,
+        faults=frozenset() if faults is None else faults.kinds,
     )
 
 
@@ -362,18 +364,6 @@ def plain_value(value: Any) -> Any:
         return [name]
     parts = {one.name: getattr(value, one.name) for one in fields(value)}
     return [name, {key: np.asarray(part).tolist() for key, part in parts.items()}]
-
-
-def _under(
-    faults: LinkFaults, settings: Settings, facts: Facts, topology: Topology
-) -> Settings:
-    """Return the settings with a method that bears the faults, and what they admit."""
-    name, asked = settings.method, needs(settings, facts, topology)
-    if name == "auto":
-        name = choose_bearing(faults, asked)
-    check_bears(name, faults, asked)
-    tolerance = None if faults.no_stopping else settings.tolerance
-    return replace(settings, method=name, tolerance=tolerance)
 
 
 def _start(start: ArrayLike, topology: Topology, domain: Domain) -> Vectors:

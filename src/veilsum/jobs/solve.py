@@ -21,6 +21,7 @@ from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.minimise import minimise
 from veilsum.costs.remainders import stack
+from veilsum.drivers.diagnosis import drowned
 from veilsum.drivers.driver import Driver, Progress, Seen
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
@@ -105,6 +106,8 @@ class RunRecord:
         engine: what carried iterations out; None if parties did, one by one.
         tolerance_unused: why a tolerance that was asked for could not end it; None if
             it could, or there was none.
+        drowned: where masks kept an iterative method from any answer, that they did,
+            and what to do; None otherwise, or if parties ran one by one.
     """
 
     topology: Topology
@@ -123,6 +126,7 @@ class RunRecord:
     stopped: str | None
     engine: str | None
     tolerance_unused: str | None
+    drowned: str | None
 
     @property
     def max_error(self) -> float:
@@ -167,6 +171,7 @@ class Run(Minimised):
 
     reference: Vector
     quantisation: Quantisation | None
+    drowned: str | None
     private: Array[Any]
 
     def record(self) -> RunRecord:
@@ -354,9 +359,15 @@ def solve(
             released=released,
             reference=reference,
             quantisation=None,
+            drowned=None,
             private=private,
         )
-        return replace(run, quantisation=_quantisation(run, members))
+        said = None
+        if run.effective is not None:
+            owned = list(members.values())
+            said = drowned(run.estimates, run.effective, owned, domain)
+        grid_error = _quantisation(run, members)
+        return replace(run, quantisation=grid_error, drowned=said)
 
 
 def run_scenario(
