@@ -129,11 +129,11 @@ class Minimise:
             faults: what goes wrong between iterating parties, in a simulation.
             limits: what masks do not cover beside the remainders.
         """
-        rest = stack(list(remainders.values()))
         known = {
             name: Withheld(exposed(one)) if one.kind == "local" else one
             for name, one in remainders.items()
         }
+        rest = stack(list(known.values()))
         made = cls(
             basis=basis,
             domain=domain,
@@ -155,13 +155,15 @@ class Minimise:
         facts = public_facts(topology, domain, law, basis, rest, faults)
         schedules = Schedules(settings, facts)
         start = _start(settings.start, topology, domain)
-        unused = faults is not None and settings.tolerance is not None
+        unused = None
+        if faults is not None and settings.tolerance is not None:
+            unused = faults.no_stopping
         return replace(
             made,
             schedules=schedules,
             schedule=schedules.on(topology),
             start=dict(zip(topology.parties, start, strict=True)),
-            tolerance_unused=faults.no_stopping if faults and unused else None,
+            tolerance_unused=unused,
         )
 
     # What the parties agree on.
