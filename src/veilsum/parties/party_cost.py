@@ -31,7 +31,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.laws import check_deployable
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan, Policy
 
 
@@ -196,7 +196,7 @@ class PartyCost(Secret):
             tolerate=self.policy.tolerate,
         )
 
-        def charge(emission: Charge, sums: Sequence[Array[Any]]) -> None:
+        def charge(emission: Emission, sums: Sequence[Array[Any]]) -> None:
             del sums
             entry.write(ledger, emission, release)
 

@@ -64,7 +64,7 @@ class Schedules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Links:
+class MixingRow:
     """Whom a party hears and with what weight: public, and alike in all rounds.
 
     Attributes:
@@ -82,7 +82,7 @@ class Links:
     weights: dict[Weighting, Array[np.float64]]
 
     @classmethod
-    def of(cls, plan: Schedule, members: Topology, me: str) -> Links:
+    def of(cls, plan: Schedule, members: Topology, me: str) -> MixingRow:
         """Return a party's links."""
         names, i = members.neighbours(me), members.index(me)
         order = [i, *(members.index(name) for name in names)]
@@ -113,7 +113,7 @@ class RoundsState(msgspec.Struct, frozen=True, eq=False):
 
     index: int
     inner: Any
-    links: Links
+    links: MixingRow
     masked: Numbers
     flow: Array[np.float64]
     cost: EffectiveCost
@@ -141,12 +141,12 @@ class MethodRounds(Secret):
 
     def begin(self, masked: Numbers, members: Topology, me: str) -> RoundsState:
         """Return the start: the masked coefficients and the public start point."""
-        links = Links.of(self.schedules.on(members), members, me)
+        links = MixingRow.of(self.schedules.on(members), members, me)
         flow = np.zeros((len(links.along), masked.size))
         return self._begun(self._drawn(0, links, masked, flow))
 
     def _drawn(
-        self, index: int, links: Links, masked: Numbers, flow: Array[np.float64]
+        self, index: int, links: MixingRow, masked: Numbers, flow: Array[np.float64]
     ) -> RoundsState:
         cost = EffectiveCost(self.basis, self.law.decode(masked), self.remainder)
         packed = msgspec.msgpack.encode([_packed(masked), _packed(flow.ravel())])
@@ -261,7 +261,7 @@ class MethodRounds(Secret):
         """Return the state, the public part computed anew."""
         index, rest, inner, loudest, before, near = msgspec.msgpack.decode(packed)
         masked, flow = (_unpacked(part) for part in msgspec.msgpack.decode(rest))
-        links = Links.of(self.schedules.on(members), members, me)
+        links = MixingRow.of(self.schedules.on(members), members, me)
         flow = flow.reshape((len(links.along), masked.size))
         state = self._begun(self._drawn(index, links, masked, flow))
         if inner is None:
