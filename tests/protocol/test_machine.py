@@ -446,6 +446,25 @@ def test_a_timer_that_no_longer_counts_does_nothing():
     assert picture(machine) == before
 
 
+def test_who_has_signed_and_comes_back_to_nobody_gives_up():
+    """The answer it signed was somebody else's: its own disk does not have it."""
+    world = SETTING.world().run()
+    disk = {k: v for k, v in world.nodes["1"].disk.items() if k != "finished"}
+    assert "record/Agreed/0" in disk
+    machine = Machine(
+        world.plan,
+        "1",
+        keys=keys_of(world, "1"),
+        streams=FreshStreams(1),
+        work=world.works["1"],
+    )
+    effects = machine.resume(disk)
+    assert machine.phase == "agreeing"
+    for _ in range(world.plan.policy.patience):
+        effects = machine.expire(effects[-1].name)
+    assert effects[-1] == Abort("timeout", "waited for 0, 2, 3 while agreeing")
+
+
 # The order of effects
 
 

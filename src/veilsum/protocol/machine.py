@@ -740,10 +740,12 @@ class Machine(Secret):
             self._out_of_patience()
 
     def _out_of_patience(self) -> None:
-        members = self.members
-        if self.phase == AGREEING and (who := self._book.dissenters(members)):
+        book, members = self._book, self.members
+        # Who comes back has its own signature, and not yet the answer that it is under.
+        signed = ("Agreed", 0, self.me) in book and book.proposed(members) is not None
+        if self.phase == AGREEING and (who := book.dissenters(members)):
             self._abort("result", f"{listed(who)} found another answer")
-        elif self.phase == AGREEING and ("Agreed", 0, self.me) in self._book:
+        elif self.phase == AGREEING and signed:
             self._enter(self._finish())
         else:
             self._abort("timeout", self._whose_fault())
