@@ -149,22 +149,36 @@ class Book:
         known = self._records.get(record.id)
         if known is not None and known.signature == record.signature:
             return False
-        if isinstance(record, Join):
-            self._check_plan(sender, record)
+        if isinstance(record, Join) and record.plan != self._plan.digest:
+            # Before its signature, which holds under its own plan only.
+            raise PeerProtocolError(
+                sender,
+                f"{record.party!r} has the plan {record.plan.hex()[:16]}, {self._me!r} "
+                f"has {self._plan.digest.hex()[:16]}: compare the two files",
+            )
         self.check_author(record, sender)
         if known is not None:
             raise PeerProtocolError(
                 record.party, f"signed two different {record.id[0]} records"
             )
         match record:
-            case Join():
-                self._check_join(record)
+            case Join() if record.party in self.joins:
+                raise PeerProtocolError(
+                    record.party,
+                    "two parties go by this name, or one has lost its memory",
+                )
             case Lost():
                 self._check_lost(record)
-            case Quit():
-                self._check_quit(sender, record)
-            case Result() | Agreed():
-                self._check_answer(sender, record)
+            case Quit() if record.reason not in Quit.reasons:
+                raise PeerProtocolError(sender, "left for a reason nobody knows")
+            # Whatever the epoch: a party must not be able to fill the others' memory.
+            case Quit() if any(record.party == one.party for one in self.all(Quit)):
+                raise PeerProtocolError(record.party, "has left already")
+            case Result() | Agreed() if record.epoch != 0:
+                raise PeerProtocolError(sender, "an answer belongs to the whole run")
+            case Result():
+                wanted = (np.dtype(np.float64), self._plan.answer_size)
+                check_numbers(sender, record.numbers, wanted)
         return True
 
     def check_author(self, record: Record, sender: str) -> None:
@@ -186,21 +200,6 @@ class Book:
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
 
-    def _check_plan(self, sender: str, join: Join) -> None:
-        """Say whose plans differ; no signature holds under another plan."""
-        if join.plan != self._plan.digest:
-            raise PeerProtocolError(
-                sender,
-                f"{join.party!r} has the plan {join.plan.hex()[:16]}, {self._me!r} has "
-                f"{self._plan.digest.hex()[:16]}: compare the two files",
-            )
-
-    def _check_join(self, join: Join) -> None:
-        if join.party in self.joins:
-            raise PeerProtocolError(
-                join.party, "two parties go by this name, or one has lost its memory"
-            )
-
     def _check_lost(self, lost: Lost) -> None:
         join = self.joins.get(lost.party)
         if join is None or join.incarnation != lost.incarnation:
@@ -213,20 +212,6 @@ class Book:
             )
         if not set(lost.lost) <= self._parties - {lost.party}:
             raise PeerProtocolError(lost.party, "cannot lose itself or a stranger")
-
-    def _check_quit(self, sender: str, quit_: Quit) -> None:
-        if quit_.reason not in Quit.reasons:
-            raise PeerProtocolError(sender, "left for a reason nobody knows")
-        # Whatever the epoch: a party must not be able to fill the others' memory.
-        if any(one.party == quit_.party for one in self.all(Quit)):
-            raise PeerProtocolError(quit_.party, "has left already")
-
-    def _check_answer(self, sender: str, record: Result | Agreed) -> None:
-        if record.epoch != 0:
-            raise PeerProtocolError(sender, "an answer belongs to the whole run")
-        if isinstance(record, Result):
-            wanted = (np.dtype(np.float64), self._plan.answer_size)
-            check_numbers(sender, record.numbers, wanted)
 
     # What the records say
 

@@ -92,7 +92,7 @@ class Situation:
         return self.plan.refusal(left) is None
 
 
-def objection(plan: Plan, me: str, lost: Collection[str]) -> Abort | None:
+def cannot_go_on(plan: Plan, me: str, lost: Collection[str]) -> Abort | None:
     """Return why a party cannot go on after these losses, if it cannot."""
     if me in lost:
         return Abort("dropped", "the others went on without this party")

@@ -59,7 +59,7 @@ from veilsum.protocol.effects import (
 )
 from veilsum.protocol.epoch import Epoch, Neighbourhood, Sums
 from veilsum.protocol.iteration import Iteration
-from veilsum.protocol.losing import Situation, objection
+from veilsum.protocol.losing import Situation, cannot_go_on
 from veilsum.protocol.messages import (
     Agreed,
     Confirm,
@@ -501,18 +501,15 @@ class Machine(Secret):
             children = self._epoch.place.children
             self._out += [Send(name, frame) for name in children]
         else:
-            self._keep_sum(self._total_shown())
+            self._keep_shown()
         vector = self._work.vector(self._sums.totals)
         if vector is None:
-            return self._take_answer_from_sums()
+            return self._answer_from_sums()
         early = self._epoch.early
         self._begin_epoch(self.lost, self.plan.law.encode(vector))
         for name, (share, frame) in early.items():
             self._out.append(self._epoch.keep(name, share, frame))
         return self._draw_shares()
-
-    def _total_shown(self) -> Numbers:
-        return self._epoch.total_of(self._book.of(Masked, self.epoch))
 
     def _keep_sum(self, total: Numbers) -> None:
         """Keep a total and deliver it; its shares are needed no more."""
@@ -528,7 +525,11 @@ class Machine(Secret):
         # A neighbour may still be one sum behind, and never more.
         self._book.forget_before((index - 1) * self.plan.epochs_per_sum)
 
-    def _take_answer_from_sums(self) -> str:
+    def _keep_shown(self) -> None:
+        shown = self._book.of(Masked, self.epoch)
+        self._keep_sum(self._epoch.total_of(shown))
+
+    def _answer_from_sums(self) -> str:
         self._answer = self._work.answer(self._sums.totals, self.members)
         return self._propose()
 
@@ -553,8 +554,8 @@ class Machine(Secret):
         if self._iteration.finished:
             self._answer = self._iteration.answer()
             return self._propose()
-        self._keep_sum(self._total_shown())
-        return self._take_answer_from_sums()
+        self._keep_shown()
+        return self._answer_from_sums()
 
     # agreeing
 
@@ -769,7 +770,7 @@ class Machine(Secret):
         """Go on without some parties, in a new epoch with fresh shares."""
         if set(lost) == set(self.lost) or self.phase in CLOSED:
             return
-        if (end := objection(self.plan, self.me, lost)) is not None:
+        if (end := cannot_go_on(self.plan, self.me, lost)) is not None:
             self._abort(end.reason, end.detail)
             return
         private = self._epoch.private
@@ -963,13 +964,7 @@ class Machine(Secret):
     # What goes to everybody is heard even after the end: somebody may still need it.
     _always: ClassVar[Handlers[Machine]] = {
         Status: _on_status,
-        Agreed: _on_record,
-        Join: _on_record,
-        Lost: _on_record,
-        Masked: _on_record,
-        Quit: _on_record,
-        Ready: _on_record,
-        Result: _on_record,
+        **dict.fromkeys((Agreed, Join, Lost, Masked, Quit, Ready, Result), _on_record),
     }
     _until_the_end: ClassVar[Handlers[Machine]] = {
         **_always,
