@@ -34,8 +34,8 @@ from veilsum.protocol.recovery import Stored
 from veilsum.protocol.table import CLOSED
 
 if TYPE_CHECKING:
+    from veilsum.net.links import Network
     from veilsum.net.store import RunStore
-    from veilsum.net.transport import Network
     from veilsum.protocol.machine import Machine
     from veilsum.protocol.plan import Plan
 
