@@ -33,7 +33,7 @@ from veilsum.methods.recentring import recentre
 from veilsum.methods.schedule import FLOAT_BYTES, Schedule
 from veilsum.numbers.arrays import Array, frozen
 from veilsum.numbers.masking import Shares, draw_shares
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.rounds import MethodRounds
 
@@ -66,7 +66,7 @@ class Arrays(Chance):
                 first = shares
             if assignment.charge is not None:
                 for name, row in zip(plan.parties, masked, strict=True):
-                    assignment.charge(name, Charge(epoch, plan.parties, row), sums)
+                    assignment.charge(name, Emission(epoch, plan.parties, row), sums)
             if works[plan.parties[0]].rounds is not None:
                 return self._iterated(assignment, masked, shares, unbalanced)
             sums.append(law.decode(_total(plan, masked)))

@@ -22,7 +22,7 @@ from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import Shares, ShareStreams, Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
 
@@ -31,7 +31,7 @@ Sums = tuple[Array[Any], ...]
 # Told now and then how many sums, or iterations, are done.
 Progress = Callable[[int], None]
 # Told what a party is about to show, to whom, after which sums; raises to forbid it.
-Charging = Callable[[str, Charge, Sequence[Array[Any]]], None]
+Charging = Callable[[str, Emission, Sequence[Array[Any]]], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -33,23 +33,22 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import InvalidInputError, MissingExtraError, PeerProtocolError
 from veilsum.numbers.masking import Shares, Streams
 from veilsum.numbers.secrets import Secret
-from veilsum.protocol.codec import Codec
+from veilsum.protocol.book import Keys
 from veilsum.protocol.effects import (
     Abort,
-    Charge,
     Effect,
+    Emission,
     Finish,
     Persist,
     Send,
     SetTimer,
 )
-from veilsum.protocol.keys import Keys
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Share
-from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.plan import Plan
-from veilsum.protocol.restoring import stored_sums
+from veilsum.protocol.recovery import Stored
 from veilsum.protocol.rounds import MethodRounds, rounds_done
+from veilsum.protocol.table import CLOSED
 from veilsum.protocol.work import Work
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ class Loopback(Chance):
 def _seen(world: World) -> Seen:
     """Return what the parties wrote down for themselves, put together."""
     plan = world.plan
-    topology, law, codec = plan.topology, plan.law, Codec(plan.size)
+    topology, law, codec = plan.topology, plan.law, plan.codec
     values = np.empty((topology.n_edges, 2, plan.size), dtype=law.dtype)
     for row, (i, j) in zip(values, topology.edges.tolist(), strict=True):
         for arc, (sender, receiver) in enumerate(((i, j), (j, i))):
@@ -232,7 +231,7 @@ class World(Secret):
     make: MakeMachine = Machine
     watch: tuple[str, ...] = ()
     progress: Callable[[int], None] | None = None
-    charge: Callable[[str, Charge], None] | None = None
+    charge: Callable[[str, Emission], None] | None = None
     written: dict[tuple[str, str], bytes] = field(default_factory=dict)
     time: float = 0.0
     frames: int = 0
@@ -272,7 +271,7 @@ class World(Secret):
             {key: frame for (who, key), frame in self.written.items() if who == name}
             for name in self.plan.parties
         )
-        return max((stored_sums(self.plan, one) for one in of_parties), key=len)
+        return max((Stored(self.plan, one).sums() for one in of_parties), key=len)
 
     def _round(self) -> int:
         """Return how far the slowest running party is."""
@@ -353,7 +352,7 @@ class World(Secret):
                 self._write(node, effect)
             case SetTimer():
                 self._set_timer(node, effect)
-            case Charge() if effect.epoch not in node.charged:
+            case Emission() if effect.epoch not in node.charged:
                 if self.charge is not None:
                     self.charge(node.name, effect)
                 node.charged.append(effect.epoch)
@@ -366,7 +365,9 @@ class World(Secret):
         if isinstance(effect, Send):
             self._note(name, "send", effect.frame, effect.to)
         else:
-            self._note(name, type(effect).__name__.lower(), effect, None)
+            charged = isinstance(effect, Emission)
+            what = "charge" if charged else type(effect).__name__.lower()
+            self._note(name, what, effect, None)
 
     def _write(self, node: Node, write: Persist) -> None:
         node.write(write)
