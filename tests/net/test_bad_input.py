@@ -400,7 +400,7 @@ def test_every_reason_to_leave_has_words():
 
 
 # Room for the ledger and an empty store, and for no three shares.
-FULL = 256 << 10
+FULL = 128 << 10
 LIMITED = """
 import resource, runpy, sys
 if int(sys.argv[1]):
@@ -423,7 +423,7 @@ def join(company, name, room=0):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit on files of its own")
 def test_a_full_disk_stops_a_party_before_it_sends_and_it_goes_on_later(tmp_path):
-    long = np.random.default_rng(8).uniform(-9, 9, size=(4, 12_000))
+    long = np.random.default_rng(8).uniform(-9, 9, size=(4, 6000))
     cost = {"kind": "squared-distance", "targets": long.tolist()}
     # By an idle clock, while another process starts by that on the wall.
     patient = {"meeting": 600.0, "deadline": 300.0}
