@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from veilsum.agreement.scenario import SECTIONS, scenario_from
+from veilsum.agreement.scenario import scenario_from
+from veilsum.agreement.sections import ScenarioFile
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
+from veilsum.reading import read, section_keys
 
 
 def table(**changes):
@@ -23,7 +25,8 @@ def table(**changes):
 
 
 def parsed(**changes):
-    return scenario_from(table(**changes), _no_files)
+    file = read(table(**changes), ScenarioFile, "the scenario")
+    return scenario_from(file, _no_files)
 
 
 def _no_files(name, weight):
@@ -129,6 +132,9 @@ def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
     assert (found.law, found.sigma) == ("none", None)
 
 
+SECTIONS = section_keys(ScenarioFile)
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_misspelt_key_in_any_section_is_answered_with_the_nearest(section):
     key = SECTIONS[section][0]
@@ -147,7 +153,7 @@ def test_a_missing_section_is_named(needed):
     ("changes", "words"),
     [
         ({"graph": "complete:3"}, "must be a section"),
-        ({"graph": {"edges": "ab"}}, "expected a list"),
+        ({"graph": {"edges": "ab"}}, "must be a list of pairs .*, found 'ab'"),
         ({"graph": {"edges": [["a", "b", "c"]]}}, "pairs of names"),
         ({"parties": {"names": "abc"}}, "list of names"),
         ({"parties": {"names": ["a", "b"]}}, "expected 3 different"),
@@ -166,7 +172,10 @@ def test_a_missing_section_is_named(needed):
         ({"masks": {"law": "uniform", "grid": 20.5}}, "whole number"),
         ({"masks": {"law": "uniform", "largest": "much"}}, "must be a number"),
         ({"method": {"name": "extr"}}, "did you mean 'extra'"),
-        ({"method": {"recentre": "yes"}}, "recentre is true or false"),
+        (
+            {"method": {"recentre": "yes"}},
+            "recentre must be true or false, found 'yes'",
+        ),
         ({"method": {"spread": "gossip"}}, "auto, flooding, tree"),
         ({"simulation": {"seed": 1.5}}, "whole number"),
         (

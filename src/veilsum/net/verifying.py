@@ -11,7 +11,6 @@ from typing import Any
 
 from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.pem import der_of
-from veilsum.agreement.sections import refusal
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import certificate_name, fingerprint
 from veilsum.net.receipt import Receipt, ResultFile
@@ -274,7 +273,7 @@ def _why_not(
     Without the file nobody knows whether the policy lets anybody be lost.
     """
     if consortium is not None:
-        return refusal(consortium, left)
+        return consortium.refusal(left)
     everybody = left | lost
     if 2 * len(left) > len(everybody):
         return None

@@ -14,18 +14,20 @@ A schema is written down before anybody looks at data, as TOML:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.numbers.secrets import Secret
+from veilsum.reading import Section, Table, Whole, nearest, read
 from veilsum.tables.columns import (
     Codes,
     Column,
@@ -33,7 +35,6 @@ from veilsum.tables.columns import (
     SchemaError,
     clean_categories,
     clean_numbers,
-    nearest,
 )
 from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.schema_inferred import inferred_columns
@@ -43,11 +44,51 @@ __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 Missing = Literal["refuse", "drop"]
 MINIMUM_ROWS = 5
 MISSING: tuple[Missing, ...] = get_args(Missing)
-KEYS = ("missing", "minimum_rows", "maximum_rows", "columns")
-COLUMN_KEYS = ("kind", "minimum", "maximum", "categories")
+# More than any table of people has; counted before work is done for each.
+MOST_COLUMNS = 10_000
 
-Table = Mapping[str, Any]
 Values = FloatArray | Codes
+
+
+class ColumnSection(Section, frozen=True, kw_only=True):
+    """One line of [schema.columns]; the column itself knows what fits together."""
+
+    kind: Annotated[Any, Meta(description="number, integer or category")]
+    minimum: Any = None
+    maximum: Any = None
+    categories: Annotated[tuple[Any, ...], Meta(description="a list")] | None = None
+
+
+class SchemaSection(Section, frozen=True, kw_only=True):
+    """The [schema] of a file."""
+
+    columns: Annotated[
+        dict[str, Any],
+        Meta(description="a section [schema.columns] with one line per column"),
+    ]
+    missing: Any = None
+    minimum_rows: Whole | None = None
+    maximum_rows: Whole | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """What was agreed on."""
+        if len(self.columns) > MOST_COLUMNS:
+            raise InvalidInputError(
+                f"[schema.columns] has {len(self.columns)} columns, and {MOST_COLUMNS} "
+                "are the most: leave out those that nobody asks about"
+            )
+        rest = {key: value for key, value in self.given().items() if key != "columns"}
+        return Schema(tuple(map(_column, self.columns, self.columns.values())), **rest)
+
+
+def _column(name: str, line: object) -> Column:
+    where = f"[schema.columns] {name}"
+    if not isinstance(line, Mapping):
+        raise InvalidInputError(
+            f'{where} must be a table, such as {{ kind = "number" }}, found {line!r}'
+        )
+    return Column(name, **read(line, ColumnSection, where).given())
 
 
 @dataclass(frozen=True)
@@ -86,16 +127,7 @@ class Schema:
     def from_table(cls, table: Table) -> Schema:
         """Return the schema in a `[schema]` section, or in a file with only that."""
         section = table["schema"] if set(table) == {"schema"} else table
-        if not isinstance(section, Mapping):
-            raise InvalidInputError(f"[schema] must be a section, found {section!r}")
-        _check_keys(section, KEYS, "[schema]")
-        columns = section.get("columns")
-        if not isinstance(columns, Mapping):
-            raise InvalidInputError(
-                "[schema] needs a section [schema.columns] with one line per column"
-            )
-        rest = {key: section[key] for key in section if key != "columns"}
-        return cls(tuple(_column(name, columns[name]) for name in columns), **rest)
+        return read(section, SchemaSection, "[schema]").schema
 
     @classmethod
     def inferred(
@@ -305,30 +337,3 @@ def _check_rows(key: str, value: object, *, least: int) -> None:
             f"the schema's {key} must be a whole number, {least} or more, "
             f"found {value!r}"
         )
-
-
-def _check_keys(table: Table, known: Collection[str], where: str) -> None:
-    unknown = [key for key in table if key not in known]
-    if unknown:
-        raise InvalidInputError(
-            f"{where} has an unknown key {unknown[0]!r}; "
-            f"{nearest(unknown[0], list(known))}known keys are {', '.join(known)}"
-        )
-
-
-def _column(name: str, table: object) -> Column:
-    where = f"[schema.columns] {name}"
-    if not isinstance(table, Mapping):
-        raise InvalidInputError(
-            f'{where} must be a table, such as {{ kind = "number" }}, found {table!r}'
-        )
-    _check_keys(table, COLUMN_KEYS, where)
-    if "kind" not in table:
-        raise InvalidInputError(f"{where} needs a kind: number, integer or category")
-    categories = table.get("categories", ())
-    if isinstance(categories, str) or not isinstance(categories, Sequence):
-        raise InvalidInputError(
-            f"{where}: categories must be a list, found {categories!r}"
-        )
-    rest = {key: table[key] for key in table if key != "categories"}
-    return Column(name, categories=tuple(categories), **rest)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import listed
-from veilsum.tables.columns import Column, Nature, levels_of, nature, nearest
+from veilsum.reading import nearest
+from veilsum.tables.columns import Column, Nature, levels_of, nature
 from veilsum.tables.frames import Frame, Series
 
 _KINDS: dict[Nature, str] = {
