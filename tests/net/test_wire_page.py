@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
+from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 
 from machines import Stopped, keys_of, stopped_at
 from veilsum.agreement.consortium import consortium_from
