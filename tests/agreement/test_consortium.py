@@ -241,6 +241,30 @@ def test_an_odd_job_is_refused(changes, words):
         consortium_from(job(**changes))
 
 
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"members": [member(f"m{k}", f"m{k}:1") for k in range(1001)]},
+            "1000 members",
+        ),
+        ({"cost": {"kind": "quadratic", "dim": 10**5}}, "5.0e.09 coefficients"),
+        ({"cost": {"kind": "affine", "dim": 10**30}}, "use fewer variables"),
+        ({"cost": {"kind": "polynomial", "dim": 90, "degree": 90}}, "coefficients"),
+        ({"cost": {"kind": "polynomial", "dim": 1, "degree": 10**30}}, "coefficients"),
+        ({"method": {"start": nested(20)}}, r"\[method\] has .* more than 16 deep"),
+    ],
+    ids=["members", "quadratic", "affine", "both", "degree", "depth"],
+)
+def test_what_is_too_large_is_refused_before_it_is_made(changes, words):
+    with pytest.raises(InvalidScenarioError, match=words):
+        consortium_from(table(**changes))
+
+
 @pytest.mark.parametrize("key", ["coefficients", "targets", "matrices", "vectors"])
 def test_nobodys_private_entries_get_into_the_file(key):
     """Twin: without them the same file is read."""

@@ -47,6 +47,23 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
         read_toml(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = " + "[" * 5000 + "]" * 5000, "too deep"),
+        ("a = " + "9" * 5000, "not valid TOML"),
+        ("# much\n" * 20, "140 bytes, and 100 are the most"),
+    ],
+    ids=["deep", "long number", "large"],
+)
+def test_a_file_that_would_cost_too_much_is_refused(tmp_path, text, words):
+    path = tmp_path / "odd.toml"
+    path.write_text(text)
+    most = 100 if "bytes" in words else 10**6
+    with pytest.raises(InvalidScenarioError, match=words):
+        read_toml(path, most_bytes=most)
+
+
 def test_defaults_are_the_papers_method():
     found = parsed()
     assert found.settings.method == "dgd"

@@ -32,12 +32,14 @@ from veilsum.tables.columns import (
     Codes,
     Column,
     Flags,
+    Nature,
     SchemaError,
     clean_categories,
     clean_numbers,
+    levels_of,
+    nature,
 )
-from veilsum.tables.frames import Frame, as_frame, load_pandas
-from veilsum.tables.schema_inferred import inferred_columns
+from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
@@ -45,8 +47,6 @@ Missing = Literal["refuse", "drop"]
 MINIMUM_ROWS = 5
 MOST_COLUMNS = 10_000
 MISSING: tuple[Missing, ...] = get_args(Missing)
-# More than any table of people has; counted before work is done for each.
-MOST_COLUMNS = 10_000
 
 Values = FloatArray | Codes
 
@@ -74,11 +74,6 @@ class SchemaSection(Section, frozen=True, kw_only=True):
     @property
     def schema(self) -> Schema:
         """What was agreed on."""
-        if len(self.columns) > MOST_COLUMNS:
-            raise InvalidInputError(
-                f"[schema.columns] has {len(self.columns)} columns, and {MOST_COLUMNS} "
-                "are the most: leave out those that nobody asks about"
-            )
         rest = {key: value for key, value in self.given().items() if key != "columns"}
         return Schema(tuple(map(_column, self.columns, self.columns.values())), **rest)
 
@@ -156,7 +151,7 @@ class Schema:
             raise InvalidInputError("a schema is inferred from one table or more")
         largest = max(len(frame) for frame in tables.values())
         return cls(
-            inferred_columns(tables, columns),
+            _inferred_columns(tables, columns),
             missing=missing,
             minimum_rows=minimum_rows,
             maximum_rows=max(largest, minimum_rows),
@@ -343,3 +338,64 @@ def _check_rows(key: str, value: object, *, least: int) -> None:
             f"the schema's {key} must be a whole number, {least} or more, "
             f"found {value!r}"
         )
+
+
+_NATURES: dict[Nature, str] = {
+    "numbers": "numbers",
+    "whole numbers": "numbers",
+    "text": "categories",
+    "true or false": "categories",
+}
+
+
+def _inferred_columns(
+    frames: Mapping[str, Frame], names: Sequence[str] | None
+) -> tuple[Column, ...]:
+    """Return columns that fit every one of these tables, on one computer."""
+    if isinstance(names, str):
+        raise InvalidInputError(
+            f"columns must be a list of names, such as [{names!r}], found {names!r}"
+        )
+    chosen = list(next(iter(frames.values())).columns) if names is None else names
+    return tuple(_inferred_column(name, _each(frames, name)) for name in chosen)
+
+
+def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
+    for party, frame in frames.items():
+        if name not in frame.columns:
+            present = list(frame.columns)
+            raise InvalidInputError(
+                f"the table of {party} has no column {name!r}; "
+                f"{nearest(name, present)}its columns are {listed(present)}; name the "
+                "columns that all tables have with columns = [...]"
+            )
+    return {party: frame[name] for party, frame in frames.items()}
+
+
+def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
+    found = {party: nature(values) for party, values in parts.items()}
+    # A table without a single value in this column fits whatever the others have.
+    found = {party: one for party, one in found.items() if one != "empty"}
+    kinds = {_NATURES.get(one, one) for one in found.values()}
+    if kinds == {"categories"}:
+        union = set().union(*(levels_of(values) for values in parts.values()))
+        return Column(name, "category", categories=tuple(sorted(union)))
+    if kinds == {"numbers"}:
+        whole = set(found.values()) == {"whole numbers"}
+        return Column(name, "integer" if whole else "number")
+    raise InvalidInputError(_no_kind(name, found))
+
+
+def _no_kind(name: str, found: Mapping[str, str]) -> str:
+    way_out = "leave it out with columns = [...], or write a schema"
+    if not found:
+        return f"column {name!r} is empty in every table; {way_out}"
+    held: dict[str, str] = {}
+    for party, one in found.items():
+        held.setdefault(one, party)
+    each = " and ".join(f"{one} at {party}" for one, party in held.items())
+    comma = ""
+    if "text" in held and len(held) > 1:
+        who = held["text"]
+        comma = f'a decimal comma at {who}? read that file with decimal = ","; '
+    return f"column {name!r} holds {each}, which is no kind of column; {comma}{way_out}"
