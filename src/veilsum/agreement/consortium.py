@@ -25,6 +25,7 @@ from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import (
     COMMANDS,
     COST_ONLY,
+    JOBS,
     DispatchSection,
     DomainSection,
     LinksSection,
@@ -266,17 +267,25 @@ def canonical(value: Any) -> bytes:
 def consortium_from(table: Table) -> Consortium:
     """Return the consortium that a parsed file describes; refuse all that is odd."""
     _refuse_what_is_not_public(table)
+    _check_format(table)
     _check_task(table)
     said = {key: plain(value, key) for key, value in table.items() if key != "members"}
     members = {"members": table["members"]} if "members" in table else {}
     file = read({**said, **members}, ConsortiumFile, "the consortium file")
-    _check_head(file)
+    _check_run(file.run)
+    if len(file.members) > MOST_MEMBERS:
+        raise InvalidScenarioError(
+            f"a consortium has {MOST_MEMBERS} members at most, found "
+            f"{len(file.members)}"
+        )
     found = tuple(_member(row) for row in file.members)
     _check_differ(found)
     topology = _topology(file.graph, found)
     with about("masks"):
         law = file.masks.on(topology)
         check_deployable(law, least_weight=float(topology.weights.min()))
+    with about("schema"):
+        schema = None if file.schema is None else file.schema.schema
     return Consortium(
         run=file.run,
         title=file.title,
@@ -284,7 +293,7 @@ def consortium_from(table: Table) -> Consortium:
         topology=topology,
         masks=file.masks,
         rules=file.policy or PolicySection(),
-        schema=None if file.schema is None else file.schema.schema,
+        schema=schema,
         questions=(_question(file),),
         written=canonical({**said, "members": [_row(member) for member in found]}),
     )
@@ -356,28 +365,27 @@ def _check_task(table: Table) -> None:
         raise InvalidScenarioError(
             f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out"
         )
-    if task in {"model", "statistics"} and "schema" not in table:
+    on_tables = {job.heading for job in JOBS if job.on_tables}
+    if task in on_tables and "schema" not in table:
         raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
 
 
-def _check_head(file: ConsortiumFile) -> None:
-    if type(file.format) is not int or file.format != FORMAT:
-        found = "none" if file.format is None else file.format
+def _check_format(table: Table) -> None:
+    """Refuse another format first: whatever else is odd then is no mistake."""
+    found = table.get("format", "none")
+    if type(found) is not int or found != FORMAT:
         raise InvalidScenarioError(
             f"the consortium file must say format = {FORMAT}, found {found!r}: make it "
             "with veilsum consortium new, or use the version of veilsum that made it"
         )
-    run = file.run
+
+
+def _check_run(run: object) -> None:
     if not isinstance(run, str) or not _RUN.fullmatch(run) or len(run) > 100:
         raise InvalidScenarioError(
             "run must be a name that no other run has: small letters, digits and "
             f"dashes, then 32 random hexadecimal digits, found {run!r}; veilsum "
             "consortium new makes one"
-        )
-    if len(file.members) > MOST_MEMBERS:
-        raise InvalidScenarioError(
-            f"a consortium has {MOST_MEMBERS} members at most, found "
-            f"{len(file.members)}"
         )
 
 
