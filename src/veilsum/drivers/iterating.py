@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from veilsum.costs.effective import EffectiveCost
 from veilsum.drivers.diagnosis import broken_bound
@@ -19,6 +18,7 @@ from veilsum.errors import BadGradientError, DivergedError
 from veilsum.methods.exchange import State
 from veilsum.methods.schedule import Schedule
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
+from veilsum.numbers.shapes import Float, Int
 
 Progress = Callable[[int], None]
 Times = Int[Array[np.int64], " times"]

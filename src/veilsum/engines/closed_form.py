@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Float
-
 from veilsum.costs.bases import Affine, Quadratic, smat
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import NoRemainder, SquaredNorm
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.shapes import Float
 
 
 @dataclass(frozen=True, eq=False, repr=False)

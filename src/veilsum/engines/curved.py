@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy import sparse
 
 from veilsum.engines.closed_form import ClosedForm
@@ -22,6 +21,7 @@ from veilsum.methods.dgd import DgdState
 from veilsum.methods.dgd_own_point import DgdOwnPoint
 from veilsum.methods.gradient_tracking import TrackingState
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.shapes import Float
 
 # The side of blocks of matrices; rows are filled up with zeros to whole ones.
 BLOCK = 4

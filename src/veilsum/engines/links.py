@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, UInt
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from veilsum.numbers.arrays import Array, Sparse
+from veilsum.numbers.shapes import Float, Int, UInt
 
 Order = Int[Array[np.int64], " n"]
 

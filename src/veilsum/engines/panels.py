@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.shapes import Float
 
 T = TypeVar("T")
 

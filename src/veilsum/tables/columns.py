@@ -14,11 +14,11 @@ from re import Pattern
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.shapes import Bool, Int
 from veilsum.reading import nearest
 from veilsum.tables.frames import Series, load_pandas
 
