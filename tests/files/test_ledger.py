@@ -21,8 +21,14 @@ from hypothesis import strategies as st
 
 from ledgers import PARTIES, aggregate, mark, private, run
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretError
-from veilsum.files.journal import APPLICATION_ID, VERSION, create_journal, open_journal
-from veilsum.files.ledger import open_ledger, read_ledger
+from veilsum.files.ledger import (
+    APPLICATION_ID,
+    VERSION,
+    create_journal,
+    open_journal,
+    open_ledger,
+    read_ledger,
+)
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.composition import Exposure, Total, mobile_total
 from veilsum.privacy.guarantee import Component

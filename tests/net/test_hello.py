@@ -27,6 +27,7 @@ from veilsum.net.hello import (
     REFUSALS,
     Close,
     Hello,
+    Limits,
     Refusal,
     close_reason,
     differing,
@@ -37,10 +38,8 @@ from veilsum.net.hello import (
     skew,
     written,
 )
-from veilsum.net.limits import Limits
-from veilsum.net.peer import Backoff
-from veilsum.net.reasons import failure
-from veilsum.net.refusals import SOURCES, Refusals
+from veilsum.net.links import SOURCES, Backoff, Refusals
+from veilsum.net.sockets import failure
 from veilsum.numbers.laws import make_law
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import MESSAGES, Quit, Ready, Record, Round
