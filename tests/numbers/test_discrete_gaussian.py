@@ -23,9 +23,10 @@ from veilsum.numbers.discrete_gaussian import (
     _zeros,
     check_spread,
     discrete_gaussian,
+    exp_bounds,
+    strips_of,
 )
 from veilsum.numbers.streams import Keystream, SeededStream
-from veilsum.numbers.strips import exp_bounds, strips_of
 
 SMALL = [4, 5, 7, 8, 9, 15, 16, 40]
 BIG = [2**52, 2**52 + 1, 2**53 - 1, 2**60, 2**67, 2**68, 3**40, 2**100]

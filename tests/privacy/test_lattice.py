@@ -16,10 +16,10 @@ from strategies import any_topologies, coalitions, connected_topologies, few
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Topology
-from veilsum.privacy import cycle_lattice, integer_flows
+from veilsum.privacy import lattice
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.privacy.integer_flows import cheapest_flow_cost
 from veilsum.privacy.lattice import (
+    cheapest_flow_cost,
     cycle_excess,
     epsilon_excess,
     flow_divergence,
@@ -219,8 +219,8 @@ def test_a_solver_that_finds_no_flow_is_not_believed(monkeypatch, x):
 
 def signed_cycles(topology):
     """Z, its signs found by solving Theta z = 0 on each cycle's own links."""
-    forest = cycle_lattice.spanning_forest(topology)
-    where = cycle_lattice.fundamental_cycles(topology, forest).toarray()
+    forest = lattice.spanning_forest(topology)
+    where = lattice.fundamental_cycles(topology, forest).toarray()
     theta, rows = topology.incidence.toarray(), []
     for row in where:
         on = np.flatnonzero(row)
@@ -250,8 +250,8 @@ def test_what_dominates_the_cycles_is_above_every_eigenvalue(topology, random):
     z, forest = signed_cycles(topology)
     assume(len(z) > 0)
     gram = z @ np.diag(cost) @ z.T
-    cycles = cycle_lattice.fundamental_cycles(topology, forest)
-    found = cycle_lattice.dominating(cycles, cost)
+    cycles = lattice.fundamental_cycles(topology, forest)
+    found = lattice.dominating(cycles, cost)
     assert found.max() >= np.linalg.eigvalsh(gram)[-1] * (1 - 1e-12)
     assert np.linalg.eigvalsh(np.diag(found) - gram)[0] >= -1e-9 * found.max()
     assert found.max() <= np.trace(gram) * (1 + 1e-12)
@@ -266,21 +266,21 @@ def test_both_bounds_on_eta_are_above_the_sum_itself(name, spread):
     points = np.array(list(product(range(-6, 7), repeat=len(z))))
     norms = np.einsum("ij,jk,ik->i", points, inverse, points)
     eta = np.exp(-2 * pi**2 * norms).sum() - 1.0
-    cycles = cycle_lattice.fundamental_cycles(topology, forest)
+    cycles = lattice.fundamental_cycles(topology, forest)
     reach = 2 * pi**2 * spread**2
     ones = np.ones(topology.n_edges)
-    dominated = cycle_lattice._theta(reach / cycle_lattice.dominating(cycles, ones))
+    dominated = lattice._theta(reach / lattice.dominating(cycles, ones))
     assert min(eta, 1.0) <= dominated + 1e-12
-    assert eta <= cycle_lattice._packed(reach, (cycles @ ones).max(), len(z)) + 1e-12
+    assert eta <= lattice._packed(reach, (cycles @ ones).max(), len(z)) + 1e-12
 
 
 def test_the_packed_bound_is_the_sum_over_shells():
     """5^jk exp(-a j), j = 1, 2, ..: an independent sum; and none for too little."""
     a, k = 20.0, 3
     shells = sum(exp(j * (k * log(5.0) - a)) for j in range(1, 60))
-    assert cycle_lattice._packed(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
-    assert cycle_lattice._packed(4.0, 1.0, k) == inf
-    assert cycle_lattice._packed(4.0, 0.0, 0) == 0.0
+    assert lattice._packed(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
+    assert lattice._packed(4.0, 1.0, k) == inf
+    assert lattice._packed(4.0, 0.0, 0) == 0.0
 
 
 def test_long_rings_have_an_excess_that_can_be_seen():
@@ -306,7 +306,7 @@ def test_expanders_have_none():
 def test_where_cycles_are_too_many_to_list_the_coarse_bound_stands(monkeypatch):
     grid = Topology.from_networkx(nx.grid_2d_graph(4, 4))
     listed = cycle_excess(grid, 2.0)
-    monkeypatch.setattr(cycle_lattice, "MOST_CYCLE_LINKS", 10)
+    monkeypatch.setattr(lattice, "MOST_CYCLE_LINKS", 10)
     assert listed <= cycle_excess(grid, 2.0)
     assert cycle_excess(grid, 8.0) < 1e-3
 
@@ -354,13 +354,13 @@ def test_mu2_bounds_the_longest_fundamental_cycle_of_what_is_left(topology, data
     gone = data.draw(coalitions(topology, min_honest=2))
     honest = topology.without(topology.indices(gone))
     assume(is_connected(honest))
-    forest = cycle_lattice.spanning_forest(honest)
-    lengths = cycle_lattice.fundamental_cycles(honest, forest).sum(axis=1)
+    forest = lattice.spanning_forest(honest)
+    lengths = lattice.fundamental_cycles(honest, forest).sum(axis=1)
     mu2 = algebraic_connectivity(honest)
-    most = cycle_lattice.longest_cycle(topology, mu2)
+    most = lattice.longest_cycle(topology, mu2)
     assert max(lengths, default=0) <= most <= topology.n_parties
-    assert cycle_lattice.longest_cycle(topology, 1e-300) == topology.n_parties
-    assert cycle_lattice.longest_cycle(topology, 0.0) == topology.n_parties
+    assert lattice.longest_cycle(topology, 1e-300) == topology.n_parties
+    assert lattice.longest_cycle(topology, 0.0) == topology.n_parties
 
 
 def test_in_pieces_the_excesses_add():
@@ -398,7 +398,7 @@ def test_large_flows_are_searched_with_integer_prices():
     size = 2**38
     shift = np.array([3 * size, -3 * size, 0], dtype=object)
     near = np.array([2 * size + 1, size - 1, size - 1], dtype=object) * [1, 1, -1]
-    found = integer_flows._unit_step(K3, shift, np.ones(3), near)
+    found = lattice._unit_step(K3, shift, np.ones(3), near)
     assert found.tolist() == [2 * size, size, -size]
 
 

@@ -43,7 +43,7 @@ from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.laws import check_deployable
+from veilsum.numbers.laws import Masks
 from veilsum.protocol.plan import Plan
 from veilsum.reading import Section, Table, Text, about, check_keys, read
 from veilsum.tables.schema import Schema, SchemaSection
@@ -157,7 +157,7 @@ class Consortium:
     title: str
     members: tuple[Member, ...]
     topology: Topology
-    masks: MasksSection
+    masks: Masks
     rules: PolicySection
     schema: Schema | None
     questions: tuple[Question, ...]
@@ -282,8 +282,8 @@ def consortium_from(table: Table) -> Consortium:
     _check_differ(found)
     topology = _topology(file.graph, found)
     with about("masks"):
-        law = file.masks.on(topology)
-        check_deployable(law, least_weight=float(topology.weights.min()))
+        masks = file.masks.masks
+        masks.on(topology).check_deployable(least_weight=float(topology.weights.min()))
     with about("schema"):
         schema = None if file.schema is None else file.schema.schema
     return Consortium(
@@ -291,7 +291,7 @@ def consortium_from(table: Table) -> Consortium:
         title=file.title,
         members=found,
         topology=topology,
-        masks=file.masks,
+        masks=masks,
         rules=file.policy or PolicySection(),
         schema=schema,
         questions=(_question(file),),

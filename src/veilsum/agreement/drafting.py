@@ -25,13 +25,8 @@ from veilsum.agreement.sections import (
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
+from veilsum.numbers.laws import LAWS
 from veilsum.reading import about
-
-# Which entries each law of real parties has.
-LAW_KEYS: dict[str, tuple[str, ...]] = {
-    "lattice": ("law", "sigma", "grid", "largest"),
-    "uniform": ("law", "grid", "largest"),
-}
 
 COVERED = (
     "names a coalition for a simulation; among real parties tolerate covers every "
@@ -100,7 +95,7 @@ def masks_between(file: ScenarioFile) -> dict[str, Any]:
     }
     law = own.get("law", simulated["law"])
     # A new law takes over what it has: a sigma, or a grid, and not the other's.
-    kept = LAW_KEYS.get(law, MasksSection.__struct_fields__)
+    kept = ("law", *LAWS[law].keys)
     return {key: simulated[key] for key in kept if key in simulated} | own
 
 

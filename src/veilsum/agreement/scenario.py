@@ -18,8 +18,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
-from veilsum.numbers.arrays import FloatArray
-from veilsum.numbers.laws import LawName, check_sigma
+from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.secrets import Secret
 
 # Read by other commands; one file serves them all.
@@ -34,10 +33,7 @@ class Scenario(Secret):
     topology: Topology
     costs: tuple[Cost, ...]
     domain: Domain
-    law: LawName
-    sigma: FloatArray | None
-    grid: int | None
-    largest: float | None
+    masks: Masks
     settings: Settings
     corrupted: tuple[str, ...]
     seed: int | None
@@ -52,19 +48,10 @@ class Scenario(Secret):
         grid: int | None = None,
         method: str | None = None,
     ) -> Scenario:
-        """Return the scenario with another law or method; what is None stays.
-
-        A new law takes over what it has: sigma, or a grid, and not the other's.
-        """
-        name = law or self.law
-        spread = self.sigma if sigma is None else check_sigma(sigma)
-        kept = name in {"lattice", "uniform"}
+        """Return the scenario with other masks or method; what is None stays."""
         fields = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
         fields |= {
-            "law": name,
-            "sigma": spread if name in {"gaussian", "lattice"} or sigma else None,
-            "grid": self.grid if kept and grid is None else grid,
-            "largest": self.largest if kept else None,
+            "masks": self.masks.altered(law=law, sigma=sigma, grid=grid),
             "settings": self._with_method(method),
         }
         return Scenario(**fields)
@@ -96,10 +83,7 @@ def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
         topology=topology,
         costs=costs,
         domain=domain.domain(costs[0].dim),
-        law=masks.law,
-        sigma=masks.spread,
-        grid=masks.grid,
-        largest=masks.largest,
+        masks=masks.masks,
         settings=settings_of(file.method, file.stopping, simulation),
         corrupted=() if file.policy is None else file.policy.corrupted or (),
         seed=simulation.seed,

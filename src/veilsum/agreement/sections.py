@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
-import numpy as np
 from msgspec import Meta
 
 from veilsum.agreement.costs import CostSection
@@ -20,7 +19,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import METHODS, Settings
 from veilsum.numbers.arrays import FloatArray, as_floats, listed
-from veilsum.numbers.laws import Law, LawName, check_law, make_law
+from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.protocol.plan import Policy
 from veilsum.reading import (
     Flag,
@@ -168,35 +167,26 @@ class DomainSection(Section, frozen=True, kw_only=True):
                 return WholeSpace(dim)
 
 
+# The laws there are when a file is read, not when this was loaded.
+LawWord: TypeAlias = Annotated[str, Meta(extra={"choices": LAWS})]
+
+
 class MasksSection(Section, frozen=True, kw_only=True):
     """How masks are drawn."""
 
-    law: LawName
+    law: LawWord
     sigma: Sigma | None = None
     grid: Whole | None = None
     largest: Real | None = None
 
-    def __post_init__(self) -> None:
-        if self.law in {"gaussian", "lattice"} and self.sigma is None:
+    @property
+    def masks(self) -> Masks:
+        """What it stands for; refuses a contradiction."""
+        if "sigma" in LAWS[self.law].keys and self.sigma is None:
             raise missing("[masks]", "sigma", "the standard deviation of one share")
         with about("masks"):
-            check_law(self.law, sigma=self.sigma, bits=self.grid, largest=self.largest)
-
-    @property
-    def spread(self) -> FloatArray | None:
-        """Sigma, as an array."""
-        return None if self.sigma is None else np.asarray(self.sigma, dtype=np.float64)
-
-    def on(self, topology: Topology) -> Law:
-        """Return the law on a network."""
-        with about("masks"):
-            return make_law(
-                self.law,
-                topology,
-                sigma=self.spread,
-                bits=self.grid,
-                largest=self.largest,
-            )
+            law = cast("LawName", self.law)
+            return Masks(law, self.sigma, self.grid, self.largest)
 
 
 class MethodSection(Section, frozen=True, kw_only=True):
@@ -437,7 +427,7 @@ class DataSection(Section, frozen=True, kw_only=True):
 class DeploymentSection(Section, frozen=True, kw_only=True):
     """What a scenario says about real parties: their masks, and where they are."""
 
-    law: LawName | None = None
+    law: LawWord | None = None
     sigma: Sigma | None = None
     grid: Whole | None = None
     largest: Real | None = None

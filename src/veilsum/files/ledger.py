@@ -30,16 +30,17 @@ from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
+    Account,
     Budget,
     Decision,
     Entry,
     History,
-    Release,
+    KnownSum,
+    accounts,
     decide,
 )
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Component
-from veilsum.privacy.statement import Account, accounts
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -190,7 +191,7 @@ class Ledger(Secret):
         self,
         charge: Charge,
         *,
-        releases: Iterable[Release] = (),
+        releases: Iterable[KnownSum] = (),
         when: str | None = None,
     ) -> Decision:
         """Record an epoch, and what it will release, before anything of it is sent.
@@ -203,7 +204,7 @@ class Ledger(Secret):
         """
         return self._admit([charge, *releases], when)[0]
 
-    def check(self, charge: Charge, *, releases: Iterable[Release] = ()) -> None:
+    def check(self, charge: Charge, *, releases: Iterable[KnownSum] = ()) -> None:
         """Ask about an epoch before anybody begins it; nothing is recorded.
 
         Raises:
@@ -213,7 +214,7 @@ class Ledger(Secret):
             self._decided([charge, *releases])
 
     def release(
-        self, *releases: Release, when: str | None = None
+        self, *releases: KnownSum, when: str | None = None
     ) -> tuple[Decision, ...]:
         """Record exact aggregates before they become known: all of them, or none.
 
@@ -272,7 +273,7 @@ class Ledger(Secret):
         return self._history
 
     def _admit(
-        self, wanted: Sequence[Charge | Release], when: str | None
+        self, wanted: Sequence[Charge | KnownSum], when: str | None
     ) -> tuple[Decision, ...]:
         """Decide about entries in order; write those that are news, or none."""
         with self._journal.transaction():
@@ -282,7 +283,7 @@ class Ledger(Secret):
             self._journal.append(map(_record, news))
         return tuple(decisions)
 
-    def _decided(self, wanted: Sequence[Charge | Release]) -> list[Decision]:
+    def _decided(self, wanted: Sequence[Charge | KnownSum]) -> list[Decision]:
         """Return what the rules say about entries, one after the other."""
         known, decisions = self._caught_up(), []
         for entry in wanted:
@@ -336,7 +337,7 @@ def _stamped(entry: Entry, when: str | None) -> Entry:
 
 
 def _record(entry: Entry) -> Record:
-    return type(entry).__name__.lower(), asdict(entry)
+    return _KINDS[type(entry)], asdict(entry)
 
 
 def _entry(kind: str, body: dict[str, Any]) -> Entry:
@@ -359,14 +360,20 @@ def _exposure(body: dict[str, Any]) -> Exposure:
     return Exposure(**_with_tuples(body), components=parts)
 
 
-def _release(body: dict[str, Any]) -> Release:
-    return Release(**_with_tuples(body))
+def _release(body: dict[str, Any]) -> KnownSum:
+    return KnownSum(**_with_tuples(body))
 
 
 def _budget(body: dict[str, Any]) -> Budget:
     return Budget(**body)
 
 
+# What entries are called on disk.
+_KINDS: dict[type[Entry], str] = {
+    Charge: "charge",
+    KnownSum: "release",
+    Budget: "budget",
+}
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     "charge": _charge,
     "release": _release,

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,6 @@ from veilsum.agreement.sections import (
     COMMANDS,
     DataSection,
     JobSection,
-    MasksSection,
     ModelSection,
     PolicySection,
     StatisticsSection,
@@ -34,6 +33,7 @@ from veilsum.jobs.running import JobResult
 from veilsum.jobs.statistics import statistics
 from veilsum.jobs.statistics_result import StatisticsResult
 from veilsum.jobs.terms import Options
+from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.frames import Frame
 from veilsum.tables.schema import MINIMUM_ROWS, Schema
@@ -130,7 +130,7 @@ def read_job(path: Path, kind: Kind) -> JobFile:
     rules.check_for(question)
     schema = None if file.schema is None else file.schema.schema
     tables = read_data(file.data, path.parent, schema)
-    options = _summing(rules, file.masks)
+    options = _summing(rules, None if file.masks is None else file.masks.masks)
     if file.graph is not None:
         # A family's parties are called as the data's are; others have names already.
         names = None if file.graph.family is None else tuple(tables)
@@ -217,10 +217,9 @@ def _split(frame: Frame, column: str | None) -> dict[str, Frame]:
     return {str(name): rows.drop(columns=[column]) for name, rows in groups}
 
 
-def _summing(rules: PolicySection, masks: MasksSection | None) -> Options:
+def _summing(rules: PolicySection, masks: Masks | None) -> Options:
     """Return what policy and masks say about summing."""
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        chosen |= {"law": masks.law, "grid": masks.grid, "largest": masks.largest}
-        chosen["sigma"] = None if masks.spread is None else float(masks.spread)
+        chosen |= asdict(masks)
     return Options(**chosen)  # type: ignore[typeddict-item]

@@ -27,7 +27,6 @@ from veilsum.net.runner import (
 )
 from veilsum.net.store import RunStore, has_begun
 from veilsum.net.trust import check_identity
-from veilsum.numbers.laws import check_deployable
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort
@@ -83,7 +82,7 @@ class Networked(Secret):
         """
         plan = assignment.plan
         weights = plan.topology.weights
-        check_deployable(plan.law, least_weight=float(weights.min()))
+        plan.law.check_deployable(least_weight=float(weights.min()))
         self.plan = plan
         store = RunStore.open(
             self.state, plan=plan.digest, party=self.party, consortium=self.consortium
