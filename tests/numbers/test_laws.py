@@ -28,8 +28,8 @@ from veilsum.numbers.masking import (
     Shares,
     ShareStreams,
     SystemStreams,
+    at_both_ends,
     draw_shares,
-    spread_over_ends,
 )
 from veilsum.numbers.streams import Keystream, SeededStream
 
@@ -97,12 +97,12 @@ def test_integer_masks_are_sent_minus_received():
 
 @given(st.integers(1, 64), seeds, st.sampled_from([0.5, 1.0, 3.25]))
 def test_a_weight_multiplies_the_variance_of_a_draw(eighths, seed, sigma):
-    """The draw is the discrete Gaussian whose spread is the exact ceiling."""
+    """The draw is the discrete Gaussian whose deviation is the exact ceiling."""
     weight = eighths / 8.0
     square = Fraction(sigma) ** 2 * Fraction(weight) * 4**30
-    spread = isqrt(int(square) - 1) + 1
+    deviation = isqrt(int(square) - 1) + 1
     found = lattice(sigma=sigma, grid=30).draw(stream(seed), 5, weight)
-    expected = discrete_gaussian(stream(seed), spread, 5)
+    expected = discrete_gaussian(stream(seed), deviation, 5)
     assert found.tolist() == expected.tolist()
 
 
@@ -244,7 +244,7 @@ def test_a_chosen_grid_fits_64_bits_or_integers_are_wide(topology, sigma, larges
     assert law.wide == (reach > 2.0**62)
     assert law.grid.bits >= 30, "no coarser than is noticed, without being asked"
     quietest = float(topology.weights.min(initial=1.0))
-    assert law.grid.spread(sigma, quietest) >= 2**10
+    assert law.grid.deviation(sigma, quietest) >= 2**10
     law.encode(np.array([largest, -largest]))
 
 
@@ -264,7 +264,7 @@ def test_wide_numbers_say_how_many_bytes_they_take():
 def test_very_different_sigmas_still_all_span_enough_of_the_grid():
     law = Masks("lattice", sigma=[1e-6, 1e12]).on(TRIANGLE)
     assert law.wide
-    assert law.grid.spread(1e-6) >= 2**10
+    assert law.grid.deviation(1e-6) >= 2**10
 
 
 @pytest.mark.parametrize("largest", [0.0, -1.0, np.nan, np.inf])
@@ -412,6 +412,6 @@ def test_uniform_views_are_identical_whenever_sums_agree(topology, data):
     a = np.array(data.draw(quarters), dtype=np.uint8) * np.uint8(64)
     b = np.array(data.draw(quarters), dtype=np.uint8) * np.uint8(64)
     noises = np.indices((4,) * links).reshape(links, -1).astype(np.uint8)
-    masks = spread_over_ends(topology, noises * np.uint8(64))
+    masks = at_both_ends(topology, noises * np.uint8(64))
     seen = [sorted(map(tuple, (masks + x[:, None]).T.tolist())) for x in (a, b)]
     assert (seen[0] == seen[1]) == (a.sum(dtype=np.uint8) == b.sum(dtype=np.uint8))

@@ -28,15 +28,15 @@ from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
-    DEPLOYED_SPREAD_BITS,
+    DEPLOYED_DEVIATION_BITS,
     WORD_BITS,
     Grid,
     as_python_integers,
     check_range,
     check_sum_fits,
+    deviation_bits,
     fits_words,
     fitting_bits,
-    spreading_bits,
     summing_bits,
 )
 from veilsum.numbers.shapes import Float, Shaped
@@ -327,7 +327,7 @@ class LatticeMasks(Law):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", check_sigma(self.sigma))
         for sigma in (self.sigma.min(), self.sigma.max()):
-            self.grid.spread(float(sigma))
+            self.grid.deviation(float(sigma))
 
     @classmethod
     def on(cls, topology: Topology, masks: Masks) -> LatticeMasks:
@@ -345,7 +345,7 @@ class LatticeMasks(Law):
         if bits is None:
             fitting = fitting_bits(sigma=most, links=links, largest=reach, n_parties=n)
             least = float(sigma.min() * scales.min())
-            enough = spreading_bits(least, 2**DEPLOYED_SPREAD_BITS)
+            enough = deviation_bits(least, 2**DEPLOYED_DEVIATION_BITS)
             bits = max(fitting, COARSEST_BITS, enough)
         fits = fits_words(
             bits=bits, sigma=most, links=links, largest=reach, n_parties=n
@@ -367,7 +367,7 @@ class LatticeMasks(Law):
         """8, or what the widest mask needs."""
         if not self.wide:
             return 8
-        steps = self.grid.spread(float(self.sigma.max()))
+        steps = self.grid.deviation(float(self.sigma.max()))
         reach = ceil((self.largest or 0.0) * 2.0**self.grid.bits)
         # The sign, six bits for masks beyond one sigma, nine for links and weights.
         return -(-(max(steps, reach).bit_length() + 16) // 8)
@@ -376,7 +376,7 @@ class LatticeMasks(Law):
         """Return whole numbers of grid steps."""
         _check_size(self.sigma, size)
         parts = [
-            discrete_gaussian(stream, self.grid.spread(sigma, weight), count)
+            discrete_gaussian(stream, self.grid.deviation(sigma, weight), count)
             for sigma, count in _runs(self.sigma, size)
         ]
         return self._typed(np.concatenate(parts))
@@ -392,9 +392,9 @@ class LatticeMasks(Law):
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse a grid too coarse for real secrets."""
-        sigma, enough = float(self.sigma.min()), 2**DEPLOYED_SPREAD_BITS
-        if self.grid.spread(sigma, least_weight) < enough:
-            bits = spreading_bits(float(sigma * np.sqrt(least_weight)), enough)
+        sigma, enough = float(self.sigma.min()), 2**DEPLOYED_DEVIATION_BITS
+        if self.grid.deviation(sigma, least_weight) < enough:
+            bits = deviation_bits(float(sigma * np.sqrt(least_weight)), enough)
             raise InvalidInputError(
                 f"between real parties sigma must span at least {enough} steps of the "
                 f"grid: use a grid of {bits} bits or more, or a larger sigma"

@@ -89,10 +89,10 @@ class Shares(Secret):
 
     def masks(self) -> MaskRows:
         """Return u_i, sent minus received: U = Theta c  (Eq. i_vn)."""
-        return spread_over_ends(self.topology, self.edge_noise())
+        return at_both_ends(self.topology, self.edge_noise())
 
 
-def spread_over_ends(topology: Topology, noise: EdgeNoise) -> MaskRows:
+def at_both_ends(topology: Topology, noise: EdgeNoise) -> MaskRows:
     """Return Theta c: each link's noise added to its first end, taken from the other.
 
     Integers stay integers, of 64 bits or of any length.

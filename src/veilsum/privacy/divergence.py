@@ -80,20 +80,20 @@ def kl_divergence(
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
         )
-    spread, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
+    sigmas, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
     _check_agreement(topology, rows_a, rows_b, colluders)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
     graph, shift = topology.induced(honest), (rows_a - rows_b)[honest]
     if own.any():
         parts = (
-            _noisy_divergence(graph.induced(part), shift[list(part)], spread, own)
+            _noisy_divergence(graph.induced(part), shift[list(part)], sigmas, own)
             for part in components(graph)
         )
         return float(sum(parts))
     check_pair(topology, rows_a, rows_b, colluders)
     scale = (abs(rows_a) + abs(rows_b))[honest]
     pieces = (
-        _component_divergence(graph, part, shift, scale, spread)
+        _component_divergence(graph, part, shift, scale, sigmas)
         for part in components(graph)
     )
     return float(sum(pieces))
@@ -121,10 +121,10 @@ def swap_divergence(
     topology = Topology.of(topology)
     resistance = effective_resistance(topology, first, second, corrupted=corrupted)
     gaps = np.atleast_1d(as_floats(gap, what="the gap"))
-    spread = _per_column(sigma, gaps[None, :])
+    sigmas = _per_column(sigma, gaps[None, :])
     if not gaps.any():
         return 0.0
-    size = float(((gaps / spread) ** 2).sum())
+    size = float(((gaps / sigmas) ** 2).sum())
     return size * resistance / (2.0 * topology.shares_per_edge)
 
 

@@ -121,15 +121,15 @@ def lattice_exclusions(
 ) -> FloatLeak:
     """Return the same for integer masks: values and shares on the grid 2^-bits.
 
-    Values are rounded to the grid; shares are discrete Gaussians on it whose spread is
-    sigma, rounded up. The other arguments are those of `float_exclusions`.
+    Values are rounded to the grid; shares are discrete Gaussians on it whose deviation
+    is sigma, rounded up. The other arguments are those of `float_exclusions`.
     """
     values = on_grid(_checked(first, second, third), bits)
-    spread = ceil(float(check_sigma(sigma)) * 2.0**bits)
+    deviation = ceil(float(check_sigma(sigma)) * 2.0**bits)
     draws = SeededStream(stream)
 
     def some(size: int) -> FloatLeak:
-        shares = discrete_gaussian(draws, spread, 6 * size).reshape(size, 3, 2)
+        shares = discrete_gaussian(draws, deviation, 6 * size).reshape(size, 3, 2)
         views = masked(shares.astype(object), values)
         excluded = lattice_excluded(views, values[1], values[0])
         return _counted(excluded, lattice_sum_errors(views, values, bits))

@@ -205,22 +205,22 @@ class _Lattice(_Gaussian):
         return Grid(self.masks.grid)
 
     def excess(self, honest: Topology) -> float:
-        found = lattice_excess(honest, self._spreads(honest))
+        found = lattice_excess(honest, self._deviations(honest))
         return epsilon_excess(found, self.grid.step)
 
     def worst_excess(
         self, topology: Topology, tolerate: int, mu2: float | None
     ) -> float:
-        found = worst_excess(topology, self._spreads(topology), tolerate, mu2=mu2)
+        found = worst_excess(topology, self._deviations(topology), tolerate, mu2=mu2)
         return epsilon_excess(found, self.grid.step)
 
     def success(self, divergence: float) -> float:
         return lattice_success(divergence)
 
-    def _spreads(self, topology: Topology) -> FloatArray:
+    def _deviations(self, topology: Topology) -> FloatArray:
         """Return every link's sigma in grid steps."""
         weights, places = np.unique(topology.weights, return_inverse=True)
-        steps = [float(self.grid.spread(self.sigma, w)) for w in weights.tolist()]
+        steps = [float(self.grid.deviation(self.sigma, w)) for w in weights.tolist()]
         return np.array(steps)[places]
 
 

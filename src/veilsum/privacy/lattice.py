@@ -35,7 +35,7 @@ what is left falls like 1 / S^2, also where S is small.
 
 A view is computed from the draws, so moving the s draws of every link by integers y
 that add up to a flow of d = A - B costs at least KL (data processing); it costs the sum
-of y^2 / (2 S^2) over the draws, S the link's own spread. With L the Laplacian of
+of y^2 / (2 S^2) over the draws, S the link's own deviation. With L the Laplacian of
 weights s S^2, the electrical flow f of d for conductances S^2, 1/s of it on each draw,
 would cost d' L^+ d / 2, as real shares do.
 
@@ -83,8 +83,8 @@ SAFE = 1.0 - 1e-9
 # Links on all fundamental cycles together; more would not fit a laptop's memory.
 MOST_CYCLE_LINKS = 2e7
 AVERAGING_ROUNDS = 6
-# Costs and spreads beyond these change no bound; their products stay in float64.
-LEAST_COST, GREATEST_SPREAD = 1e-30, 1e100
+# Costs and deviations beyond these change no bound; their products stay in float64.
+LEAST_COST, GREATEST_DEVIATION = 1e-30, 1e100
 # Rounded up.
 LOG_5 = 1.6094379125
 PerCycle = Float[FloatArray, " k"]
@@ -132,30 +132,36 @@ def lattice_divergence(
     if any(shift[list(part)].sum(axis=0).any() for part in components(graph)):
         return LatticeDivergence(inf, inf, 0.0)
     found = [
-        flow_divergence(graph, shift[:, scale == one], _link_spreads(graph, grid, one))
+        flow_divergence(
+            graph, shift[:, scale == one], _link_deviations(graph, grid, one)
+        )
         for one in np.unique(scale).tolist()
     ]
     return _total(found)
 
 
 def flow_divergence(
-    topology: Topology, shift: ArrayLike, spreads: ArrayLike
+    topology: Topology, shift: ArrayLike, deviations: ArrayLike
 ) -> LatticeDivergence:
     """Return a bound on KL for d = `shift`, whole grid steps that cancel in each piece.
 
     The better one of the cheapest integer flow and of the formula with `cycle_excess`.
     """
-    spread, rows = _spreads(topology, spreads), _whole_rows(topology, shift)
+    deviation, rows = _deviations(topology, deviations), _whole_rows(topology, shift)
     for part in components(topology):
         if rows[list(part)].sum(axis=0).any():
             names = listed(topology.names(part))
             raise InvalidPairError(f"the shift must add up to zero over {names}")
     rows = rows[:, (rows != 0).any(axis=0)]
-    sizes, least = np.abs(rows).max(axis=0, initial=0), spread.min(initial=inf)
-    flows = electrical_flow(topology, (rows / sizes).astype(np.float64), spread / least)
-    excess = cycle_excess(topology, spread)
+    sizes, least = np.abs(rows).max(axis=0, initial=0), deviation.min(initial=inf)
+    flows = electrical_flow(
+        topology, (rows / sizes).astype(np.float64), deviation / least
+    )
+    excess = cycle_excess(topology, deviation)
     columns = zip(rows.T, sizes, flows.T, strict=True)
-    return _total([_column_bound(topology, spread, excess, *each) for each in columns])
+    return _total(
+        [_column_bound(topology, deviation, excess, *each) for each in columns]
+    )
 
 
 def lattice_success(divergence: float) -> float:
@@ -188,17 +194,21 @@ def epsilon_excess(excess: float, grid_step: float) -> float:
         return inf
 
 
-def lattice_excess(topology: Topology, spreads: ArrayLike) -> float:
-    """Return the least proved excess per coefficient; `spreads` holds S, link by link.
+def lattice_excess(topology: Topology, deviations: ArrayLike) -> float:
+    """Return the least proved excess per coefficient; `deviations`: S, link by link.
 
     >>> lattice_excess(Topology.family("petersen"), 1024)
     0.0
     """
-    return min(cycle_excess(topology, spreads), flow_excess(topology, spreads))
+    return min(cycle_excess(topology, deviations), flow_excess(topology, deviations))
 
 
 def worst_excess(
-    topology: Topology, spreads: ArrayLike, tolerate: int, *, mu2: float | None = None
+    topology: Topology,
+    deviations: ArrayLike,
+    tolerate: int,
+    *,
+    mu2: float | None = None,
 ) -> float:
     """Return an excess that holds for what every coalition of so many leaves over.
 
@@ -208,47 +218,47 @@ def worst_excess(
     if tolerate < 0:
         raise InvalidInputError(f"tolerate must not be negative, found {tolerate}")
     if tolerate == 0:
-        return lattice_excess(topology, spreads)
-    spread = _spreads(topology, spreads)
-    by_cycles = any_excess(topology, spread, longest_cycle(topology, mu2))
-    return min(by_cycles, flow_excess(topology, spread))
+        return lattice_excess(topology, deviations)
+    deviation = _deviations(topology, deviations)
+    by_cycles = any_excess(topology, deviation, longest_cycle(topology, mu2))
+    return min(by_cycles, flow_excess(topology, deviation))
 
 
-def flow_excess(topology: Topology, spreads: ArrayLike) -> float:
+def flow_excess(topology: Topology, deviations: ArrayLike) -> float:
     """Return the excess per coefficient by flows, the sum of 1 / (8 S^2) over draws.
 
     >>> flow_excess(Topology.family("ring:4"), 4)
     0.0625
     """
-    spread = _spreads(topology, spreads)
-    return topology.shares_per_edge * fsum((0.125 / spread / spread).tolist())
+    deviation = _deviations(topology, deviations)
+    return topology.shares_per_edge * fsum((0.125 / deviation / deviation).tolist())
 
 
-def cycle_excess(topology: Topology, spreads: ArrayLike) -> float:
+def cycle_excess(topology: Topology, deviations: ArrayLike) -> float:
     """Return the excess per coefficient by cycles; it falls like exp(-S^2).
 
-    In pieces, their excesses together. Infinite where the proof needs more spread.
+    In pieces, their excesses together. Infinite where the proof needs more deviation.
 
     >>> ring = Topology.family("ring:4")
     >>> cycle_excess(ring, 0.3), cycle_excess(ring, 4) < 1e-60
     (inf, True)
     """
-    return fundamental_excess(topology, _spreads(topology, spreads))
+    return fundamental_excess(topology, _deviations(topology, deviations))
 
 
-def _spreads(topology: Topology, spreads: ArrayLike) -> PerLink:
-    array = as_vector(spreads, dim=topology.n_edges, what="spreads")
+def _deviations(topology: Topology, deviations: ArrayLike) -> PerLink:
+    array = as_vector(deviations, dim=topology.n_edges, what="deviations")
     if not ((array > 1e-100) & (array < 1e150)).all():
         raise InvalidInputError(
-            "spreads must be positive, and their squares within float64; they are "
+            "deviations must be positive, and their squares within float64; they are "
             "standard deviations in steps of the grid"
         )
     return array
 
 
-def _link_spreads(topology: Topology, grid: Grid, sigma: float) -> list[int]:
-    spread = {w: grid.spread(sigma, w) for w in set(topology.weights.tolist())}
-    return [spread[w] for w in topology.weights.tolist()]
+def _link_deviations(topology: Topology, grid: Grid, sigma: float) -> list[int]:
+    deviation = {w: grid.deviation(sigma, w) for w in set(topology.weights.tolist())}
+    return [deviation[w] for w in topology.weights.tolist()]
 
 
 def _quantised_shift(
@@ -306,46 +316,46 @@ def _total(parts: list[LatticeDivergence]) -> LatticeDivergence:
 
 def _column_bound(
     topology: Topology,
-    spread: PerLink,
+    deviation: PerLink,
     excess: float,
     shift: Shift,
     size: int,
     flow: PerLink,
 ) -> LatticeDivergence:
     """Return the better bound for one coefficient; its flow is in units of `size`."""
-    least, draws = float(spread.min()), topology.shares_per_edge
-    cost = fsum(((flow * (least / spread)) ** 2).tolist())
+    least, draws = float(deviation.min()), topology.shares_per_edge
+    cost = fsum(((flow * (least / deviation)) ** 2).tolist())
     continuous = cost * (size / least) * (size / least) / (2 * draws)
-    excess = min(excess, flow_excess(topology, spread))
+    excess = min(excess, flow_excess(topology, deviation))
     exact = size * float(np.abs(flow).max()) < LARGEST_FLOW
     if exact and excess > NEGLIGIBLE * continuous:
-        cheapest = cheapest_flow_cost(topology, shift, spread, size * flow)
+        cheapest = cheapest_flow_cost(topology, shift, deviation, size * flow)
         excess = min(excess, max(cheapest - continuous, 0.0))
     return LatticeDivergence(continuous + excess, continuous, excess)
 
 
-def fundamental_excess(topology: Topology, spread: PerLink) -> float:
+def fundamental_excess(topology: Topology, deviation: PerLink) -> float:
     """Return the bound in nats per coefficient; in pieces, that of all together."""
     forest = spanning_forest(topology)
     if forest.depth[topology.edges[forest.rest]].sum() > MOST_CYCLE_LINKS:
-        return any_excess(topology, spread, topology.n_parties)
-    cycles, cost = fundamental_cycles(topology, forest), relative_costs(spread)
-    reach = _reach(topology, spread)
+        return any_excess(topology, deviation, topology.n_parties)
+    cycles, cost = fundamental_cycles(topology, forest), relative_costs(deviation)
+    reach = _reach(topology, deviation)
     dominated = _theta(reach / dominating(cycles, cost))
     packed = _packed(reach, float((cycles @ cost).max(initial=0.0)), len(forest.rest))
-    return _gap(np.array([min(dominated, packed)])) + _link_excess(topology, spread)
+    return _gap(np.array([min(dominated, packed)])) + _link_excess(topology, deviation)
 
 
-def any_excess(topology: Topology, spread: PerLink, longest: int) -> float:
+def any_excess(topology: Topology, deviation: PerLink, longest: int) -> float:
     """Return a bound in nats per coefficient for the graph and every induced one.
 
     Fewer parties have no more independent cycles and no other links; a cycle of at most
     `longest` links costs no more than the dearest ones.
     """
     n_cycles = topology.n_edges - topology.n_parties + len(components(topology))
-    dearest = np.sort(relative_costs(spread))[::-1][:longest].sum()
-    eta = _packed(_reach(topology, spread), float(dearest), n_cycles)
-    return _gap(np.array([eta])) + _link_excess(topology, spread)
+    dearest = np.sort(relative_costs(deviation))[::-1][:longest].sum()
+    eta = _packed(_reach(topology, deviation), float(dearest), n_cycles)
+    return _gap(np.array([eta])) + _link_excess(topology, deviation)
 
 
 def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
@@ -370,9 +380,9 @@ def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
     return int(min(n, 2.0 * floor(acosh(n - 1.0) / per_step / SAFE) + 3.0))
 
 
-def relative_costs(spread: PerLink) -> PerLink:
+def relative_costs(deviation: PerLink) -> PerLink:
     """Return 1 / S^2 of each link in units of the dearest one's, rounded up."""
-    return np.maximum((spread.min(initial=inf) / spread) ** 2, LEAST_COST)
+    return np.maximum((deviation.min(initial=inf) / deviation) ** 2, LEAST_COST)
 
 
 def dominating(cycles: Sparse, cost: PerLink) -> PerCycle:
@@ -445,9 +455,9 @@ def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
     return sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
 
 
-def _reach(topology: Topology, spread: PerLink) -> float:
+def _reach(topology: Topology, deviation: PerLink) -> float:
     """Return 2 pi^2 s S^2 for the least S."""
-    least = float(spread.min(initial=GREATEST_SPREAD))
+    least = float(deviation.min(initial=GREATEST_DEVIATION))
     return 2.0 * pi**2 * topology.shares_per_edge * least**2
 
 
@@ -470,11 +480,11 @@ def _packed(reach: float, longest: float, n_cycles: int) -> float:
     return exp(-exponent) / -expm1(-exponent) if exponent > 0 else inf
 
 
-def _link_excess(topology: Topology, spread: PerLink) -> float:
+def _link_excess(topology: Topology, deviation: PerLink) -> float:
     """Return what two draws on one link add, all links together."""
     if topology.shares_per_edge == 1:
         return 0.0
-    return _gap(_tilts(pi**2 * np.minimum(spread, GREATEST_SPREAD) ** 2))
+    return _gap(_tilts(pi**2 * np.minimum(deviation, GREATEST_DEVIATION) ** 2))
 
 
 def _gap(eta: PerCycle) -> float:
@@ -482,7 +492,7 @@ def _gap(eta: PerCycle) -> float:
     return inf if (eta >= 1.0).any() else 2.0 * float(np.arctanh(eta).sum())
 
 
-def electrical_flow(topology: Topology, shift: Rows, spread: PerLink) -> LinkRows:
+def electrical_flow(topology: Topology, shift: Rows, deviation: PerLink) -> LinkRows:
     """Return the flow of each column that minimises the sum of (f / S)^2.
 
     Each piece's column must add up to zero.
@@ -490,16 +500,16 @@ def electrical_flow(topology: Topology, shift: Rows, spread: PerLink) -> LinkRow
     grounded = [part[0] for part in components(topology)]
     free = np.setdiff1d(np.arange(topology.n_parties), grounded)
     potential = np.zeros(shift.shape)
-    tension = sparse.diags_array(spread) @ topology.incidence.T
+    tension = sparse.diags_array(deviation) @ topology.incidence.T
     if shift.size and free.size:
         laplacian = sparse.csc_array((tension.T @ tension)[free][:, free])
         solver = linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
         potential[free] = solver.solve(shift[free])
-    return spread[:, None] * (tension @ potential)
+    return deviation[:, None] * (tension @ potential)
 
 
 def cheapest_flow_cost(
-    topology: Topology, shift: Shift, spread: PerLink, electrical: PerLink
+    topology: Topology, shift: Shift, deviation: PerLink, electrical: PerLink
 ) -> float:
     """Return the least cost of an integer flow, infinite if none was found.
 
@@ -507,8 +517,8 @@ def cheapest_flow_cost(
     step leads from the electrical flow, rounded, to a flow.
     """
     flow, best = as_python_integers(np.rint(electrical)), inf
-    while (moved := _unit_step(topology, shift, spread, flow)) is not None:
-        charges = _charges(topology, moved).astype(np.float64) / spread / spread
+    while (moved := _unit_step(topology, shift, deviation, flow)) is not None:
+        charges = _charges(topology, moved).astype(np.float64) / deviation / deviation
         cost = fsum(charges.tolist()) / (2 * topology.shares_per_edge)
         if cost >= best:
             break
@@ -517,13 +527,13 @@ def cheapest_flow_cost(
 
 
 def _unit_step(
-    topology: Topology, shift: Shift, spread: PerLink, flow: Flow
+    topology: Topology, shift: Shift, deviation: PerLink, flow: Flow
 ) -> Flow | None:
     """Return the cheapest flow of the shift that is nowhere 2 away from this one."""
     here, theta = _charges(topology, flow), topology.incidence
     # Subtracted as integers: squares of large flows do not fit a float.
     steps = [_charges(topology, flow + way) - here for way in (1, -1)]
-    relative = (spread.min() / spread) ** 2
+    relative = (deviation.min() / deviation) ** 2
     prices = np.concatenate([step.astype(np.float64) * relative for step in steps])
     missing = (shift - _divergence(topology, flow)).astype(np.float64)
     both = sparse.hstack([theta, -theta])

@@ -17,7 +17,7 @@ import numpy as np
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.masking import MaskRows, ShareArray, Shares, spread_over_ends
+from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.shapes import Float, Shaped
 
 Estimates = Float[FloatArray, "times heard m"]
@@ -102,7 +102,7 @@ def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
     """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = 0
-    return spread_over_ends(shares.topology, noise)
+    return at_both_ends(shares.topology, noise)
 
 
 def _neighbours(topology: Topology, colluders: frozenset[int]) -> set[int]:
