@@ -19,9 +19,8 @@ from veilsum.costs.remainders import SquaredNorm, stack
 from veilsum.engines.engine import Task
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
+from veilsum.methods.base import Method
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import Method
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.models.families import Gaussian
 from veilsum.models.glm_cost import glm_cost
@@ -43,7 +42,8 @@ TRACKING_STEP = 0.4
 # L of the least squares here.
 SMOOTH = 8.0
 
-DGD_FORMS: dict[str, type[Dgd]] = {"mixed": Dgd, "own": DgdOwnPoint}
+# Where dgd takes its gradients.
+DGD_FORMS = ("mixed", "own")
 FORMS = {"dgd": "mixed", "gradient-tracking": "atc"}
 
 
@@ -341,7 +341,8 @@ def step_sizes(form: str, iterations: int, smooth: float = SMOOTH) -> Vector:
 
 def _method(form: str, dim: int, step: float) -> Method[Any]:
     if form in DGD_FORMS:
-        return DGD_FORMS[form](Box(-REACH, REACH, dim=dim), scale=step, power=POWER)
+        at: Literal["mixed", "own"] = "own" if form == "own" else "mixed"
+        return Dgd(Box(-REACH, REACH, dim=dim), step, POWER, gradient_at=at)
     return GradientTracking(WholeSpace(dim), step)
 
 
