@@ -31,7 +31,6 @@ from veilsum.files.ledger import open_ledger
 from veilsum.parties.networked import LEDGER_GONE, LEFT
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit, Share
-from veilsum.protocol.party import codec_for
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -433,7 +432,7 @@ def test_a_full_disk_stops_a_party_before_it_sends_and_it_goes_on_later(tmp_path
     async def fill_and_free(company):
         process = join(company, "b", FULL)
         _, error = await asyncio.to_thread(process.communicate)
-        codec = codec_for(company.drivers["a"].plan)
+        codec = company.drivers["a"].plan.codec
         shares = [f for f in heard if isinstance(codec.decode(f), Share)]
         said.append((process.returncode, error.decode(), len(heard), len(shares)))
         process = join(company, "b")

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import Stopped, keys_of, stopped_at
+from machines import Stopped, sealed, stopped_at
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.costs import COST_KINDS
@@ -57,13 +57,11 @@ from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import Masks, UniformMasks
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
-from veilsum.protocol.book import Book
 from veilsum.protocol.effects import Abort, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
-from veilsum.protocol.party import codec_for
-from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
+from veilsum.protocol.table import BEFORE_COMMIT
 from veilsum.tables.frames import as_frame
 from veilsum.tables.schema import Schema
 from worlds import Setting
@@ -463,7 +461,8 @@ def as_the_page_has_it(machine, author, reason):
     policy, phase = machine.plan.policy, machine.phase
     early = phase in {"greeting", "sharing", "confirming"}
     first = machine.epoch < len(machine.plan.parties) + 1
-    echoed = machine._echoed >= set(machine._neighbours) - {author}
+    neighbours = set(machine._epoch.place.neighbours)
+    echoed = machine._peers.echoed >= neighbours - {author}
     if early and first and policy.drop and echoed:
         return "Lost"
     if phase == "agreeing" and reason == "result":
@@ -484,10 +483,9 @@ def test_the_page_has_what_a_quit_leads_to_in_this_order():
 
 def reaction(world, author, reason):
     """What party 1 does when a neighbour's `Quit` arrives."""
-    machine, codec = world.nodes["1"].machine, codec_for(world.plan)
+    machine, codec = world.nodes["1"].machine, world.plan.codec
     quit_ = Quit(party=author, epoch=machine.epoch, reason=reason)
-    book = Book(world.plan, codec, keys_of(world, author))
-    effects = machine.receive(author, codec.encode(book.sealed(quit_)))
+    effects = machine.receive(author, codec.encode(sealed(world, quit_)))
     for one in effects:
         if isinstance(one, Abort):
             return one.reason

@@ -27,7 +27,7 @@ from veilsum.jobs.running import LedgerEntry
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan, Policy
 
 
@@ -192,7 +192,7 @@ class PartyCost(Secret):
             tolerate=self.policy.tolerate,
         )
 
-        def charge(emission: Charge, sums: Sequence[Array[Any]]) -> None:
+        def charge(emission: Emission, sums: Sequence[Array[Any]]) -> None:
             del sums
             entry.write(ledger, emission, release)
 
