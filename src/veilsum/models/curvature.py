@@ -22,7 +22,7 @@ from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex
 from veilsum.costs.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.errors import InvalidInputError
 from veilsum.methods.certificate import Bounds
-from veilsum.models.row_remainder import RowRemainder
+from veilsum.models.row_costs import RowRemainder
 from veilsum.models.rows import Design, Gram, PerRow, gram
 from veilsum.numbers.arrays import Vector
 

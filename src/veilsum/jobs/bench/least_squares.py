@@ -16,7 +16,7 @@ from veilsum.costs.remainders import stack
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
 from veilsum.models.families import Gaussian
-from veilsum.models.glm_cost import glm_cost
+from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import AgentPoints, FloatArray, Sparse, Vector
 from veilsum.numbers.shapes import Float
