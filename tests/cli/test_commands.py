@@ -7,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from veilsum.cli.app import COMMANDS, app
+from veilsum.cli.output import LAWS
+from veilsum.numbers import laws
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -45,6 +47,10 @@ def test_every_command_has_help_with_an_example(name):
 
 
 # --- privacy ---------------------------------------------------------------------
+
+
+def test_every_law_is_offered():
+    assert tuple(laws.LAWS) == LAWS
 
 
 def test_privacy_prints_the_contract_keys():

@@ -16,7 +16,7 @@ from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.cli.app import app
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.net.identity import new_identity
-from veilsum.net.transport import Network
+from veilsum.net.links import Network
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # In the order of the file: alder calls everybody else.

@@ -20,6 +20,7 @@ from veilsum.methods.settings import Settings
 from veilsum.models.families import Gaussian
 from veilsum.models.row_costs import glm_cost, huber_cost
 from veilsum.models.rows import Rows
+from veilsum.numbers.laws import Masks
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -57,9 +58,9 @@ def both(graph, settings, *, law="lattice", sigma=100.0, domain=None, faults=Non
     bounds = {k: getattr(known, k) for k in ("smooth", "mean_smooth", "mean_convex")}
     settings = replace(settings, **bounds)
     where = domain or WholeSpace(3)
-    options = {"domain": where, "sigma": sigma, "law": law, "settings": settings}
-    quick = solve(costs, topology, seed=1, **options)
-    problem = Problem.of(costs, topology, **options)
+    options = {"domain": where, "settings": settings}
+    quick = solve(costs, topology, seed=1, law=law, sigma=sigma, **options)
+    problem = Problem.of(costs, topology, masks=Masks(law, sigma), **options)
     return quick, solve_in_loopback(problem, seed=1, faults=faults), pooled
 
 
@@ -375,7 +376,7 @@ def test_machines_have_other_faults():
         costs,
         Topology.family("complete:5"),
         domain=WholeSpace(3),
-        sigma=1.0,
+        masks=Masks("gaussian", sigma=1.0),
         settings=replace(known, method="running-sums"),
         faults=LinkFaults(loss=0.1),
     )

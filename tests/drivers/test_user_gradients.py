@@ -14,6 +14,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
 from veilsum.methods.table import TABLE
+from veilsum.numbers.laws import Masks
 
 # What is wrong is given here on purpose, and is not stopped by its type.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -43,8 +44,8 @@ def among_the_others(cost, gradient=NOWHERE):
 def problem(costs, method="nids", **settings):
     settings = Settings(method=method, **({} if method == "dgd" else BOUNDS) | settings)
     domain = Box(-9.0, 9.0, dim=3) if method == "dgd" else WholeSpace(3)
-    law = {"law": "gaussian"} if method == "dgd" else {"law": "lattice"}
-    return Problem.of(costs, THREE, domain=domain, sigma=10.0, settings=settings, **law)
+    masks = Masks("gaussian" if method == "dgd" else "lattice", sigma=10.0)
+    return Problem.of(costs, THREE, domain=domain, masks=masks, settings=settings)
 
 
 # Working in place

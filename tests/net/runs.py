@@ -21,7 +21,7 @@ from net.village import HOST, QUICK, free_port
 from veilsum.agreement.consortium import Address
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import read_identity
-from veilsum.net.verifying import verify_receipts
+from veilsum.net.receipt import verify_receipts
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.local import local_run
 from veilsum.parties.networked import Networked

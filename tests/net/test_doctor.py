@@ -22,7 +22,7 @@ from net.test_hello import HEARD, LIMITS, OWN
 from net.test_hostile import BROKEN, bare_context, call, expired, hello, own_context
 from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, until
 from veilsum.agreement.consortium import Address
-from veilsum.net.checkup import (
+from veilsum.net.doctor import (
     IN_ORDER,
     Check,
     Checkup,
@@ -30,14 +30,12 @@ from veilsum.net.checkup import (
     Stage,
     State,
     Way,
+    check_up,
     neighbour_checks,
 )
-from veilsum.net.doctor import check_up
-from veilsum.net.hello import Close, Refusal, read_hello, refusal, written
+from veilsum.net.hello import Close, Limits, Refusal, read_hello, refusal, written
 from veilsum.net.identity import fingerprint, new_identity, read_identity
-from veilsum.net.limits import Limits
-from veilsum.net.proxies import proxy_for
-from veilsum.net.reasons import failure
+from veilsum.net.sockets import failure, proxy_for
 from veilsum.net.trust import client_context, server_context
 
 HURRIED = Limits(open_timeout=0.3, hello_timeout=0.3, close_timeout=0.2)

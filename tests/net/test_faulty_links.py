@@ -11,7 +11,7 @@ import pytest
 from net.proxy import Proxy
 from net.village import HOST, QUICK, Village, all_connected, until
 from veilsum.agreement.consortium import Address
-from veilsum.net.limits import Limits
+from veilsum.net.hello import Limits
 
 # Signs of life are wanted often, so that a test need not wait long.
 NERVOUS = Limits(

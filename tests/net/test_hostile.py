@@ -23,10 +23,9 @@ from machines import picture, stopped_at
 from net.village import HOST, PLAN, QUICK, Village, all_connected, until
 from veilsum.agreement.consortium import Address
 from veilsum.errors import PeerProtocolError
-from veilsum.net import meeting, transport
-from veilsum.net.hello import PATH, PROTOCOL, Close
+from veilsum.net import links
+from veilsum.net.hello import PATH, PROTOCOL, Close, Limits
 from veilsum.net.identity import Identity, make_certificate, new_identity
-from veilsum.net.limits import Limits
 from veilsum.net.trust import client_context, server_context
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist, Send
@@ -228,7 +227,7 @@ def test_without_the_demand_for_certificates_it_would_get_through(
     def change(context):
         context.verify_mode = ssl.CERT_NONE
 
-    monkeypatch.setattr(transport, "server_context", lenient(change))
+    monkeypatch.setattr(links, "server_context", lenient(change))
 
     async def main():
         async with village.stations("b") as (b,):
@@ -244,7 +243,7 @@ def test_with_tls_1_2_allowed_it_would_get_through(village, monkeypatch):
     def change(context):
         context.minimum_version = ssl.TLSVersion.TLSv1_2
 
-    monkeypatch.setattr(transport, "server_context", lenient(change))
+    monkeypatch.setattr(links, "server_context", lenient(change))
     context = own_context(village)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
 
@@ -264,7 +263,7 @@ def test_with_more_anchors_a_stranger_would_get_through(
     def change(context):
         context.load_verify_locations(cadata=stranger.certificate)
 
-    monkeypatch.setattr(transport, "server_context", lenient(change))
+    monkeypatch.setattr(links, "server_context", lenient(change))
     context = client_context(stranger, village.consortium().certificates)
 
     async def main():
@@ -466,7 +465,7 @@ def test_without_the_look_at_the_certificate_a_replay_is_believed(
 ):
     """The twin: whoever says a name has it."""
     village = Village(tmp_path, tuple("abd"), [["a", "b"], ["b", "d"]])
-    monkeypatch.setattr(meeting, "owner", lambda der, certificates: "a")
+    monkeypatch.setattr(links, "owner", lambda der, certificates: "a")
 
     async def main():
         async with welcomed(village, "d", hello(village, name="a")) as (b, _):

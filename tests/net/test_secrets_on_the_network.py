@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.traceback import Traceback
 
 from net.runs import ONE_SHOT, Company, answers, changed, data_files
-from veilsum.cli.logs import ForMachines, ForPeople
+from veilsum.cli.join import ForMachines, ForPeople
 from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.files.output import as_json
 from veilsum.parties.party_cost import PartyCost

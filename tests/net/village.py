@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 
 from veilsum.agreement.consortium import Address, Consortium, Member
+from veilsum.net.hello import Limits
 from veilsum.net.identity import new_identity
-from veilsum.net.limits import Limits
-from veilsum.net.transport import Network
+from veilsum.net.links import Network
 
 HOST = "127.0.0.1"
 PLAN = bytes(range(32))

@@ -12,12 +12,12 @@ from veilsum.privacy.accountant import (
     Budget,
     Decision,
     History,
+    accounts,
     decide_charge,
     decide_release,
     epsilon_left,
 )
 from veilsum.privacy.composition import Exposure, Total, mobile_total
-from veilsum.privacy.statement import accounts
 
 UNLIMITED = Budget()
 # Multiples of 1/64 add up exactly, so that a budget is met to the last bit.

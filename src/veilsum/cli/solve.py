@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from veilsum.cli.output import (
+    LAWS,
     console,
     json_option,
     print_json,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from veilsum.numbers.laws import LawName
 
 # Spelt out: importing them would load numpy for --help.
-LAWS = ("none", "gaussian", "lattice", "uniform")
 METHODS = (
     *("auto", "one-shot", "dgd", "extra", "nids", "gradient-tracking", "accelerated"),
     *("push-pull", "running-sums"),

@@ -43,7 +43,7 @@ from veilsum.numbers.arrays import (
     as_vector,
     frozen,
 )
-from veilsum.numbers.laws import GaussianMasks, LatticeMasks, Law
+from veilsum.numbers.laws import Law
 from veilsum.numbers.shapes import Float, Int, Shaped
 
 MaskedRows = Shaped[Array[Any], "n p"]
@@ -152,16 +152,14 @@ def public_facts(
     topology: Topology, domain: Domain, law: Law, basis: Basis, remainder: Remainder
 ) -> Facts:
     """Return what everybody knows of a problem."""
-    sigma = 0.0
-    if isinstance(law, GaussianMasks | LatticeMasks):
-        sigma = float(law.sigma.max() * np.sqrt(topology.weights.max()))
+    drawn = np.asarray(law.masks.sigma or 0.0)
     shared = remainder.scale if isinstance(remainder, SquaredNorm) else 0.0
     return Facts(
         domain=domain,
         basis=basis,
         curvature=2.0 * shared if shared > 0 else None,
-        sigma=sigma,
-        integers=isinstance(law, LatticeMasks),
+        sigma=float(drawn.max() * np.sqrt(topology.weights.max())),
+        integers=law.exact,
         number_bytes=law.number_bytes,
     )
 
@@ -299,14 +297,14 @@ def _check_no_faults(*, wrong: bool) -> None:
 
 
 def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
-    if law.name == "uniform":
+    if law.sums_only:
         use = "law lattice" if wrong else "method one-shot, or law lattice"
         raise InvalidInputError(
-            f"{settings.method} needs masked costs that have a size, and uniform masks "
-            "leave residues modulo 2^64 that mean nothing until they are summed: use "
-            f"{use}"
+            f"{settings.method} needs masked costs that have a size, and {law.name} "
+            "masks leave residues modulo 2^64 that mean nothing until they are summed: "
+            f"use {use}"
         )
-    if settings.recentre and isinstance(law, GaussianMasks):
+    if settings.recentre and law.hides and not law.exact:
         raise InvalidInputError(
             "recentring keeps the sum exactly, which needs integers: use law lattice"
         )

@@ -17,7 +17,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.one_shot import OneShot
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray, Vector
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Law, grid_bits
+from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.guarantee import Guarantee
@@ -185,7 +185,7 @@ def _farthest(estimates: AgentPoints, point: Vector) -> float:
 def _quantisation(
     problem: Problem, outcome: Outcome, reference: Vector
 ) -> Quantisation | None:
-    bits = grid_bits(problem.law)
+    bits = problem.law.masks.grid
     if bits is None:
         return None
     step = Grid(bits).step

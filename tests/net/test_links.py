@@ -14,9 +14,8 @@ import pytest
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
 from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
-from veilsum.net import sockets, transport
-from veilsum.net.hello import Close
-from veilsum.net.limits import Limits
+from veilsum.net import links, sockets
+from veilsum.net.hello import Close, Limits
 
 
 @pytest.fixture
@@ -402,7 +401,7 @@ def test_an_address_of_another_machine_is_the_users_to_mend(village, host, words
 )
 def test_where_to_listen_instead_has_the_port_that_others_dial(host, instead):
     error = OSError(errno.EADDRNOTAVAIL, "x")
-    found = transport.cannot_listen(Address(host, 9102), error)
+    found = links.cannot_listen(Address(host, 9102), error)
     assert str(found).endswith(f"such as --listen {instead}")
 
 
