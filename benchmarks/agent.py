@@ -21,7 +21,7 @@ from collections import deque
 
 import numpy as np
 
-from run import machine
+from clocks import machine
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm

@@ -10,11 +10,11 @@ from itertools import count
 
 import numpy as np
 
+from rules import broken_rules
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import WholeSpace
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.faults import Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import World
 from veilsum.drivers.phase_two import public_facts
 from veilsum.graphs.topology import Topology

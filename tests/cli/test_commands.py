@@ -210,6 +210,12 @@ def with_costs():
     return sorted(name for name, text in files.items() if "[cost]" in text)
 
 
+def test_masks_that_leave_no_answer_are_said_to():
+    file, words = EXAMPLES / "rendezvous.toml", "masks drown the answer"
+    assert words in call("solve", file, "--sigma", 1e7).output
+    assert words not in call("solve", file).output
+
+
 @pytest.mark.parametrize("name", with_costs())
 def test_every_example_runs_and_reaches_the_pooled_answer(name):
     found = document("solve", EXAMPLES / f"{name}.toml")

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.agreement.scenario import Scenario, Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback_solve import (
     plan_of,
     solve_in_loopback,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import World
 from veilsum.drivers.masked_sums import GivenUpError, masked_sums
 from veilsum.errors import InvalidInputError

@@ -40,9 +40,7 @@ from veilsum.jobs.statistics import _Part
 from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.makers import MAKERS
-from veilsum.methods.table import TABLE
+from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
 from veilsum.models.dispatch import PriceSearch
 from veilsum.models.families import Family, LogLink
@@ -388,10 +386,10 @@ def test_the_page_has_every_method_with_its_vectors_and_rounds():
         words(cells[0])[0]: (int(cells[1]), int(cells[2]))
         for cells in rows(part("Rounds"))
     }
-    traits = {name: (one.vectors, one.exchanges) for name, one in TABLE.items()}
-    assert found == traits
-    assert set(found) == set(MAKERS)
-    assert Dgd.rounds_per_iteration == found["dgd"][1]
+    assert found == {
+        method.name: (method.traits.vectors, method.rounds_per_iteration)
+        for method in ITERATIVE
+    }
 
 
 @pytest.mark.parametrize("name", MIXING)

@@ -313,6 +313,15 @@ def test_an_account_says_what_is_spent_and_what_is_left():
     assert two.to_dict()["releases_left"] == 4
 
 
+def test_runs_without_masks_are_counted_each():
+    """They have no masks in common: nothing was shown again."""
+    shown = Exposure(coalition=("a",), status="no_privacy", epsilon=None)
+    bare = [run(epoch, shown, masks=None, law="none") for epoch in ("one", "two")]
+    again = run("three", private(0.25, "a"))
+    (found,) = accounts(after(*bare, again, bare[0]))
+    assert (found.runs, found.resent) == (3, 1)
+
+
 def test_an_account_without_a_bound_has_a_reason_and_no_number():
     lost = run("one", Exposure(coalition=("a",), status="partial", epsilon=None))
     (found,) = accounts(after(Budget(epsilon=1.0), lost))

@@ -18,7 +18,6 @@ from veilsum.engines.engine import Task
 from veilsum.engines.panels import Numbers, Rows, room
 from veilsum.engines.readings import number, round_factors, sides, step_sizes
 from veilsum.methods.dgd import DgdState
-from veilsum.methods.dgd_own_point import DgdOwnPoint
 from veilsum.methods.gradient_tracking import TrackingState
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.shapes import Float
@@ -92,7 +91,7 @@ class CurvedDgd(Curved):
         from veilsum.engines.kernels import curved_dgd
 
         x, done = self._flat(state.x), state.iteration
-        own_point = True if isinstance(self.method, DgdOwnPoint) else None
+        own_point = True if self.method.gradient_at == "own" else None
         sizes = step_sizes(self.method, done, count, self.task.precision)
         how = (self._slopes, self._squares, own_point, sizes)
         curved_dgd(x, self._spare, *how, *self._where)

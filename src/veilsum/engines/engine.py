@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from veilsum.costs.effective import EffectiveCost
-from veilsum.methods.exchange import Method, State, Weighting
+from veilsum.methods.base import Method, State, Weighting
 from veilsum.numbers.arrays import AgentPoints, Sparse
 
 Precision: TypeAlias = Literal["float64", "float32"]

@@ -21,7 +21,7 @@ from veilsum.engines.panelled import SMALL_WORK
 from veilsum.engines.panels import each, threads
 from veilsum.engines.plain import DENSE_AGENTS, PlainEngine
 from veilsum.engines.runs import Run, compiled_run
-from veilsum.methods.exchange import Message, Messages, State
+from veilsum.methods.base import Message, Messages, State
 from veilsum.numbers.arrays import AgentPoints, Sparse
 
 # Numbers that the product for single messages takes at once.

@@ -23,7 +23,6 @@ from veilsum.engines.panels import (
 )
 from veilsum.engines.readings import number, round_factors, sides, step_sizes
 from veilsum.methods.dgd import DgdState
-from veilsum.methods.dgd_own_point import DgdOwnPoint
 from veilsum.methods.gradient_tracking import TrackingState
 
 # Numbers mixed in one call below which a second thread comes too late.
@@ -114,7 +113,7 @@ class PanelledDgd(Panelled):
         from veilsum.engines.kernels import dgd
 
         found, done = np.empty_like(state.x), state.iteration
-        own_point = True if isinstance(self.method, DgdOwnPoint) else None
+        own_point = True if self.method.gradient_at == "own" else None
         sizes = step_sizes(self.method, done, count, self.task.precision)
 
         def piece(panel: Panel, rooms: list[Numbers], k: range, count: int) -> None:

@@ -13,7 +13,6 @@ from veilsum.engines.engine import Task
 from veilsum.engines.panelled import PanelledDgd, PanelledTracking
 from veilsum.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
 
 
@@ -30,7 +29,6 @@ class Run(Protocol):
 # one curve for all agents, then with a matrix for each.
 RUNS: dict[type, tuple[Callable[..., Run], Callable[..., Run]]] = {
     Dgd: (PanelledDgd, CurvedDgd),
-    DgdOwnPoint: (PanelledDgd, CurvedDgd),
     GradientTracking: (PanelledTracking, CurvedTracking),
 }
 
