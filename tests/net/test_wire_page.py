@@ -41,10 +41,10 @@ from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
 from veilsum.methods.choosing import ITERATIVE
-from veilsum.models import families, gammas
+from veilsum.models import families
 from veilsum.models.dispatch import PriceSearch
-from veilsum.models.family import Family, LogLink
-from veilsum.models.glm_sums import (
+from veilsum.models.families import Family, LogLink
+from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
     RoundStatistics,
@@ -367,7 +367,7 @@ def test_a_second_sum_of_statistics_has_no_cells_but_all_counts():
 
 
 def known_families():
-    kinds = [*vars(families).values(), *vars(gammas).values()]
+    kinds = vars(families).values()
     found = {one for one in kinds if isinstance(one, type) and issubclass(one, Family)}
     return sorted(one.name for one in found - {Family, LogLink})
 
