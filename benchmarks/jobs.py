@@ -42,7 +42,7 @@ from veilsum.jobs.rules import RowRules
 from veilsum.jobs.sums import OneSum
 from veilsum.jobs.sums import sum as private_sum
 from veilsum.jobs.terms import Terms
-from veilsum.models.climb import SMALL
+from veilsum.models.newton import SMALL
 from veilsum.tables.schema import Column, Schema
 
 PARTIES = ("a", "b", "c", "d", "e")

@@ -29,25 +29,24 @@ from veilsum.jobs.terms import Options, Terms
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
+    Family,
+    Gamma,
+    GammaInverseLink,
     Gaussian,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.family import Family
-from veilsum.models.gammas import Gamma, GammaInverseLink
-from veilsum.models.glm_fit import GlmFit
-from veilsum.models.glm_sums import (
+from veilsum.models.glm import (
     FirstStatistics,
+    GlmFit,
     Request,
     RoundStatistics,
     Stage,
     statistics_size,
 )
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.models.newton import Newton
-from veilsum.models.newton_states import Running, State
+from veilsum.models.newton import Newton, State
 from veilsum.models.rows import Rows
-from veilsum.models.separation import fading_columns
 from veilsum.models.systems import column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.fixed_point import Grid
@@ -160,7 +159,7 @@ class NewtonRecipe(SumsOnly):
         try:
             limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
         except InvalidInputError as error:
-            fading = self._fading(state)
+            fading = self.newton.fading_columns(state)
             if not fading:
                 raise
             raise InvalidInputError(
@@ -168,17 +167,6 @@ class NewtonRecipe(SumsOnly):
                 "takes many rounds to be sure of: leave the column out, merge "
                 f"categories, or use ridge. And {error}"
             ) from None
-
-    def _fading(self, state: State) -> list[str]:
-        if not isinstance(state, Running) or state.sums is None:
-            return []
-        newton, penalty = self.newton, np.diag(self.newton.penalty)
-        return fading_columns(
-            state.sums.information + penalty,
-            state.first.information + penalty,
-            names=newton.labels,
-            intercept=newton.intercept,
-        )
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""

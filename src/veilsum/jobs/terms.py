@@ -6,7 +6,6 @@ who take part, be it everybody or who is left.
 
 from __future__ import annotations
 
-import difflib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, TypeAlias, TypedDict
 
+from veilsum.agreement.sections import policy_of
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
@@ -25,6 +25,7 @@ from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
+from veilsum.reading import nearest
 
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
@@ -183,17 +184,14 @@ class Terms:
         driver = driver_of(options.get("driver", "loopback"), seed=seed)
         alone = driver.party is not None
         topology = _topology(options.get("topology"), tuple(parties), alone=alone)
-        tolerate = options.get("tolerate", 1)
-        honest = options.get("minimum_honest", 3)
         terms = cls(
             topology=topology,
             law=_masks(options).for_sums(topology, integers=integers, wide=wide),
-            policy=Policy(
-                tolerate=tolerate,
-                minimum_honest=honest,
+            policy=policy_of(
+                tolerate=options.get("tolerate", 1),
+                minimum_honest=options.get("minimum_honest", 3),
                 drop=options.get("drop", False),
-                minimum_parties=min(3, honest + tolerate),
-                **options.get("waits", {}),  # type: ignore[arg-type]
+                **options.get("waits", {}),
             ),
             spread=options.get("spread", "auto"),
             driver=driver,
@@ -297,10 +295,8 @@ def _check_names(options: Mapping[str, Any]) -> None:
     known = tuple(Options.__annotations__)
     for name in options:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}? " if near else ""
             raise InvalidInputError(
-                f"this job takes no option {name!r}; {hint}options are "
+                f"this job takes no option {name!r}; {nearest(name, known)}options are "
                 f"{', '.join(known)}"
             )
 

@@ -10,10 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.costs import cost_of_party
-from veilsum.agreement.scenario import public_scenario
-from veilsum.agreement.sections import policy_of
+from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.costs.cost import Cost
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, RangeError
@@ -42,19 +39,19 @@ class PartyCost(Secret):
     @classmethod
     def of(cls, consortium: Consortium, own: Mapping[str, Any]) -> PartyCost:
         """Return it from the party's own entries of [cost]; refuse what misfits."""
-        cost = cost_of_party(consortium.sections["cost"], own)
-        topology = consortium.topology
-        agreed = public_scenario(consortium.sections, cost.dim)
-        basis = check_costs({"this party": cost}, topology, agreed.domain)
-        law = agreed.masks.on(topology)
+        (question,) = consortium.questions
+        assert isinstance(question, Minimisation)
+        cost, topology = question.cost.own_cost(own), consortium.topology
+        basis = check_costs({"this party": cost}, topology, question.domain)
+        law = consortium.masks.on(topology)
         recipe = Minimise.of(
             basis,
             # Its kind was agreed on, and no kind has a part that its owner keeps.
             dict.fromkeys(topology.parties, cost.remainder),
             topology=topology,
             law=law,
-            domain=agreed.domain,
-            settings=agreed.settings,
+            domain=question.domain,
+            settings=question.settings,
         )
         try:
             law.encode(cost.coefficients)
@@ -63,7 +60,7 @@ class PartyCost(Secret):
         terms = Terms(
             topology=topology,
             law=law,
-            policy=policy_of(consortium.sections),
+            policy=consortium.rules.policy,
             spread=recipe.spread,
             run=consortium.run,
         )
