@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from scipy.sparse import csgraph
 
 from veilsum.cli.app import app
-from veilsum.engines.plain import PlainEngine
+from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.jobs.bench import engines, report, side_by_side
 from veilsum.jobs.bench.cases import (

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from math import inf
 
 from veilsum.engines.engine import Engine, Task
-from veilsum.engines.fused import FusedEngine
-from veilsum.engines.plain import PlainEngine
+from veilsum.engines.numba import FusedEngine
+from veilsum.engines.numpy import PlainEngine
 from veilsum.engines.traced import JaxEngine
 from veilsum.errors import InvalidInputError, MissingExtraError
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from veilsum.engines.plain import DENSE_AGENTS
+from veilsum.engines.numpy import DENSE_AGENTS
 from veilsum.jobs.bench.cases import Workload
 from veilsum.jobs.bench.clocks import Runs
 from veilsum.jobs.bench.loops import LOOPS
