@@ -15,7 +15,6 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.polynomial import Polynomial as Curve
 
 from veilsum.costs.cost import Cost
@@ -28,6 +27,7 @@ from veilsum.drivers.vectorised import solve
 from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.shapes import Float
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 

@@ -336,3 +336,13 @@ def test_a_domain_that_is_none_is_refused_with_what_was_found(make, what):
 def test_a_box_may_be_a_single_point():
     point = Box([1.0, 2.0], [1.0, 2.0], dim=2)
     assert point.project(np.array([9.0, -9.0])).tolist() == [1.0, 2.0]
+
+
+def test_a_ball_is_about_the_origin_unless_told_otherwise():
+    found = Ball(radius=2.0, dim=3)
+    assert found.centre.tolist() == [0.0, 0.0, 0.0]
+    assert found.project(np.array([0.0, 3.0, 4.0])).tolist() == pytest.approx(
+        [0.0, 1.2, 1.6]
+    )
+    with pytest.raises(InvalidInputError, match="radius"):
+        Ball(3.0, dim=2)

@@ -63,7 +63,7 @@ def test_the_rules_hold_on_many_random_schedules(first):
 def test_a_failing_schedule_says_how_to_replay_it():
     setting = Setting(seed=7)
     faults = Faults(loss=0.25)
-    from tests.sim.test_history import AddsOne
+    from drivers.test_history import AddsOne
 
     with pytest.raises(AssertionError) as caught:
         replayed(setting, faults, make=AddsOne)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import veilsum as vs
 from strategies import any_topologies, coalitions, connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import is_connected
@@ -62,6 +63,31 @@ def test_a_networkx_graph_keeps_its_nodes_edges_and_isolated_nodes():
     assert found.parties == ("a", "b", "c", "d")
     assert found.edges.tolist() == [[0, 1], [1, 2]]
     assert not found.directed
+
+
+def test_wherever_a_graph_is_taken_one_of_networkx_will_do():
+    graph = nx.petersen_graph()
+    ours = Topology.from_networkx(graph)
+    costs = [vs.Cost.squared_distance([float(k)]) for k in range(10)]
+    more = {"domain": vs.Box(-20, 20, dim=1), "sigma": 1.0, "seed": 3}
+    calls = {
+        "solve": lambda g: vs.solve(costs, g, **more).minimiser.tolist(),
+        "guarantee": lambda g: vs.guarantee(g, sigma=1.0, corrupted=["0"]).to_dict(),
+        "worst_case": lambda g: vs.worst_case(g, sigma=1.0, tolerate=1).to_dict(),
+        "examine": lambda g: vs.examine(g, tolerate=1).vertex_connectivity,
+        "plan": lambda g: vs.plan(tolerate=1, epsilon=0.1, graph=g).best.sigma,
+        "mu2": vs.algebraic_connectivity,
+        "kappa": vs.vertex_connectivity,
+        "mixing": lambda g: vs.mixing_weights(g, "metropolis").toarray().tolist(),
+        "resistance": lambda g: vs.effective_resistance(g, "0", "1"),
+    }
+    for name, call in calls.items():
+        assert call(graph) == call(ours), name
+
+
+def test_what_is_no_graph_is_refused_with_what_would_do():
+    with pytest.raises(InvalidInputError, match="cannot be a list: give Topology"):
+        vs.algebraic_connectivity([("a", "b")])
 
 
 def test_a_networkx_edge_attribute_becomes_the_weight():

@@ -21,9 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 
 from machines import Stopped, keys_of, stopped_at
+from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.sections import PUBLIC_COST
 from veilsum.costs import domains

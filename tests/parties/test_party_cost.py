@@ -2,8 +2,8 @@
 
 import pandas as pd
 import pytest
-from jobs.test_agreed import COST, agreed
 
+from parties.test_agreed import COST, agreed
 from veilsum.costs.cost import Cost
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.datasets import site_of

@@ -1,18 +1,21 @@
 """Formulas: the same columns at every party, and nothing learned from its rows."""
 
+import ast
+import os
 import subprocess
 import sys
+from time import perf_counter
 
 import formulaic
 import numpy as np
 import pandas as pd
 import patsy
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
-from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula import ModelFormula, evaluate, read_formula, shown
 from veilsum.tables.schema import Column, Schema, SchemaError
 
 SCHEMA = Schema(
@@ -155,6 +158,100 @@ def test_a_design_without_a_level_has_its_column_all_the_same(pooled):
     np.testing.assert_array_equal(design[:, 2:], np.tile([1.0, 0.0, 1.0], (9, 1)))
 
 
+part = st.sampled_from(
+    [
+        *("age", "bp", "k", "sex", "site", "one", "C(site)", "C(sex, Sum)", "{age*bp}"),
+        *("{ age * bp }", "{age}", "log(age)", "np.log( age )", "I(bp**2)", "site"),
+        *("`body mass`", "body.fat", "C(site, contr.helmert(reverse=False))"),
+    ]
+)
+
+
+def joined(parts):
+    return st.one_of(
+        st.tuples(parts, st.sampled_from([" + ", " - ", ":", "*", "/"]), parts).map(
+            "".join
+        ),
+        st.tuples(parts, st.sampled_from(["+", "*", ":", "-", " %in% "]), parts).map(
+            lambda three: f"({''.join(three)})"
+        ),
+        st.tuples(parts, parts, st.sampled_from("23")).map(
+            lambda three: f"({three[0]} + {three[1]})**{three[2]}"
+        ),
+    )
+
+
+@given(
+    st.recursive(part, joined, max_leaves=5),
+    st.sampled_from(["", " - 1", " + 0", "0 + ", "-1 + ", "1 + ", "- "]),
+)
+@settings(max_examples=50, deadline=None)
+@example("(age + bp + sex)**3 / site", "")
+@example("site / (age + sex) - age", " + 0")
+@example("{ age*bp } : {age * bp} + age:bp + bp:age", "")
+def test_terms_are_multiplied_out_as_formulaic_does(pooled, text, extra):
+    """Its own reader is the judge here, of texts that are ours."""
+    text = f"{extra}{text}" if extra.endswith("+ ") or extra == "- " else text + extra
+    expected = None
+    try:
+        made = formulaic.model_matrix(
+            f"y ~ {text}", categorical(pooled), context=SHARED
+        )
+        expected = made.rhs
+    except (formulaic.errors.FormulaicError, TypeError):
+        with pytest.raises(InvalidInputError):
+            ModelFormula.of(f"y ~ {text}", SCHEMA)
+        return
+    if not expected.shape[1]:
+        with pytest.raises(InvalidInputError, match="nothing on its right side"):
+            ModelFormula.of(f"y ~ {text}", SCHEMA)
+        return
+    formula = ModelFormula.of(f"y ~ {text}", SCHEMA)
+    assert formula.columns == tuple(expected.columns)
+    design, _ = formula.design(checked(pooled))
+    np.testing.assert_array_equal(design, expected.to_numpy(dtype=float))
+
+
+arithmetic = st.recursive(
+    st.sampled_from(["a", "b", "2", "0.5", "1e999", ".25", "1e-3", "12."]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", " * ", "/", "**"]), inner).map(
+            "".join
+        ),
+        inner.map("({})".format),
+        inner.map("-{}".format),
+        inner.map("+ {}".format),
+        inner.map("np.log({})".format),
+        inner.map("I( {} )".format),
+    ),
+    max_leaves=8,
+)
+
+
+@given(arithmetic)
+def test_an_expression_is_read_and_shown_as_python_does(text):
+    ((node, code),) = read_formula(f"y ~ {{{text}}} - y").written[1:2]
+    if len(code) < 200:
+        assert shown(node) == ast.unparse(ast.parse(text))
+
+
+@given(arithmetic)
+def test_an_expression_is_worth_what_python_says(text):
+    ((node, _),) = read_formula(f"y ~ {{{text}}} - y").written[1:2]
+    assume("**" not in text or "a" in text)
+    values = {"a": np.array([0.5, -2.0, 3.0]), "b": np.array([1.0, 2.0, -0.25])}
+    known = {"np": np, "I": lambda x: x, **values}
+    with np.errstate(all="ignore"):
+        try:
+            expected = eval(compile(text, "here", "eval"), known)
+        except (ArithmeticError, TypeError) as error:
+            with pytest.raises(type(error)):
+                evaluate(node, pd.DataFrame(values))
+            return
+        found = evaluate(node, pd.DataFrame(values))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_columns_do_not_depend_on_how_python_hashes():
     code = (
         "import sys\n"
@@ -170,7 +267,7 @@ def test_columns_do_not_depend_on_how_python_hashes():
             check=True,
             capture_output=True,
             text=True,
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2", "3")
     }
@@ -385,6 +482,101 @@ def test_functions_that_may_learn_from_rows_are_refused_with_the_reason(call):
 def test_a_formula_that_cannot_be_used_is_refused(text, why):
     with pytest.raises(InvalidInputError, match=why):
         ModelFormula.of(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("y ~ " + "age + " * 2000 + "bp", "at most 10,000 characters"),
+        ("y ~ " + "(" * 30 + "age" + ")" * 30, "nests more than 20"),
+        ("y ~ {" + "(" * 30 + "age" + ")" * 30 + "}", "nests more than 20"),
+        ("y ~ {" + "-" * 30 + "age}", "nests more than 20"),
+        ("y ~ {" + "age ** " * 30 + "age}", "nests more than 20"),
+        ("y ~ {" + "log(" * 30 + "age" + ")" * 30 + "}", "nests more than 20"),
+        ("y ~ {" + "age + " * 200 + "age}", "more than 100 operations"),
+        ("y ~ {" + "9" * 5000 + " * age}", "more than 40 characters"),
+        ("y ~ (age + bp) ** " + "9" * 5000, "at most 5"),
+        ("y ~ 'age", "cannot be read"),
+        ("y ~ `age", "cannot be read"),
+        ("y ~ log (age)", "a space after log"),
+        ("y ~ age \\ bp", "has a backslash"),
+        ("y ~ 2 * age", "in braces"),
+        ("y ~ C(site, Treatment('north', 'east'))", "does not take these options"),
+        ("y ~ C(site, contr.helmert(scale='north'))", "must be True or False"),
+    ],
+)
+def test_a_text_beyond_the_bounds_is_refused(text, why):
+    with pytest.raises(InvalidInputError, match=why) as caught:
+        ModelFormula.of(text, SCHEMA)
+    assert len(str(caught.value)) < 700
+
+
+WIDE = Schema(
+    (
+        Column("y", "number"),
+        *(Column(f"x{k}", "number") for k in range(60)),
+        *(
+            Column(f"c{k}", "category", categories=tuple(map(str, range(100))))
+            for k in range(3)
+        ),
+        *(Column(f"o{k}", "category", categories=("only",)) for k in range(12)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("right", "why"),
+    [
+        # 60 choose 1, 2, ... 5 added up
+        ("(" + "+".join(f"x{k}" for k in range(60)) + ")**5", "up to 5,985,197 terms"),
+        (":".join(["(" + "+".join(f"x{k}" for k in range(60)) + ")**2"] * 2), "terms"),
+        ("(" + "+".join(f"x{k}" for k in range(60)) + ")**2" + ":x1" * 900, "terms"),
+        # 100^3 + 3 100^2 + 3 100 + 1
+        ("C(c0)*C(c1)*C(c2)", "up to 1,030,301 columns .* at most 5,000"),
+        ("c0:c1", "up to 10,001 columns"),
+        (":".join(f"o{k}" for k in range(12)), "multiplies 12 categories"),
+    ],
+)
+def test_how_much_a_formula_expands_to_is_said_before_it_does(right, why):
+    started = perf_counter()
+    with pytest.raises(InvalidInputError, match=why):
+        ModelFormula.of(f"y ~ {right}", WIDE)
+    assert perf_counter() - started < 20  # made first, the worst takes hours
+
+
+def test_what_is_within_the_bounds_is_made():
+    tens = "+".join(f"x{k}" for k in range(10))
+    assert len(ModelFormula.of(f"y ~ ({tens})**5", WIDE).columns) == 638
+    assert len(ModelFormula.of("y ~ c0 + c1 + c2", WIDE).columns) == 298
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "categories"),
+    [
+        ("y ~ `a b` + log(`c'd`)", ("y", "a b", "c'd"), ()),
+        ("y ~ C(`body mass`, Treatment('age'))", ("y", "body mass"), ("body mass",)),
+        ("y ~ site.x + C(site)", ("y", "site.x", "site"), ("site",)),
+        ("log(y) ~ x:{C(sex)} - z", ("y", "x", "sex", "z"), ("sex",)),
+    ],
+)
+def test_what_a_text_names_is_known_without_a_schema(text, columns, categories):
+    read = read_formula(text)
+    assert (read.columns, read.categories) == (columns, categories)
+
+
+def test_levels_are_never_taken_for_anything_else():
+    levels = ("{x}", "l1", "f0", "T.a", "__a", "(60, 70]", "don't know", "50 %")
+    schema = Schema(
+        (Column("y", "number"), Column("f0", "category", categories=levels)),
+        minimum_rows=1,
+    )
+    formula = ModelFormula.of('y ~ C(f0, Treatment("don\'t know")) + f0:y - y', schema)
+    kept = [one for one in levels if one != "don't know"]
+    name = 'C(f0, Treatment("don\'t know"))'
+    assert formula.columns[1:8] == tuple(f"{name}[T.{one}]" for one in kept)
+    frame = pd.DataFrame({"y": np.arange(8.0), "f0": list(levels)})
+    design, _ = formula.design(schema.check("a", frame))
+    np.testing.assert_array_equal(design[:, 1:8], np.delete(np.eye(8), 6, axis=1))
 
 
 def test_a_column_with_the_name_of_a_function_it_is_used_with_is_refused():

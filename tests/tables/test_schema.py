@@ -77,7 +77,91 @@ def test_the_same_agreement_has_the_same_table():
     }
 
 
-names = st.text(min_size=1, max_size=6)
+NOT_NAMES = (
+    "'\"`\\[]\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f"
+    "\u2039\u203a\u00ab\u00bb\u00b4"
+)
+# Texts that are names: what is refused has a test of its own.
+names = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters=NOT_NAMES)
+    | st.just(" "),
+    min_size=1,
+    max_size=6,
+).filter(lambda name: name == name.strip())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("age", "body mass", "body.fat", "größe", "BMI (kg/m²)", "50 %", "a/b", "1st"),
+        *("年齢", "x:y", "a,b", "a=b", "#", "x" * 200),
+    ],
+)
+def test_ordinary_names_are_names_and_levels(name):
+    assert Column(name, "category", categories=(name, "b")).name == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "(60, 70]",
+        "[60, 70)",
+        "don't know",
+        "Côte d\u2019Ivoire",
+        "O'Brien",
+        "",
+        "> 3",
+        "-1",
+    ],
+)
+def test_what_tables_have_is_a_level(name):
+    assert Column("a", "category", categories=(name,)).categories == (name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *((f"a{quote}", "has the character") for quote in "'\"`\u201c\u2019\\"),
+        *((f"{quote}a", "has the character") for quote in "'\u2018\u00ab"),
+        *(
+            (f"a{odd}b", "cannot be seen")
+            for odd in "\n\r\t\0\x1b\u202e\u200b\u2028\xa0"
+        ),
+        *((odd, "a space") for odd in (" a", "a ")),
+        ("x" * 201, "longer than 200"),
+    ],
+)
+def test_names_that_may_be_taken_for_something_else_are_refused(name, why):
+    for made in (
+        lambda: Column(name, "number"),
+        lambda: Column("a", "category", categories=("b", name)),
+        lambda: Schema.from_table({"columns": {name: {"kind": "number"}}}),
+    ):
+        with pytest.raises(InvalidInputError, match=f"must be plain .* {why}") as error:
+            made()
+        assert str(error.value).isprintable()
+        assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("name", ["a[b", "a]", "don't"])
+def test_a_column_has_neither_brackets_nor_an_apostrophe(name):
+    with pytest.raises(InvalidInputError, match="has the character"):
+        Column(name, "number")
+
+
+def test_a_name_is_a_text():
+    with pytest.raises(InvalidInputError, match="must be a text, found 3"):
+        Column(3, "number")
+
+
+def test_a_schema_is_bounded():
+    many = tuple(map(str, range(10_001)))
+    with pytest.raises(InvalidInputError, match="10,001 categories; at most 10,000"):
+        Column("a", "category", categories=many)
+    with pytest.raises(InvalidInputError, match="at most 10,000 columns, found 10,001"):
+        Schema(tuple(Column(name, "number") for name in many))
+
+
 bounds = st.none() | st.integers(-99, 99) | st.floats(-1e6, 1e6)
 
 

@@ -113,7 +113,11 @@ class Ball(_Bounded):
     radius: float
     dim: int
 
-    def __init__(self, centre: ArrayLike, radius: float, *, dim: int) -> None:
+    def __init__(
+        self, centre: ArrayLike = 0.0, radius: float = np.nan, *, dim: int
+    ) -> None:
+        # A default for the radius as well, or the centre could have none; nan is
+        # refused like any other radius that is not one.
         if not 0 < radius < np.inf:
             raise InvalidInputError(
                 f"a ball's radius must be positive and finite, found {radius}"

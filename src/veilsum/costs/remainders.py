@@ -21,11 +21,11 @@ from functools import cached_property
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.errors import BadGradientError
 from veilsum.numbers.arrays import FloatArray, Vector, Vectors
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Float
 
 Kind = Literal["none", "shared", "local"]
 Squares: TypeAlias = Float[FloatArray, "n m m"]  # one matrix per agent

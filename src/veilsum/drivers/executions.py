@@ -15,13 +15,13 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, as_rows
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Float
 from veilsum.privacy.view import touching
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
@@ -52,7 +52,7 @@ class Executions:
 
 
 def simulate(
-    topology: Topology,
+    topology: GraphLike,
     coefficients: ArrayLike,
     *,
     sigma: float,
@@ -64,6 +64,7 @@ def simulate(
 
     `coefficients` has one row per party; a flat list means one coefficient each.
     """
+    topology = Topology.of(topology)
     check_sigma(sigma)
     rows = as_rows(coefficients, n_parties=topology.n_parties, what="coefficients")
     if executions < 1:

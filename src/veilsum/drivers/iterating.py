@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from veilsum.costs.effective import EffectiveCost
 from veilsum.drivers.diagnosis import broken_bound
@@ -20,6 +19,7 @@ from veilsum.errors import BadGradientError, DivergedError, NumericalError
 from veilsum.methods.exchange import State
 from veilsum.methods.schedule import Schedule
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
+from veilsum.numbers.shapes import Float, Int
 
 Progress = Callable[[int], None]
 Times = Int[Array[np.int64], " times"]

@@ -64,7 +64,7 @@ def world_of(
     if problem.faults is not None:
         raise InvalidInputError(
             "faults of links are simulated with all parties in one array: use the "
-            "driver vectorised; machines have faults of their own, in veilsum.sim"
+            "driver vectorised; machines have faults of their own"
         )
     plan, schedules = plan_of(problem), _schedules(problem)
     works = {

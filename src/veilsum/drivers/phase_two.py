@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from veilsum.costs.bases import Basis
@@ -45,6 +44,7 @@ from veilsum.numbers.arrays import (
     frozen,
 )
 from veilsum.numbers.laws import GaussianMasks, LatticeMasks, Law
+from veilsum.numbers.shapes import Float, Int, Shaped
 
 MaskedRows = Shaped[Array[Any], "n p"]
 MaskedSum = Shaped[Array[Any], " p"]

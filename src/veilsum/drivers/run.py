@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from veilsum.costs.cost import Cost
 from veilsum.costs.effective import EffectiveCost
@@ -20,6 +19,7 @@ from veilsum.numbers.arrays import AgentPoints, Array, FloatArray, Vector
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import Law, grid_bits
 from veilsum.numbers.masking import Shares
+from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.view import View, observe
 

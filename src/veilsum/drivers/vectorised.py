@@ -13,7 +13,7 @@ from veilsum.drivers.iterating import Progress
 from veilsum.drivers.problem import Problem
 from veilsum.drivers.run import Run, finished_run
 from veilsum.errors import BadGradientError
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import LawName
@@ -22,7 +22,7 @@ from veilsum.numbers.masking import draw_shares
 
 def solve(
     costs: Mapping[str, Cost] | Sequence[Cost],
-    topology: Topology,
+    topology: GraphLike,
     *,
     domain: Domain,
     sigma: ArrayLike | None = None,
@@ -60,6 +60,7 @@ def solve(
     >>> run.minimiser.round(9).tolist(), run.sum_of_masks, run.guarantee.status
     ([3.0], 0.0, 'private')
     """
+    topology = Topology.of(topology)
     problem = Problem.of(
         costs,
         topology,

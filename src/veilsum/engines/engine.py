@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from jaxtyping import Float
-
 from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import NoRemainder, SquaredNorm
 from veilsum.methods.exchange import Method, State, Weighting
 from veilsum.numbers.arrays import AgentPoints, Array, Sparse
+from veilsum.numbers.shapes import Float
 
 Precision: TypeAlias = Literal["float64", "float32"]
 

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Int
 from scipy import sparse
 
 from veilsum.engines.engine import Task
@@ -41,6 +40,7 @@ from veilsum.methods.push_pull import PushPull
 from veilsum.methods.running_sums import RunningSums
 from veilsum.methods.table import traits
 from veilsum.numbers.arrays import AgentPoints, Array, EdgeList, Sparse
+from veilsum.numbers.shapes import Int
 
 S = TypeVar("S", bound=State)
 PerLink = Int[Array[np.int64], " links"]

@@ -30,7 +30,6 @@ from typing import (
 )
 
 import numpy as np
-from jaxtyping import Float, Int, UInt
 from scipy import sparse
 from scipy.sparse import csgraph
 
@@ -43,6 +42,7 @@ from veilsum.methods.dgd_own_point import DgdOwnPoint
 from veilsum.methods.exchange import Message, Messages, State
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
 from veilsum.numbers.arrays import AgentPoints, Array, Sparse
+from veilsum.numbers.shapes import Float, Int, UInt
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from scipy.sparse import csgraph
 
 from veilsum.errors import InvalidGraphError, NumericalError
 from veilsum.graphs.flows import disjoint_paths, separator, split_graph
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 
 
 def components(topology: Topology) -> tuple[tuple[int, ...], ...]:
@@ -37,7 +37,7 @@ def is_connected(topology: Topology) -> bool:
     return len(components(topology)) == 1
 
 
-def algebraic_connectivity(topology: Topology) -> float:
+def algebraic_connectivity(topology: GraphLike) -> float:
     """Return mu2, the second smallest eigenvalue of the Laplacian; 0 if disconnected.
 
     Dense and exact to rounding: O(n^3) time, n^2 memory.
@@ -45,6 +45,7 @@ def algebraic_connectivity(topology: Topology) -> float:
     >>> round(algebraic_connectivity(Topology.family("petersen")), 12)
     2.0
     """
+    topology = Topology.of(topology)
     if topology.n_parties < 2:
         raise InvalidGraphError("mu2 needs at least two parties")
     if not is_connected(topology):
@@ -62,7 +63,7 @@ def algebraic_connectivity(topology: Topology) -> float:
     return found if margin <= 1e-12 * found else found - margin
 
 
-def vertex_connectivity(topology: Topology, *, at_most: int | None = None) -> int:
+def vertex_connectivity(topology: GraphLike, *, at_most: int | None = None) -> int:
     """Return kappa, the least number of parties whose loss disconnects the rest.
 
     A complete graph has no such set; its kappa is n - 1 by convention. With `at_most`
@@ -71,6 +72,7 @@ def vertex_connectivity(topology: Topology, *, at_most: int | None = None) -> in
     >>> vertex_connectivity(Topology.family("ring:6"))
     2
     """
+    topology = Topology.of(topology)
     n = topology.n_parties
     if not topology.directed and topology.n_edges == n * (n - 1) // 2:
         return n - 1 if at_most is None else min(n - 1, at_most)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Sparse
 
 # Up to this many agents eigenvalues are found by a dense solve.
@@ -52,8 +52,9 @@ MIXING: dict[str, Callable[[Topology], Sparse]] = {
 }
 
 
-def mixing_weights(topology: Topology, name: str) -> Sparse:
+def mixing_weights(topology: GraphLike, name: str) -> Sparse:
     """Return the named weights of an undirected graph."""
+    topology = Topology.of(topology)
     if name not in MIXING:
         near = difflib.get_close_matches(name, MIXING, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""

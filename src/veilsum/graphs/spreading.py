@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Shaped
 from scipy.sparse import csgraph
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.shapes import Shaped
 
 Spread = Literal["flooding", "tree"]
 SPREADS: tuple[str, ...] = ("auto", "flooding", "tree")

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -22,6 +22,22 @@ from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector, frozen, listed
 
 Edge = tuple[Hashable, Hashable]
+
+
+@runtime_checkable
+class NetworkxGraph(Protocol):
+    """What a graph of networkx has, said without loading networkx."""
+
+    nodes: Any
+    edges: Any
+
+    def is_directed(self) -> bool:
+        """Say whether edges are arcs."""
+        ...
+
+    def is_multigraph(self) -> bool:
+        """Say whether two nodes may have several edges."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,6 +81,21 @@ class Topology:
         rows = _edge_rows(pairs, names, directed=directed)
         noise = _edge_weights(weights, len(rows))
         return _merged(names, rows, noise, directed=directed)
+
+    @classmethod
+    def of(cls, graph: GraphLike) -> Topology:
+        """Return a graph of ours or of networkx as a topology.
+
+        Every function that takes a graph calls this first.
+        """
+        if isinstance(graph, Topology):
+            return graph
+        if isinstance(graph, NetworkxGraph):
+            return cls.from_networkx(graph)
+        raise InvalidInputError(
+            f"the topology cannot be a {type(graph).__name__}: give "
+            'Topology.family("ring:6"), or a graph of networkx'
+        )
 
     @classmethod
     def from_networkx(cls, graph: Any, *, weight: str | None = None) -> Topology:
@@ -241,6 +272,9 @@ class Topology:
     def __repr__(self) -> str:
         kind = "arcs" if self.directed else "edges"
         return f"<Topology: {self.n_parties} parties, {self.n_edges} {kind}>"
+
+
+GraphLike: TypeAlias = Topology | NetworkxGraph
 
 
 def _pairs(edges: Iterable[Edge]) -> list[tuple[str, str]]:

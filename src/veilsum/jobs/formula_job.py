@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,14 +12,9 @@ from veilsum.models.family import Family
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.formula import ModelFormula
+from veilsum.tables.formula import ModelFormula, read_formula
 from veilsum.tables.frames import Frame
 from veilsum.tables.schema import CheckedTable, Schema
-
-# The column in C(...), with whatever else stands there.
-CATEGORY = re.compile(r"\bC\(\s*`?(\w+)")
-# A name in a formula, plain or between backticks.
-WORD = re.compile(r"`([^`]+)`|(\w+)")
 
 
 def inferred_schema(
@@ -33,7 +27,8 @@ def inferred_schema(
 
     What is in C(...) has categories.
     """
-    words = {name for pair in WORD.findall(formula) for name in pair} | set(used)
+    read = read_formula(formula)
+    words = {*read.columns, *used}
     known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
     named = [name for name in known if name in words]
     for party, frame in frames.items():
@@ -47,7 +42,7 @@ def inferred_schema(
                 f"table has {listed(list(frame.columns))}: rename one of them, or fit "
                 "without it",
             )
-    levels = dict.fromkeys(set(CATEGORY.findall(formula)) & set(named), "category")
+    levels = dict.fromkeys(set(read.categories) & set(named), "category")
     seen = {party: frame.astype(levels) for party, frame in frames.items()}
     return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
 
@@ -81,10 +76,11 @@ class FormulaJob:
         ridge: float = 0.0,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
-        needed = {*ModelFormula.of(text, schema).variables, weights, offset}
+        formula = ModelFormula.of(text, schema)
+        needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
-        formula = ModelFormula.of(text, replace(schema, columns=used))
-        return cls(formula, family, weights, offset, ridge)
+        narrow = replace(formula, schema=replace(schema, columns=used))
+        return cls(narrow, family, weights, offset, ridge)
 
     @property
     def schema(self) -> Schema:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import acosh, ceil, cosh, log, sqrt
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.shapes import Float
 
 Square = Float[FloatArray, "s s"]
 

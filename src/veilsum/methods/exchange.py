@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray, Vectors
+from veilsum.numbers.shapes import Float
 
 Message: TypeAlias = Float[FloatArray, "*batch e"]
 Messages: TypeAlias = Float[FloatArray, "heard e"]

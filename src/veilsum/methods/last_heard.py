@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from veilsum.methods.exchange import Message, Weighting, Weights
 from veilsum.numbers.arrays import Array, FloatArray, Sparse, Vectors
+from veilsum.numbers.shapes import Bool, Float, Int
 
 Agents = Int[Array[np.int64], " links"]
 Messages = Float[FloatArray, "links e"]

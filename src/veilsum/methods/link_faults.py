@@ -12,12 +12,12 @@ from math import ceil
 from typing import Literal, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from veilsum.errors import InvalidInputError
 from veilsum.methods.exchange import Message
 from veilsum.methods.table import Needs, Refusal, fitting, objection, traits
 from veilsum.numbers.arrays import Array, as_whole, is_number, is_whole
+from veilsum.numbers.shapes import Bool, Int
 
 Fault: TypeAlias = Literal["loss", "delay", "stragglers", "changing", "quantise"]
 Takes: TypeAlias = Int[Array[np.int64], " links"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from numpy.linalg import norm
 
 from veilsum.costs.bases import Basis
@@ -18,6 +17,7 @@ from veilsum.costs.minimise import Gradient, curvatures, minimise
 from veilsum.costs.remainders import Remainder, RemainderStack
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.numbers.shapes import Float
 
 Total = Float[FloatArray, " p"]  # all parties' coefficients, added up
 

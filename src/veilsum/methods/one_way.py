@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy import sparse
 
 from veilsum.errors import InvalidGraphError
@@ -19,6 +18,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.certificate import Bounds, Square, fewest, spectral_radius
 from veilsum.methods.push_pull import column_weights, row_weights, who_hears
 from veilsum.numbers.arrays import FloatArray, Matrix, Vector
+from veilsum.numbers.shapes import Float
 
 Shares = Float[FloatArray, " n"]
 

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from math import acosh, ceil, sqrt
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse
 from veilsum.numbers.fixed_point import Integers, as_python_integers
+from veilsum.numbers.shapes import Float
 
 # Differences of integers become float64 here; a product within float64 is enough, since
 # each round starts from the exact integers again.

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from jaxtyping import Float
 from scipy import sparse
 
 from veilsum.graphs.topology import Topology
 from veilsum.methods.push_pull import who_hears
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors
+from veilsum.numbers.shapes import Float
 
 # Iterations between two looks, if the graph is not wider.
 LOOK_EVERY = 10

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import Binomial, Gaussian
 from veilsum.models.family import EDGE, Family
 from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.shapes import Float
 
 Predictors: TypeAlias = Float[FloatArray, "*batch"]  # one number for each row
 Range: TypeAlias = tuple[Predictors, Predictors]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.numbers.shapes import Float
 
 Intervals = Float[FloatArray, "p 2"]
 

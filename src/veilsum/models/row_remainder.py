@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.costs.remainders import Kind, Remainder, Squares
 from veilsum.models.curves import Curve, MeanCurve
@@ -21,6 +20,7 @@ from veilsum.models.families import Gaussian
 from veilsum.models.rows import Gram, PerRow, Rows, gram
 from veilsum.numbers.arrays import AgentPoints, FloatArray, Vector, Vectors
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Float
 
 Designs: TypeAlias = Float[FloatArray, "n r m"]
 AllRows: TypeAlias = Float[FloatArray, "n r"]

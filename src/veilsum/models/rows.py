@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.shapes import Float
 
 Design = Float[FloatArray, "n p"]  # one row per observation, one column per coefficient
 PerRow = Float[FloatArray, " n"]

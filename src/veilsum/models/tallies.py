@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.models.rows import Sums
 from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
+from veilsum.numbers.shapes import Float, Int
 
 Codes = Int[Array[np.int64], "n axes"]
 Cells = Float[FloatArray, "..."]  # one axis for each variable

@@ -11,10 +11,10 @@ from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.shapes import Float, Int
 
 Kind = TypeVar("Kind", bound=np.generic)
 # numpy's own name for this is, from 2.5 on, no class that shapes can be added to.

@@ -38,10 +38,10 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Bool
 
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.shapes import Bool
 from veilsum.numbers.streams import Stream, Words, check_count
 from veilsum.numbers.strips import (
     ENTRIES,

@@ -15,10 +15,10 @@ from math import ceil, floor, inf, isfinite, isqrt, ldexp, log2, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Shaped
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.shapes import Shaped
 
 # int64, uint64 (residues modulo 2^64), or Python integers where 64 bits are too few.
 IntegerArray: TypeAlias = Array[Any]

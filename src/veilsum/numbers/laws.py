@@ -17,7 +17,6 @@ from math import ceil
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
@@ -35,6 +34,7 @@ from veilsum.numbers.fixed_point import (
     fitting_bits,
     spreading_bits,
 )
+from veilsum.numbers.shapes import Float
 from veilsum.numbers.streams import Stream
 from veilsum.numbers.uniform import NumberRows, Numbers, UniformMasks, checked_largest
 

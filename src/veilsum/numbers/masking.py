@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Shaped
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, as_whole
 from veilsum.numbers.laws import Law
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Shaped
 from veilsum.numbers.streams import Keystream, SeededStream, Stream
 
 # Streams of one root are told apart by purpose; later purposes take later numbers.

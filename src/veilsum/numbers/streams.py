@@ -13,11 +13,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from jaxtyping import UInt64
 
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import UInt64
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext

@@ -13,9 +13,9 @@ from math import ceil, nan, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
-from jaxtyping import Int64, Shaped
 
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.shapes import Int64, Shaped
 
 Integers: TypeAlias = Int64[Array[np.int64], " size"]
 Draws: TypeAlias = Shaped[Array[Any], " size"]  # int64, or Python integers

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Shaped
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
@@ -25,6 +24,7 @@ from veilsum.numbers.fixed_point import (
     check_sum_fits,
     summing_bits,
 )
+from veilsum.numbers.shapes import Shaped
 from veilsum.numbers.streams import Stream
 
 Numbers = Shaped[Array[Any], " p"]

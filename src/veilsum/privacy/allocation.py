@@ -19,13 +19,13 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from scipy import linalg, sparse
 
 from veilsum.errors import InvalidGraphError, MissingExtraError
 from veilsum.graphs.connectivity import vertex_connectivity
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
+from veilsum.numbers.shapes import Float
 from veilsum.privacy.losses import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 
@@ -99,7 +99,7 @@ class Allocation:
         }
 
 
-def allocate_noise(topology: Topology, *, tolerate: int = 0) -> Allocation:
+def allocate_noise(topology: GraphLike, *, tolerate: int = 0) -> Allocation:
     """Return the allocation that makes the worst mu2 largest.
 
     The graph's own weights do not matter: only their number, the budget, does.
@@ -112,6 +112,7 @@ def allocate_noise(topology: Topology, *, tolerate: int = 0) -> Allocation:
     >>> [round(w, 3) for w in found.weights], round(found.mu2, 6)
     ([0.8, 1.2, 1.2, 0.8], 0.4)
     """
+    topology = Topology.of(topology)
     check_tolerate(topology, tolerate)
     if vertex_connectivity(topology, at_most=tolerate + 1) <= tolerate:
         raise InvalidGraphError(

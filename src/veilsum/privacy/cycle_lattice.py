@@ -34,13 +34,13 @@ from math import acosh, atanh, exp, expm1, floor, inf, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, Sparse
+from veilsum.numbers.shapes import Float
 
 # Taken off every exponent: more than rounding adds to sums of a million terms.
 SAFE = 1.0 - 1e-9

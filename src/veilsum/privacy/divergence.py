@@ -16,14 +16,14 @@ from collections.abc import Hashable, Iterable
 from math import inf
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import AgentRows, FloatArray, as_floats, listed
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Float
 from veilsum.privacy.gaussians import DegenerateGaussian
 
 # Two sums are equal when they differ by rounding error of what was added up: for each
@@ -34,7 +34,7 @@ PerColumn = Float[FloatArray, " p"]
 
 
 def kl_divergence(
-    topology: Topology,
+    topology: GraphLike,
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -60,6 +60,7 @@ def kl_divergence(
     >>> kl_divergence(triangle, [1, 2, 3], [1, 3, 3], sigma=1.0, tau=1.0)
     0.21428571428571427
     """
+    topology = Topology.of(topology)
     colluders = topology.indices(corrupted)
     rows_a, rows_b = _rows(topology, a, "A"), _rows(topology, b, "B")
     if rows_a.shape != rows_b.shape:
@@ -86,7 +87,7 @@ def kl_divergence(
 
 
 def swap_divergence(
-    topology: Topology,
+    topology: GraphLike,
     first: Hashable,
     second: Hashable,
     *,
@@ -104,6 +105,7 @@ def swap_divergence(
     >>> round(swap_divergence(petersen, "0", "1", gap=1.0, sigma=1.0), 12)
     0.15
     """
+    topology = Topology.of(topology)
     resistance = effective_resistance(topology, first, second, corrupted=corrupted)
     gaps = np.atleast_1d(as_floats(gap, what="the gap"))
     spread = _per_column(sigma, gaps[None, :])
@@ -114,7 +116,7 @@ def swap_divergence(
 
 
 def effective_resistance(
-    topology: Topology,
+    topology: GraphLike,
     first: Hashable,
     second: Hashable,
     *,
@@ -128,6 +130,7 @@ def effective_resistance(
     >>> round(effective_resistance(ring, "0", "1"), 12)
     0.75
     """
+    topology = Topology.of(topology)
     colluders = topology.indices(corrupted)
     ends = topology.indices([first, second])
     if ends & colluders:

@@ -19,7 +19,7 @@ from veilsum.graphs.augmentation import Augmentation, augment, with_links
 from veilsum.graphs.blocks import Link, cut_parties
 from veilsum.graphs.connectivity import components, vertex_connectivity
 from veilsum.graphs.cuts import smallest_cuts
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 
 NamedLink = tuple[str, str]
@@ -100,13 +100,14 @@ class Diagnosis:
         }
 
 
-def examine(topology: Topology, *, tolerate: int) -> Diagnosis:
+def examine(topology: GraphLike, *, tolerate: int) -> Diagnosis:
     """Return whether t colluders can cut the network, and what to do about it.
 
     >>> found = examine(Topology.family("star:4"), tolerate=1)
     >>> found.safe, found.cuts[0].parties, found.links_to_add
     (False, ('0',), (('1', '2'), ('1', '3')))
     """
+    topology = Topology.of(topology)
     check_tolerate(topology, tolerate)
     kappa = vertex_connectivity(topology)
     safe = kappa > tolerate

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.shapes import Bool, Float, Int
 
 Runs: TypeAlias = Float[FloatArray, " runs"]
 Keys: TypeAlias = Int[Array[np.int64], " runs"]

@@ -12,13 +12,13 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy import linalg
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import is_connected
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.shapes import Float
 
 # A point is on the zero-sum subspace when its sum is rounding error of its size.
 ZERO_SUM_TOLERANCE = 1e-9

@@ -15,12 +15,12 @@ from itertools import combinations, islice
 from math import comb, gcd
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy import linalg
 
 from veilsum.graphs.connectivity import algebraic_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, Matrix
+from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.coalitions import attack
 from veilsum.privacy.losses import mu2_without
 

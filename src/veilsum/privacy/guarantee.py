@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spectrum import Certificate, certified_mu2
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import LawName, check_law, check_sigma
@@ -197,7 +197,7 @@ class Noise:
 
 
 def guarantee(
-    topology: Topology,
+    topology: GraphLike,
     *,
     sigma: ArrayLike | None = None,
     corrupted: Iterable[Hashable] = (),
@@ -220,6 +220,7 @@ def guarantee(
     >>> promise.status, round(promise.epsilon, 12)
     ('private', 0.125)
     """
+    topology = Topology.of(topology)
     colluders = topology.indices(corrupted)
     noise = Noise.of(law, sigma, grid)
     honest = topology.without(colluders)

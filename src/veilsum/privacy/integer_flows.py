@@ -20,7 +20,6 @@ from math import fsum, inf
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Shaped
 from scipy import sparse
 from scipy.sparse import linalg
 
@@ -28,6 +27,7 @@ from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.fixed_point import IntegerArray, as_python_integers
+from veilsum.numbers.shapes import Float, Shaped
 
 PerLink = Float[FloatArray, " e"]
 Rows = Float[FloatArray, "n p"]

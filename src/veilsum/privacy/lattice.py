@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from math import expm1, frexp, fsum, inf, ldexp, sqrt
 
 import numpy as np
-from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, as_rows, as_vector, listed
 from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
 from veilsum.privacy.cycle_lattice import any_excess, fundamental_excess, longest_cycle
 from veilsum.privacy.integer_flows import Shift, cheapest_flow_cost, electrical_flow
@@ -51,7 +51,7 @@ class LatticeDivergence:
 
 
 def lattice_divergence(
-    topology: Topology,
+    topology: GraphLike,
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -70,6 +70,7 @@ def lattice_divergence(
     >>> round(found.bound, 12), found.excess
     (0.166666666667, 0.0)
     """
+    topology = Topology.of(topology)
     colluders, grid = topology.indices(corrupted), Grid(bits)
     shift = _quantised_shift(topology, a, b, grid, colluders)
     scale = np.broadcast_to(check_sigma(sigma), shift.shape[1:])

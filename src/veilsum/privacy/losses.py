@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy import linalg
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, Matrix
+from veilsum.numbers.shapes import Bool, Float, Int
 
 Sets = Int[Array[np.int64], "b t"]
 Values = Float[FloatArray, " b"]

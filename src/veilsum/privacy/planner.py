@@ -22,7 +22,7 @@ from veilsum.graphs.connectivity import (
     minimum_vertex_cut,
     vertex_connectivity,
 )
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.fixed_point import fitting_bits
 from veilsum.privacy.conversions import attacker_success as success_of
@@ -66,7 +66,7 @@ def plan(
     epsilon: float | None = None,
     distance: float | None = None,
     degree: int | None = None,
-    graph: Topology | str | None = None,
+    graph: GraphLike | str | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Plans:
@@ -99,10 +99,10 @@ def plan(
     return planning.for_any() if given is None else planning.for_one(given)
 
 
-def _given(graph: Topology | str | None) -> Candidate | None:
+def _given(graph: GraphLike | str | None) -> Candidate | None:
     if isinstance(graph, str):
         return Candidate("given", graph, Topology.family(graph))
-    return None if graph is None else Candidate("given", "edges", graph)
+    return None if graph is None else Candidate("given", "edges", Topology.of(graph))
 
 
 def target(

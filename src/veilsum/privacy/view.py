@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Shaped
 
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.masking import Masks, ShareArray, Shares, spread_over_ends
+from veilsum.numbers.shapes import Float, Shaped
 
 Estimates = Float[FloatArray, "times heard m"]
 ColluderRows = Shaped[Array[Any], "c p"]

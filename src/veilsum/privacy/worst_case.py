@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.laws import LawName
 from veilsum.privacy.coalitions import Progress, Search
 from veilsum.privacy.guarantee import (
@@ -52,7 +52,7 @@ class WorstMu2:
 
 
 def worst_case(
-    topology: Topology,
+    topology: GraphLike,
     *,
     tolerate: int,
     sigma: ArrayLike | None = None,
@@ -72,6 +72,7 @@ def worst_case(
     >>> found.worst.exact, round(found.epsilon, 12)
     (True, 0.380472960543)
     """
+    topology = Topology.of(topology)
     check_tolerate(topology, tolerate)
     noise = Noise.of(law, sigma, grid)
     kappa, cut = _cut(topology, tolerate)

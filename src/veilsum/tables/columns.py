@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Integral, Real
+from re import Pattern
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.shapes import Bool, Int
 from veilsum.tables.frames import Series, load_pandas
 
 Kind = Literal["number", "integer", "category"]
@@ -31,6 +32,17 @@ Flags: TypeAlias = Bool[Array[np.bool_], " n"]
 
 # From here on float64 skips whole numbers.
 LARGEST_WHOLE = 2.0**53
+
+# Bounds on what a file may name.
+LONGEST_NAME = 200
+MOST_LEVELS = 10_000
+# A name stands in formulas, and before the brackets of a coefficient such as sex[T.2].
+# A level may have brackets, as in (60, 70], and an apostrophe inside a word.
+_QUOTES = '`"\u2018\u201a-\u201f\u2039\u203a\u00ab\u00bb\u0060\u00b4'
+NOT_IN_NAMES = re.compile(rf"[{_QUOTES}'\u2019\\\[\]]")
+NOT_IN_LEVELS = re.compile(
+    rf"[{_QUOTES}\\]|(?<![^\W\d_])['\u2019]|['\u2019](?![^\W\d_])"
+)
 
 _WORDS: dict[str, Nature] = {
     **dict.fromkeys(("integer",), "whole numbers"),
@@ -88,6 +100,7 @@ class Column:
     categories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_text("the name of a column", self.name, NOT_IN_NAMES)
         if not self.name:
             raise InvalidInputError("a column needs a name")
         if self.kind not in KINDS:
@@ -162,6 +175,13 @@ class Column:
             )
 
     def _check_categories(self) -> None:
+        if len(self.categories) > MOST_LEVELS:
+            raise InvalidInputError(
+                f"column {self.name!r} has {len(self.categories):,} categories; at "
+                f"most {MOST_LEVELS:,} are allowed: group them"
+            )
+        for one in self.categories:
+            _check_text(f"a category of column {self.name!r}", one, NOT_IN_LEVELS)
         if not self.categories:
             raise InvalidInputError(
                 f"column {self.name!r} is a category and needs its categories, such as "
@@ -172,6 +192,32 @@ class Column:
                 f"column {self.name!r} lists a category twice: "
                 f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same"
             )
+
+
+def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
+    """Refuse a name that could be taken for something else than a name.
+
+    The text may come out of a file that somebody else wrote, and is shown on screens,
+    in reports and among the columns of a design.
+    """
+    found = repr(text if len(str(text)) <= 60 else f"{str(text)[:60]}...")
+    if not isinstance(text, str):
+        raise InvalidInputError(f"{what} must be a text, found {found}")
+    why = ""
+    if len(text) > LONGEST_NAME:
+        why = f"is longer than {LONGEST_NAME} characters"
+    elif not text.isprintable():
+        why = "has a character that cannot be seen, such as a line break or a tab"
+    elif text != text.strip():
+        why = "begins or ends with a space"
+    elif odd := forbidden.search(text):
+        why = f"has the character {odd.group()}"
+    if why:
+        raise InvalidInputError(
+            f"{what} must be plain text without quotes, backticks, backslashes"
+            f"{', brackets' if forbidden is NOT_IN_NAMES else ''} or spaces around it; "
+            f"{found} {why}: rename it in the table and in the schema"
+        )
 
 
 def level(value: Any) -> str:

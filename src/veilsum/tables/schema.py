@@ -42,6 +42,7 @@ __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
 Missing = Literal["refuse", "drop"]
 MINIMUM_ROWS = 5
+MOST_COLUMNS = 10_000
 MISSING: tuple[Missing, ...] = get_args(Missing)
 KEYS = ("missing", "minimum_rows", "maximum_rows", "columns")
 COLUMN_KEYS = ("kind", "minimum", "maximum", "categories")
@@ -294,6 +295,11 @@ def _rows(number: int) -> str:
 def _check_columns(names: Sequence[str]) -> None:
     if not names:
         raise InvalidInputError("a schema needs one column or more")
+    if len(names) > MOST_COLUMNS:
+        raise InvalidInputError(
+            f"a schema has at most {MOST_COLUMNS:,} columns, found {len(names):,}; "
+            "list those that the job uses"
+        )
     twice = [a for a, b in pairwise(names) if a == b]
     if twice:
         raise InvalidInputError(f"the schema has two columns named {twice[0]!r}")

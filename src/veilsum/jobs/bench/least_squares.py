@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from veilsum.costs.bases import Affine
 from veilsum.costs.cost import Cost, coefficient_rows
@@ -20,6 +19,7 @@ from veilsum.models.families import Gaussian
 from veilsum.models.glm_cost import glm_cost
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import AgentPoints, FloatArray, Sparse, Vector
+from veilsum.numbers.shapes import Float
 
 ROWS = 20
 NOISE = 0.1

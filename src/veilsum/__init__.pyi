@@ -1,0 +1,285 @@
+"""The public names, once: `__init__.py` loads each from its home on first use."""
+
+from .agreement.scenario import Scenario as Scenario
+from .costs.bases import (
+    Affine as Affine,
+)
+from .costs.bases import (
+    Polynomial as Polynomial,
+)
+from .costs.bases import (
+    Quadratic as Quadratic,
+)
+from .costs.cost import Cost as Cost
+from .costs.domains import (
+    Ball as Ball,
+)
+from .costs.domains import (
+    Box as Box,
+)
+from .costs.domains import (
+    HalfSpaces as HalfSpaces,
+)
+from .costs.domains import (
+    Simplex as Simplex,
+)
+from .costs.domains import (
+    WholeSpace as WholeSpace,
+)
+from .costs.effective import EffectiveCost as EffectiveCost
+from .costs.remainders import SquaredNorm as SquaredNorm
+from .drivers.executions import (
+    Executions as Executions,
+)
+from .drivers.executions import (
+    simulate as simulate,
+)
+from .drivers.masked_sums import GivenUpError as GivenUpError
+from .drivers.run import Run as Run
+from .drivers.vectorised import solve as solve
+from .errors import (
+    BadGradientError as BadGradientError,
+)
+from .errors import (
+    BudgetError as BudgetError,
+)
+from .errors import (
+    DivergedError as DivergedError,
+)
+from .errors import (
+    InvalidGraphError as InvalidGraphError,
+)
+from .errors import (
+    InvalidInputError as InvalidInputError,
+)
+from .errors import (
+    InvalidPairError as InvalidPairError,
+)
+from .errors import (
+    InvalidScenarioError as InvalidScenarioError,
+)
+from .errors import (
+    LedgerError as LedgerError,
+)
+from .errors import (
+    LocalProtocolError as LocalProtocolError,
+)
+from .errors import (
+    MissingExtraError as MissingExtraError,
+)
+from .errors import (
+    NumericalError as NumericalError,
+)
+from .errors import (
+    OutputError as OutputError,
+)
+from .errors import (
+    PeerProtocolError as PeerProtocolError,
+)
+from .errors import (
+    ProtocolError as ProtocolError,
+)
+from .errors import (
+    RangeError as RangeError,
+)
+from .errors import (
+    SecretError as SecretError,
+)
+from .errors import (
+    VeilsumError as VeilsumError,
+)
+from .files.graphs import (
+    read_topology as read_topology,
+)
+from .files.graphs import (
+    topology_from as topology_from,
+)
+from .files.ledger import (
+    Ledger as Ledger,
+)
+from .files.ledger import (
+    open_ledger as open_ledger,
+)
+from .files.ledger import (
+    read_ledger as read_ledger,
+)
+from .files.scenarios import read_scenario as read_scenario
+from .files.tables import read_table as read_table
+from .graphs.connectivity import (
+    algebraic_connectivity as algebraic_connectivity,
+)
+from .graphs.connectivity import (
+    vertex_connectivity as vertex_connectivity,
+)
+from .graphs.mixing import (
+    mixing_rate as mixing_rate,
+)
+from .graphs.mixing import (
+    mixing_weights as mixing_weights,
+)
+from .graphs.topology import Topology as Topology
+from .jobs.dispatch import (
+    DispatchResult as DispatchResult,
+)
+from .jobs.dispatch import (
+    dispatch as dispatch,
+)
+from .jobs.estimators import (
+    PrivateGammaRegressor as PrivateGammaRegressor,
+)
+from .jobs.estimators import (
+    PrivateLinearRegression as PrivateLinearRegression,
+)
+from .jobs.estimators import (
+    PrivateLogisticRegression as PrivateLogisticRegression,
+)
+from .jobs.estimators import (
+    PrivatePoissonRegressor as PrivatePoissonRegressor,
+)
+from .jobs.fit import (
+    FitResult as FitResult,
+)
+from .jobs.fit import (
+    fit as fit,
+)
+from .jobs.fit import (
+    fit_arrays as fit_arrays,
+)
+from .jobs.gradient_fit import (
+    GradientFit as GradientFit,
+)
+from .jobs.gradient_fit import (
+    fit_by_gradients as fit_by_gradients,
+)
+from .jobs.job_file import (
+    JobFile as JobFile,
+)
+from .jobs.job_file import (
+    read_job as read_job,
+)
+from .jobs.quadratic import (
+    QuadraticResult as QuadraticResult,
+)
+from .jobs.quadratic import (
+    quadratic_program as quadratic_program,
+)
+from .jobs.rules import RowRules as RowRules
+from .jobs.scenario_run import run_scenario as run_scenario
+from .jobs.statistics import statistics as statistics
+from .jobs.statistics_result import StatisticsResult as StatisticsResult
+from .jobs.sums import (
+    SumResult as SumResult,
+)
+from .jobs.sums import (
+    mean as mean,
+)
+from .jobs.sums import (
+    sum as sum,
+)
+from .methods.certificate import Bounds as Bounds
+from .methods.dgd import Dgd as Dgd
+from .methods.link_faults import LinkFaults as LinkFaults
+from .methods.one_shot import OneShot as OneShot
+from .methods.settings import Settings as Settings
+from .models.curvature import curvature_bounds as curvature_bounds
+from .models.dispatch import Site as Site
+from .models.glm_cost import glm_cost as glm_cost
+from .models.losses import (
+    huber_cost as huber_cost,
+)
+from .models.losses import (
+    smoothed_hinge_cost as smoothed_hinge_cost,
+)
+from .models.rows import Rows as Rows
+from .numbers.laws import (
+    GaussianMasks as GaussianMasks,
+)
+from .numbers.laws import (
+    LatticeMasks as LatticeMasks,
+)
+from .numbers.laws import (
+    NoMasks as NoMasks,
+)
+from .numbers.uniform import UniformMasks as UniformMasks
+from .paper import reproduce as reproduce
+from .privacy.accountant import (
+    Budget as Budget,
+)
+from .privacy.accountant import (
+    Release as Release,
+)
+from .privacy.allocation import (
+    Allocation as Allocation,
+)
+from .privacy.allocation import (
+    allocate_noise as allocate_noise,
+)
+from .privacy.composition import (
+    Charge as Charge,
+)
+from .privacy.composition import (
+    Exposure as Exposure,
+)
+from .privacy.conversions import (
+    Leakage as Leakage,
+)
+from .privacy.conversions import (
+    attacker_success as attacker_success,
+)
+from .privacy.conversions import (
+    divergence_for_success as divergence_for_success,
+)
+from .privacy.conversions import (
+    dp_delta as dp_delta,
+)
+from .privacy.conversions import (
+    dp_epsilon as dp_epsilon,
+)
+from .privacy.divergence import (
+    effective_resistance as effective_resistance,
+)
+from .privacy.divergence import (
+    kl_divergence as kl_divergence,
+)
+from .privacy.divergence import (
+    swap_divergence as swap_divergence,
+)
+from .privacy.doctor import (
+    Diagnosis as Diagnosis,
+)
+from .privacy.doctor import (
+    examine as examine,
+)
+from .privacy.gaussians import DegenerateGaussian as DegenerateGaussian
+from .privacy.guarantee import (
+    Guarantee as Guarantee,
+)
+from .privacy.guarantee import (
+    guarantee as guarantee,
+)
+from .privacy.lattice import (
+    LatticeDivergence as LatticeDivergence,
+)
+from .privacy.lattice import (
+    lattice_divergence as lattice_divergence,
+)
+from .privacy.planner import plan as plan
+from .privacy.plans import (
+    Plan as Plan,
+)
+from .privacy.plans import (
+    Plans as Plans,
+)
+from .privacy.records import record_exchange_distance as record_exchange_distance
+from .privacy.view import View as View
+from .privacy.worst_case import worst_case as worst_case
+from .tables.columns import (
+    Column as Column,
+)
+from .tables.columns import (
+    SchemaError as SchemaError,
+)
+from .tables.schema import Schema as Schema
+
+__version__: str
+__all__: list[str]

@@ -1,0 +1,30 @@
+"""Shapes in signatures: jaxtyping's words where it is installed, nothing where not.
+
+`Float[FloatArray, "n m"]` is checked while tests run. jaxtyping is no dependency of the
+package: without it the same words mean the array alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool as Bool
+    from jaxtyping import Float as Float
+    from jaxtyping import Int as Int
+    from jaxtyping import Int64 as Int64
+    from jaxtyping import Shaped as Shaped
+    from jaxtyping import UInt as UInt
+    from jaxtyping import UInt64 as UInt64
+else:
+    try:
+        from jaxtyping import Bool, Float, Int, Int64, Shaped, UInt, UInt64
+    except ImportError:
+
+        class Shaped:
+            """An array, its shape left unsaid."""
+
+            def __class_getitem__(cls, item: tuple[type, str]) -> type:
+                return item[0]
+
+        Bool = Float = Int = Int64 = UInt = UInt64 = Shaped

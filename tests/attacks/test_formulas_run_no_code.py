@@ -1,0 +1,291 @@
+"""A file runs no code: what an organiser writes is read, never evaluated.
+
+The organiser of a consortium writes the file that all others run. Column names, levels
+and the formula are its text; each attack here once ran, or tries to run, a command at
+whoever checks the file.
+"""
+
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import veilsum as vs
+from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.pem import pem_of
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.formula_job import FormulaJob, inferred_schema
+from veilsum.jobs.model import family_of
+from veilsum.parties.agreed import check_agreed
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.schema import Column, Schema
+
+# Text that runs leaves a mark here; `__import__` finds this module by its name.
+MARKS: list[str] = []
+MARK = "veilsum_mark"
+# Without a quote or a backtick, as python writes it: so it fits into any level.
+EVIL = f"exec(bytes({list(f'import {MARK}; {MARK}.MARKS.append(1)'.encode())}))"
+NAMES = ("ann", "bob", "cem", "dee")
+
+# A category column, its levels, and a formula that once ran EVIL, or might.
+ATTACKS = {
+    "a quote inside backticks": (
+        "a'",
+        (f"`=[{EVIL}, ", "b"),
+        f"y ~ C(`a'`, contr.treatment('`=([{EVIL}, ')) #`']))",
+    ),
+    "double quotes inside backticks": (
+        'a"',
+        (f"`=[{EVIL}, ", "b"),
+        f'y ~ C(`a"`, contr.treatment("`=([{EVIL}, ")) #`"]))',
+    ),
+    "in an interaction": (
+        "a'",
+        (f"`=[{EVIL}, ", "b"),
+        f"y ~ y:C(`a'`, contr.treatment('`=([{EVIL}, ')) #`'])) - 1",
+    ),
+    "a level that is a call": (
+        "a",
+        (f"'+str({EVIL})+'", "b"),
+        f"y ~ C(a, Treatment(''+str({EVIL})+''))",
+    ),
+    "a name that is a call": (EVIL, ("b", "c"), f"y ~ C(`{EVIL}`)"),
+    "a name that ends its backticks": (
+        f"a`+{EVIL}+`b",
+        ("b", "c"),
+        f"y ~ log(`a`+{EVIL}+`b`)",
+    ),
+    "braces": ("a", ("b", "c"), f"y ~ {{{EVIL}}}"),
+    "a call": ("a", ("b", "c"), f"y ~ {EVIL}"),
+    "a function's argument": ("a", ("b", "c"), f"y ~ log({EVIL})"),
+    "an option": ("a", ("b", "c"), f"y ~ C(a, Treatment({EVIL}))"),
+    "a contrast": ("a", ("b", "c"), f"y ~ C(a, {EVIL})"),
+    "a comment": ("a", ("b", "c"), f"y ~ C(a) #`\n + {{{EVIL}}}"),
+    "a subscript": ("a", ("b", "c"), f"y ~ C(a)[{EVIL}]"),
+    "the left side": ("a", ("b", "c"), f"{{{EVIL}}} ~ a"),
+    "a default": ("a", ("b", "c"), f"y ~ {{(lambda x={EVIL}: x)()}}"),
+    "a format": ("a", ("b", "c"), f"y ~ {{f'{{{EVIL}}}'}}"),
+}
+every_attack = pytest.mark.parametrize(
+    ("column", "levels", "text"), ATTACKS.values(), ids=ATTACKS
+)
+
+
+@pytest.fixture(autouse=True)
+def marks(monkeypatch):
+    monkeypatch.setitem(sys.modules, MARK, sys.modules[__name__])
+    MARKS.clear()
+    eval(EVIL)  # the mark can be left: no test here passes for want of a way
+    assert MARKS
+    MARKS.clear()
+    yield MARKS
+    assert not MARKS
+
+
+def tables(column, levels):
+    """One table for each member, with the attacked column."""
+    frame = pd.DataFrame({"y": np.arange(60.0), column: list(levels) * 30})
+    return dict.fromkeys(NAMES, frame)
+
+
+def section(column, levels):
+    return {
+        "minimum_rows": 50,
+        "columns": {
+            "y": {"kind": "number"},
+            column: {"kind": "category", "categories": list(levels)},
+        },
+    }
+
+
+def consortium(column, levels, text):
+    members = [
+        {
+            "name": name,
+            "certificate": pem_of(f"the certificate of {name}".encode()),
+            "address": f"{name}:1",
+        }
+        for name in NAMES
+    ]
+    pairs = [[a, b] for k, a in enumerate(NAMES) for b in NAMES[k + 1 :]]
+    return consortium_from(
+        {
+            "format": 1,
+            "run": "a-test-" + "0123456789abcdef" * 2,
+            "members": members,
+            "graph": {"edges": pairs},
+            "masks": {"law": "uniform"},
+            "schema": section(column, levels),
+            "model": {"formula": text},
+        }
+    )
+
+
+@every_attack
+def test_a_consortium_file_runs_nothing(column, levels, text):
+    with pytest.raises(InvalidInputError):
+        check_agreed(consortium(column, levels, text))
+
+
+@every_attack
+def test_a_formula_runs_nothing(column, levels, text):
+    with pytest.raises(InvalidInputError):
+        ModelFormula.of(text, Schema.from_table(section(column, levels)))
+
+
+@every_attack
+def test_a_formula_runs_nothing_whatever_the_schema_allows(column, levels, text):
+    """The reader of formulas does not lean on the schema's rules for names."""
+    made = Column("a", "category", categories=("b", "c"))
+    object.__setattr__(made, "name", column)
+    object.__setattr__(made, "categories", levels)
+    schema = Schema((Column("y", "number"), made), minimum_rows=1)
+    try:
+        formula = ModelFormula.of(text, schema)
+    except InvalidInputError:
+        return
+    frame = pd.DataFrame({"y": [1.0, 2.0], column: list(levels)})
+    formula.design(schema.check("ann", frame))
+
+
+@every_attack
+def test_a_fit_runs_nothing(column, levels, text):
+    with pytest.raises(InvalidInputError):
+        vs.fit(text, tables(column, levels))
+    with pytest.raises(InvalidInputError):
+        vs.fit(text, tables(column, levels), family="logistic", weights=column)
+
+
+# Nothing compiles a text of a formula, whoever might do it.
+
+HEARD: list[object] | None = None
+
+
+def _hear(event, arguments):
+    if HEARD is not None and event in {"compile", "exec"}:
+        HEARD.append(arguments[0])
+
+
+sys.addaudithook(_hear)  # for the life of the process: silent unless somebody listens
+
+
+@contextmanager
+def listening():
+    """Collect everything that Python is asked to compile or to run."""
+    global HEARD
+    HEARD = heard = []
+    try:
+        yield heard
+    finally:
+        HEARD = None
+
+
+SCHEMA = Schema(
+    (
+        Column("y", "number"),
+        Column("a", "number"),
+        Column("b b", "number"),
+        Column("s", "category", categories=("u", "v w", "(1, 2]")),
+    ),
+    minimum_rows=1,
+)
+TABLE = SCHEMA.check(
+    "ann",
+    pd.DataFrame(
+        {"y": [1.0, 2, 3], "a": [4.0, 5, 6], "b b": [7.0, 8, 9]}
+        | {"s": list(SCHEMA.column("s").categories)}
+    ),
+)
+GOOD = (
+    "y ~ a * C(s, Treatment('v w')) + {(a - 60) / 10} + I(`b b` ** 2) + np.log(a)",
+    "log(y) ~ 0 + s:a + C(s, contr.poly) + C(s, contr.sum)",
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded():
+    """Packages that are loaded for the first time run code, and it is their own."""
+    for text in GOOD:
+        ModelFormula.of(text, SCHEMA).design(TABLE)
+
+
+def test_a_listener_hears_what_is_compiled():
+    with listening() as heard:
+        eval("1 + 1")
+    assert b"1 + 1" in heard or "1 + 1" in heard
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_a_formula_is_never_compiled(text):
+    with listening() as heard:
+        inferred_schema(text, (), {"ann": TABLE.frame}, 1)
+        job = FormulaJob.of(text, SCHEMA, family_of("gaussian"))
+        ModelFormula.of(text, SCHEMA).design(TABLE)
+        job.formula.design(job.schema.check("ann", TABLE.frame))
+    assert not heard
+
+
+pieces = st.sampled_from(
+    [
+        *"'\"`[](){}\\#,=.:+-*/^~|%@;<>!&0123456789 \n\t",
+        *("**", "y", "a", "s", "`b b`", "'v w'", "C(", "C(s)", "I(", "log(", "np."),
+        *("contr.", "Treatment(", "Sum", "contrasts=", "lambda", "f'", "__class__"),
+        *("_", "é", "\u202e", "\0", "`a'`", "True", "1e9", "%in%", " + ", "y ~ "),
+        EVIL,
+    ]
+)
+
+
+@given(st.lists(pieces, max_size=14).map("".join), st.booleans())
+@settings(max_examples=400, deadline=None)
+@example("C(s, Treatment('(1, 2]'))", True)
+@example("{a**a**a}", True)
+@example("{9999999999999999999999 * a}", True)
+@example("{a ** 99999999999999999999999}", True)
+@example("log(a)**2", True)
+@example("C(s, Treatment(\u202e))", True)
+@example("scale(`\0`)", True)
+@example("{log(9999999999999999999999999) * a}", True)
+def test_any_text_is_a_formula_or_refused(text, started):
+    text = f"y ~ {text}" if started else text
+    with listening() as heard:
+        try:
+            design, response = ModelFormula.of(text, SCHEMA).design(TABLE)
+        except InvalidInputError as error:
+            said = str(error)
+        else:
+            said = ""
+            assert np.isfinite(design).all()
+            assert np.isfinite(response).all()
+    assert said.isprintable()
+    assert not [one for one in heard if isinstance(one, str | bytes)]
+
+
+names = st.text(st.characters(), max_size=12) | st.lists(pieces, max_size=5).map(
+    "".join
+)
+
+
+@given(names, st.lists(names, min_size=1, max_size=3, unique=True))
+@settings(deadline=None)
+def test_any_name_and_levels_are_taken_as_they_are_or_refused(name, levels):
+    table = section(name, levels)
+    with listening() as heard:
+        try:
+            schema = Schema.from_table(table)
+            formula = ModelFormula.of(f"y ~ `{name}`", schema)
+            coded = ModelFormula.of(f"y ~ C(`{name}`) - 1", schema)
+        except InvalidInputError as error:
+            said = str(error)
+        else:
+            said = ""
+    assert said.isprintable()
+    assert not [one for one in heard if isinstance(one, str | bytes)]
+    if said:
+        return
+    assert formula.columns[1:] == tuple(f"{name}[T.{one}]" for one in levels[1:])
+    assert coded.columns == tuple(f"C(`{name}`)[{one}]" for one in levels)

@@ -1,0 +1,159 @@
+"""Run by `test_extras.py`: use every public name with the packages of some extras only.
+
+Packages of other extras, and whatever else happens to be installed, cannot be imported.
+Prints one line of JSON: what loaded, and what was said where something was missing.
+"""
+
+import json
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def closure(names):
+    """Return these distributions and all that they require."""
+    found, rest = set(), list(names)
+    while rest:
+        one = Requirement(rest.pop())
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        if one.name == "veilsum":
+            rest += [w for e in one.extras for w in extra_words(e)]
+        elif canonicalize_name(one.name) not in found:
+            found.add(canonicalize_name(one.name))
+            rest += metadata.distribution(one.name).requires or []
+    return found
+
+
+def extra_words(name):
+    return PROJECT["optional-dependencies"][name]
+
+
+class Hide:
+    """Finds nothing, loudly, where a package is not to be there."""
+
+    def __init__(self, hidden):
+        self.hidden = hidden
+
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in self.hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return
+
+
+def hide_all_but(allowed):
+    homes = metadata.packages_distributions()
+    ours = {"veilsum"}
+    hidden = {
+        top
+        for top, dists in homes.items()
+        if top not in ours and not {canonicalize_name(d) for d in dists} & allowed
+    }
+    sys.meta_path.insert(0, Hide(hidden))
+    for name in [n for n in sys.modules if n.partition(".")[0] in hidden]:
+        del sys.modules[name]
+
+
+def said(call):
+    """Return how a call ended: it works, a sentence, or something broken."""
+    import veilsum as vs
+
+    try:
+        call()
+    except vs.MissingExtraError as error:
+        return f"sentence: {error}"
+    except BaseException as error:  # whatever it is, the test shows it
+        return f"BROKEN: {type(error).__name__}: {error}"
+    return "works"
+
+
+def calls():
+    """Return what people call first."""
+    import numpy as np
+
+    import veilsum as vs
+
+    costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]
+    rng = np.random.default_rng(0)
+    tables = {
+        name: {"y": rng.normal(size=40), "x": rng.normal(size=40)} for name in "abcd"
+    }
+    ring = vs.Topology.family("complete:4")
+    sites = {
+        name: vs.Site.of(1.0, a=[1.0], b=[2.0], low=[0.0], high=[9.0])
+        for name in "abcd"
+    }
+    box = vs.Box(-9, 9, dim=1)
+    return {
+        "sum": lambda: vs.sum({"a": 1, "b": 2, "c": 3, "d": 4}),
+        "mean": lambda: vs.mean({"a": 1.0, "b": 2.0, "c": 4.0, "d": 5.0}),
+        "fit": lambda: vs.fit("y ~ x", tables),
+        "statistics": lambda: vs.statistics(tables),
+        "solve": lambda: vs.solve(
+            costs, vs.Topology.family("complete:3"), domain=box, sigma=1.0
+        ),
+        "dispatch": lambda: vs.dispatch(sites, prices=(0.0, 99.0)),
+        "guarantee": lambda: vs.guarantee(ring, sigma=1.0, corrupted=["2"]),
+        "worst_case": lambda: vs.worst_case(ring, sigma=1.0, tolerate=1),
+        "plan": lambda: vs.plan(5, tolerate=1, epsilon=0.1),
+        "examine": lambda: vs.examine(ring, tolerate=1),
+        "allocate_noise": lambda: vs.allocate_noise(ring, tolerate=1),
+        "PrivateLinearRegression": lambda: vs.PrivateLinearRegression().fit(
+            rng.normal(size=(120, 1)),
+            rng.normal(size=120),
+            parties=["abcd"[k % 4] for k in range(120)],
+        ),
+    }
+
+
+def commands():
+    """Return every command, to be asked for its help."""
+    from veilsum.cli.app import COMMANDS, app
+
+    def asked(name):
+        def call():
+            try:
+                app([name, "--help"], standalone_mode=False)
+            except SystemExit as end:
+                if end.code:
+                    raise RuntimeError(f"exit {end.code}") from None
+
+        return call
+
+    return {f"veilsum {name}": asked(name) for name in COMMANDS}
+
+
+def main(extras):
+    base = PROJECT["dependencies"]
+    more = [word for name in extras for word in extra_words(name)]
+    hide_all_but(closure([*base, *more]))
+    import contextlib
+    import io
+    import warnings
+
+    warnings.simplefilter("ignore")
+    import veilsum as vs
+
+    found = {}
+    for name in vs.__all__:
+        found[name] = said(lambda name=name: getattr(vs, name))
+    for name, call in calls().items():
+        found[f"{name}()"] = said(call)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            found |= {name: said(call) for name, call in commands().items()}
+    except ModuleNotFoundError as error:
+        found["veilsum"] = f"needs {error.name}"
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main([name for name in sys.argv[1].split(",") if name])
