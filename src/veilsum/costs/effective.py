@@ -37,7 +37,7 @@ class EffectiveCost:
         basis, theta = self.basis, self.coefficients
         if not isinstance(basis, Quadratic):
             return None
-        return basis.matrices(theta), basis.slopes(theta)
+        return basis.matrices(theta), basis.slopes(theta).copy()
 
     def gradient(self, x: Vectors) -> Vectors:
         """Return grad h~_i at each agent's own x."""

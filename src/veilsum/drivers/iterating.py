@@ -89,7 +89,7 @@ class Journey:
     names: tuple[str, ...]
     times: Times
     progress: Progress | None = None
-    _kept: dict[int, AgentPoints] = field(default_factory=dict)
+    _kept: list[int] = field(default_factory=list)
     _before: tuple[AgentPoints, AgentPoints] | None = None
     _end: int | None = None
     _sound: State | None = None
@@ -102,19 +102,19 @@ class Journey:
         Raises:
             DivergedError: numbers got out of hand; it has the last good estimates.
         """
-        marks = set(self.times.tolist())
         state = self._sound = self.engine.begin()
-        self._note(state, marks)
+        self._note(state)
         while not self._is_over(state.iteration):
             state = self._reach(state, self._next(state.iteration))
-            self._note(state, marks)
-        self._kept[state.iteration] = self.engine.points(state)
+            self._note(state)
+        if state.iteration not in self._marks:
+            self._keep(state)
         arrived = state.iteration == self._end
         if not arrived:
             self._check_settling(state)
         return Iterated(
-            np.array(list(self._kept), dtype=np.int64),
-            np.stack(list(self._kept.values())),
+            np.array(self._kept, dtype=np.int64),
+            self._estimates[: len(self._kept)],
             "tolerance" if arrived else self.schedule.limit,
         )
 
@@ -143,10 +143,24 @@ class Journey:
             return max(1, last // REPORTS)
         return max(FEWEST, last // LOOKS)
 
-    def _note(self, state: State, marks: set[int]) -> None:
+    @cached_property
+    def _marks(self) -> frozenset[int]:
+        return frozenset(self.times.tolist())
+
+    @cached_property
+    def _estimates(self) -> Float[FloatArray, "times n m"]:
+        """Room for what is kept: at all times, and where it ends before the last."""
+        like = self.engine.points(self.engine.begin())
+        return np.empty((len(self.times) + 1, *like.shape))
+
+    def _keep(self, state: State) -> None:
+        self._estimates[len(self._kept)] = self.engine.points(state)
+        self._kept.append(state.iteration)
+
+    def _note(self, state: State) -> None:
         iteration = state.iteration
-        if iteration in marks:
-            self._kept[iteration] = self.engine.points(state)
+        if iteration in self._marks:
+            self._keep(state)
         if self.progress is not None and iteration:
             self.progress(iteration)
         rule = self.schedule.stopping
