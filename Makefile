@@ -7,8 +7,11 @@ RUN    := $(VENV)/.run
 DEV    := $(VENV)/.dev
 BENCH  := $(VENV)/.bench
 JOBS   ?= 2
+# Where shapes and types are checked at every call, and by what: more than a third of the
+# time of a run, so one run in CI does it.
+SHAPES := veilsum.numbers,veilsum.graphs,veilsum.costs,veilsum.methods,veilsum.models,veilsum.privacy,veilsum.drivers,veilsum.engines,typechecker.checker
 
-.PHONY: demo paper test test-all check format lint types imports docs bench lock clean help
+.PHONY: demo paper test test-shapes test-all check format lint types imports docs bench lock clean help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -22,10 +25,13 @@ paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/pape
 test: $(DEV)  ## the tests that every change must pass
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
 
+test-shapes: $(DEV)  ## the same, with shapes and types checked at every call
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --jaxtyping-packages=$(SHAPES)
+
 test-all: $(DEV)  ## every test, the slow and statistical ones too
 	$(BIN)/python -m pytest -n $(JOBS)
 
-check: format lint types imports docs test  ## all that CI runs
+check: format lint types imports docs test-shapes  ## all that CI runs
 
 format: $(DEV)
 	$(BIN)/ruff format --check .

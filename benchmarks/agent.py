@@ -21,7 +21,7 @@ from collections import deque
 
 import numpy as np
 
-from run import machine
+from clocks import machine
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box
 from veilsum.costs.remainders import SquaredNorm
@@ -30,7 +30,7 @@ from veilsum.drivers.loopback import World
 from veilsum.drivers.phase_two import public_facts
 from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
-from veilsum.numbers.laws import Law, make_law
+from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import Effect, Send
 from veilsum.protocol.machine import Machine
@@ -45,7 +45,7 @@ REPEATS = 5
 def a_world(graph: str, iterations: int = 0) -> World:
     """Return parties with vectors of ten numbers, ready to run."""
     topology = Topology.family(graph)
-    law = make_law("lattice", topology, sigma=10.0, bits=30)
+    law = Masks("lattice", sigma=10.0, grid=30).on(topology)
     plan = Plan(
         terms=b"benchmark",
         topology=topology,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from run import Action, clock, machine, side_by_side
+from clocks import Action, clock, machine, side_by_side
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Confirm, Message, Round, Up
 

@@ -1,198 +1,281 @@
-"""Measure the engines: beside memory's own speed, and beside plain loops.
+"""Measure every engine beside memory's own speed, and beside plain loops.
 
-    python benchmarks/engines.py              # CPU (about two minutes)
-    python benchmarks/engines.py dgd small    # some of it
+    python benchmarks/engines.py                    # minutes
+    python benchmarks/engines.py --quick            # seconds, small sizes
+    python benchmarks/engines.py --engine numba --json
+    python benchmarks/engines.py --case "dgd, distances, 10,000"
 
-Ratios are the conditions; each is a median of interleaved repeats. All agents have six
-neighbours, drawn at random, and the costs s_i'x + |x|^2.
+All contestants of a case take turns; ratios are medians over the rounds. All agents
+have six neighbours, drawn at random. There are three kinds of floor:
 
-The floor is a pass by two threads over the very bytes that an iteration must touch, as
-large and as warm as the iteration's own:
-
-    dgd        reads x, theta~ and the graph (an index and a weight for each neighbour
-               and oneself), writes x
-    tracking   reads x, y and the graph, writes x and y. An iteration is two rounds, and
-               what is told in the second exists after the first only: by rounds it
-               writes and reads one more array and reads the graph again. Both floors
-               are printed; the condition is on the first
-
-Neighbours' rows count once, as parts of x, though six of seven are read from somewhere
-else in memory.
+pass      reads two arrays and writes a third, all as large as everybody's estimates,
+          once for each round of messages: weights and indices are not counted
+touched   the same over as many bytes as an iteration must touch at least. dgd reads x,
+          theta~ and the graph (an index and a weight for each neighbour and oneself)
+          and writes x; tracking reads x, y and the graph and writes x and y.
+          Neighbours' rows count once, as parts of x, though six of seven are read from
+          somewhere else in memory. An iteration of tracking is two rounds, and what is
+          told in the second exists only after the first: by rounds it writes and reads
+          one more array and reads the graph again
+loops     the method as a reader would write it, with scipy's sparse product or, for
+          few agents, numpy's dense one
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
 import resource
-import statistics
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from run import Action, clock, machine
-from veilsum.costs.bases import Affine
-from veilsum.costs.domains import Box
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
-from veilsum.engines.choosing import engine_for
-from veilsum.engines.engine import Engine, Task
-from veilsum.jobs.bench.cases import six_neighbours
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.gradient_tracking import GradientTracking
+from clocks import (
+    FEWEST,
+    Lap,
+    Laps,
+    Runs,
+    clock,
+    clocked,
+    in_turn,
+    machine,
+    suitable_count,
+    usable_cores,
+)
+from veilsum.engines.choosing import available_engines, engine_for
+from veilsum.engines.engine import Engine
+from veilsum.engines.numpy import DENSE_AGENTS
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.numbers.arrays import AgentPoints
+from workloads import FULL, LOOPS, NEIGHBOURS, QUICK, Case, Workload, workload
 
-REPEATS = 9
-SIZES = ((10_000, 100), (100_000, 10))
-# At most so many times the floor, by size.
-LIMITS = {"dgd": (1.5, 4.0), "tracking": (2.5, 5.0)}
+REPEATS, QUICK_REPEATS = 9, 3
+# What each takes in each round, roughly.
+SECONDS, QUICK_SECONDS = 0.5, 0.05
+# Whoever is farther from the plain loop computes something else.
+AGREEMENT = 1e-9
+# Numbers for which a second core is worth its start.
+PER_CORE = 2**14
 FLOAT, INDEX = 8, 4
 
 
-def side_by_side(**actions: Action) -> dict[str, list[float]]:
-    """Return everybody's times, taken in turn after a warm start."""
-    for action in actions.values():
-        action()
-    times: dict[str, list[float]] = {name: [] for name in actions}
-    for _ in range(REPEATS):
-        for name, action in actions.items():
-            times[name].append(clock(action))
-    return times
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One engine on one case; times are in microseconds for each iteration.
+
+    Attributes:
+        method: its name.
+        costs: which.
+        agents: n.
+        dim: m.
+        engine: its name.
+        iterations: how many it was run for at once.
+        chosen: whether it is the one that "auto" takes for this.
+        microseconds: the engine's.
+        pass_microseconds: a pass over memory for each round.
+        touched_microseconds: a pass over what an iteration must touch.
+        scipy_microseconds: the loop over scipy's sparse product.
+        numpy_microseconds: the loop over numpy's dense one; None for many agents.
+        passes: how many times a pass the engine takes.
+        touched: how many times the pass over what it must touch.
+        touched_by_rounds: the same by rounds; None for a method with one.
+        faster_than_scipy: how many times.
+        faster_than_numpy: how many times.
+        wanted: conditions on these ratios, in words.
+        met: whether they hold; None without any, and for engines not chosen.
+    """
+
+    method: str
+    costs: str
+    agents: int
+    dim: int
+    engine: str
+    iterations: int
+    chosen: bool
+    microseconds: float
+    pass_microseconds: float
+    touched_microseconds: float
+    scipy_microseconds: float
+    numpy_microseconds: float | None
+    passes: float
+    touched: float
+    touched_by_rounds: float | None
+    faster_than_scipy: float
+    faster_than_numpy: float | None
+    wanted: str
+    met: bool | None
 
 
-def ratio(ours: list[float], theirs: list[float]) -> float:
-    """Return the median of the pairs' ratios."""
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+def looped(work: Workload, weights: Any, iterations: int) -> AgentPoints:
+    """Return estimates by the plain loop."""
+    steps = work.steps[:iterations]
+    return LOOPS[work.form](weights, work.slope, work.task.start, steps)
 
 
-def task(method: str, agents: int, dim: int, precision: str = "float64") -> Task:
-    """Return a task whose box is too large to matter."""
-    stream = np.random.default_rng(0)
-    box = Box(-100.0, 100.0, dim=dim)
-    slopes = stream.standard_normal((agents, dim))
-    return Task(
-        method=Dgd(box) if method == "dgd" else GradientTracking(box, 0.2),
-        weights={"symmetric": six_neighbours(agents)},
-        cost=EffectiveCost(Affine(dim), slopes, SquaredNorm(1.0)),
-        start=stream.standard_normal((agents, dim)),
-        precision=precision,
-    )
+def floors(work: Workload) -> dict[str, Runs]:
+    """Return what can be run for some iterations, by name."""
+    agents, dim = work.task.start.shape
+    rounds = work.task.method.rounds_per_iteration
 
+    def touched(arrays: int, graphs: int) -> int:
+        graph = (NEIGHBOURS + 1) * (FLOAT + INDEX)
+        return agents * (arrays * dim * FLOAT + graphs * graph) // (3 * FLOAT)
 
-def run_of(engine: Engine, steps: int) -> Action:
-    """Return a run from the start, as a caller would have it."""
-    start = engine.begin()
-    return lambda: engine.points(engine.advance(start, steps))
-
-
-def touched(agents: int, dim: int, arrays: int, graphs: int) -> int:
-    """Return how many bytes there are in so many arrays and graphs."""
-    return agents * (arrays * dim * FLOAT + graphs * 7 * (FLOAT + INDEX))
-
-
-def pass_over(size: int, steps: int) -> Action:
-    """Return a pass over so many bytes, a third of them written, by two threads."""
-    from numba import njit
-
-    @njit(nogil=True)
-    def add(first, second, into, count):
-        for _ in range(count):
-            for k in range(into.size):
-                into[k] = first[k] + 0.5 * second[k]
-            first, into = into, first
-
-    third = size // (3 * FLOAT)
-    arrays = [np.ones(third) for _ in range(3)]
-    cuts = np.linspace(0, third, 3).astype(int)
-    parts = [[a[low:high] for a in arrays] for low, high in pairwise(cuts)]
-
-    def both() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda part: add(*part, steps), parts))
-
-    return both
-
-
-def against_memory(method: str, arrays: int) -> list[dict[str, object]]:
-    """Return ratios to the floor for both sizes, with limits and by rounds."""
-    found = []
-    for (agents, dim), limit in zip(SIZES, LIMITS[method], strict=True):
-        steps = 200
-        times = side_by_side(
-            ours=run_of(engine_for(task(method, agents, dim), "numba"), steps),
-            floor=pass_over(touched(agents, dim, arrays, 1), steps),
-            rounds=pass_over(touched(agents, dim, 6, 2), steps),
-        )
-        line: dict[str, object] = {
-            "agents": agents,
-            "dim": dim,
-            "ours_us": statistics.median(times["ours"]) / steps * 1e6,
-            "floor_us": statistics.median(times["floor"]) / steps * 1e6,
-            "ratio": ratio(times["ours"], times["floor"]),
-            "at_most": limit,
-        }
-        if method == "tracking":
-            line["ratio_by_rounds"] = ratio(times["ours"], times["rounds"])
-        found.append(line)
+    found: dict[str, Runs] = {
+        "pass": passes(work.task.start.size, rounds),
+        "touched": passes(touched(3 if rounds == 1 else 4, 1)),
+        "scipy": partial(looped, work, work.weights),
+    }
+    if rounds > 1:
+        found["by rounds"] = passes(touched(6, 2))
+    if agents <= DENSE_AGENTS:
+        found["numpy"] = partial(looped, work, work.weights.toarray())
     return found
 
 
-def dgd() -> list[dict[str, object]]:
-    """DGD against the floor (at most 1.5 and 4)."""
-    return against_memory("dgd", arrays=3)
+def passes(size: int, times: int = 1) -> Runs:
+    """Return what reads two arrays and writes a third, on all cores.
+
+    Args:
+        size: of each.
+        times: in every iteration.
+    """
+    cores = max(1, min(usable_cores(), size // PER_CORE))
+    first, second, third = np.ones(size), np.ones(size), np.empty(size)
+    cuts = np.linspace(0, size, cores + 1).astype(int)
+    parts = [slice(start, stop) for start, stop in pairwise(cuts)]
+
+    def add(count: int, part: slice) -> None:
+        one, other, into = first[part], second[part], third[part]
+        for _ in range(count):
+            np.add(one, other, out=into)
+
+    def on_all_cores(iterations: int) -> None:
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(partial(add, times * iterations), parts))
+
+    return on_all_cores
 
 
-def tracking() -> list[dict[str, object]]:
-    """Gradient tracking with one round of mixing against the floor (2.5 and 5)."""
-    return against_memory("tracking", arrays=4)
+def measure(
+    cases: Sequence[Case], *, engine: str | None, repeats: int, seconds: float
+) -> list[Line]:
+    """Return a line for each case and engine.
+
+    Args:
+        cases: one after the other.
+        engine: only this one, or `auto`; without it all that are installed.
+        repeats: how many rounds of all contestants; ratios are medians over them.
+        seconds: that each should take in each of them, roughly.
+    """
+    lines = []
+    for case in cases:
+        print(f"measuring {case.words}", file=sys.stderr, flush=True)
+        work = workload(case)
+        engines = {f"engine {one.name}": one for one in _engines(work, engine)}
+        for one in engines.values():
+            _check(one, work)
+        runs = {**floors(work), **{name: _runs(one) for name, one in engines.items()}}
+        counts = {
+            name: suitable_count(run, seconds=seconds, most=len(work.steps))
+            for name, run in runs.items()
+        }
+        laps = in_turn(
+            {name: partial(_lap, runs[name], counts[name]) for name in runs},
+            repeats=repeats,
+        )
+        chosen = engine_for(work.task).name
+        lines += [
+            _line(case, one.name, laps, name, counts[name], chosen=one.name == chosen)
+            for name, one in engines.items()
+        ]
+    return lines
 
 
-def plain_loop(given: Task, steps: int) -> Action:
-    """Return DGD as a few lines of Python with scipy's product."""
-    weights, slopes = given.weights["symmetric"], given.cost.coefficients
-    if len(given.start) <= 100:
-        weights = weights.toarray()
-
-    def loop() -> np.ndarray:
-        x = given.start
-        for k in range(steps):
-            mixed = weights @ x
-            x = np.clip(mixed - (slopes + 2.0 * mixed) / (k + 1), -100.0, 100.0)
-        return x
-
-    return loop
+def _engines(work: Workload, wanted: str | None) -> list[Engine]:
+    """Return the one asked for, or all that can carry the task out."""
+    if wanted is not None:
+        return [engine_for(work.task, wanted)]
+    found = []
+    for name in available_engines():
+        # An engine may be made for other costs or methods.
+        with suppress(InvalidInputError):
+            found.append(engine_for(work.task, name))
+    return found
 
 
-def against_loop(agents: int, dim: int, steps: int, at_least: float) -> object:
-    given = task("dgd", agents, dim)
-    ours, loop = run_of(engine_for(given, "numba"), steps), plain_loop(given, steps)
-    np.testing.assert_allclose(ours(), loop(), atol=1e-10)
-    times = side_by_side(ours=ours, loop=loop)
-    return {
-        "agents": agents,
-        "dim": dim,
-        "ours_us": statistics.median(times["ours"]) / steps * 1e6,
-        "loop_us": statistics.median(times["loop"]) / steps * 1e6,
-        "times_faster": ratio(times["loop"], times["ours"]),
-        "at_least": at_least,
-    }
+def _runs(engine: Engine) -> Runs:
+    begun = engine.begin()
+    return lambda count: engine.points(engine.advance(begun, count))
 
 
-def loop() -> object:
-    """DGD against a Python loop over scipy's CSR product (at least 2.5 times)."""
-    return against_loop(10_000, 100, 50, 2.5)
+def _lap(runs: Runs, count: int) -> Lap:
+    return clocked(partial(runs, count)).per(count)
 
 
-def small() -> object:
-    """DGD of eight agents against the numpy loop (at least 5 times)."""
-    return against_loop(8, 10, 1_000, 5.0)
+def _check(engine: Engine, work: Workload) -> None:
+    """Refuse an engine that does not arrive where the plain loop does."""
+    found = engine.points(engine.advance(engine.begin(), FEWEST))
+    away = float(np.abs(found - looped(work, work.weights, FEWEST)).max())
+    if not away <= AGREEMENT:
+        raise NumericalError(
+            f"engine {engine.name} ends {away:.3g} away from the plain loop: its times "
+            "would mean nothing"
+        )
 
 
-def memory() -> object:
-    """The most memory that a million agents take, in a process of their own (2 GB)."""
+def _line(
+    case: Case,
+    engine: str,
+    laps: dict[str, Laps],
+    name: str,
+    iterations: int,
+    *,
+    chosen: bool,
+) -> Line:
+    def times(floor: str) -> float | None:
+        return laps[name].over(laps[floor]).wall if floor in laps else None
+
+    def faster(loop: str) -> float | None:
+        return laps[loop].over(laps[name]).wall if loop in laps else None
+
+    passes, scipy, numpy = times("pass"), faster("scipy"), faster("numpy")
+    return Line(
+        method=case.method,
+        costs=case.costs,
+        agents=case.agents,
+        dim=case.dim,
+        engine=engine,
+        iterations=iterations,
+        chosen=chosen,
+        microseconds=laps[name].wall,
+        pass_microseconds=laps["pass"].wall,
+        touched_microseconds=laps["touched"].wall,
+        scipy_microseconds=laps["scipy"].wall,
+        numpy_microseconds=laps["numpy"].wall if "numpy" in laps else None,
+        passes=passes,
+        touched=times("touched"),
+        touched_by_rounds=times("by rounds"),
+        faster_than_scipy=scipy,
+        faster_than_numpy=numpy,
+        wanted=str(case.wanted),
+        met=case.wanted.met(passes=passes, scipy=scipy, numpy=numpy)
+        if chosen
+        else None,
+    )
+
+
+def memory() -> dict[str, float]:
+    """Return the most memory that a million agents take, in a process of their own."""
     run = [sys.executable, __file__, "--million"]
     said = subprocess.run(run, check=True, capture_output=True, text=True).stdout
     return {"agents": 1_000_000, "dim": 4, **json.loads(said), "at_most_gb": 2.0}
@@ -200,7 +283,7 @@ def memory() -> object:
 
 def million() -> None:
     """Run a million agents, and say how much memory that took."""
-    engine = engine_for(task("dgd", 1_000_000, 4), "numba")
+    engine = engine_for(workload(Case(method="dgd", agents=1_000_000, dim=4)).task)
     state = engine.advance(engine.begin(), 2)
     taken = clock(lambda: engine.advance(state, 10)) / 10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -209,34 +292,86 @@ def million() -> None:
     print(json.dumps({"peak_gb": peak * unit / 1e9, "iteration_us": taken * 1e6}))
 
 
-BENCHMARKS: dict[str, Callable[[], object]] = {
-    "dgd": dgd,
-    "tracking": tracking,
-    "loop": loop,
-    "small": small,
-    "memory": memory,
-}
+HEADS = (
+    *("Method, costs", "Agents x dimension", "Engine", "us", "Pass", "Passes"),
+    *("Touched", "Times", "By rounds", "scipy loop", "Faster", "numpy loop", "Faster"),
+    *("Wanted", "Met"),
+)
 
 
-def rounded(found: object) -> object:
-    if isinstance(found, float):
-        return float(f"{found:.4g}")
-    if isinstance(found, dict):
-        return {key: rounded(value) for key, value in found.items()}
-    return [rounded(value) for value in found] if isinstance(found, list) else found
+def cells(line: Line) -> Sequence[str]:
+    """Return a line of the table for people."""
+    return (
+        f"{line.method}, {line.costs}",
+        f"{line.agents:,} x {line.dim}",
+        f"`{line.engine}`{', chosen' if line.chosen else ''}",
+        figure(line.microseconds),
+        figure(line.pass_microseconds),
+        figure(line.passes),
+        figure(line.touched_microseconds),
+        figure(line.touched),
+        figure(line.touched_by_rounds),
+        figure(line.scipy_microseconds),
+        figure(line.faster_than_scipy),
+        figure(line.numpy_microseconds),
+        figure(line.faster_than_numpy),
+        line.wanted if line.chosen else "",
+        yes_or_no(line.met),
+    )
 
 
-def main(names: list[str]) -> None:
-    if names == ["--million"]:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a table in Markdown, as the docs have it."""
+    for row in (heads, ["---"] * len(heads), *rows):
+        yield f"| {' | '.join(row)} |"
+
+
+def figure(value: float | None) -> str:
+    """Return three digits, without an exponent."""
+    if value is None:
+        return ""
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def yes_or_no(value: bool | None) -> str:  # noqa: FBT001 - what it prints
+    return {None: "", True: "yes", False: "no"}[value]
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--quick", action="store_true", help="small sizes: seconds")
+    options.add_argument("--engine", choices=("auto", "numpy", "numba", "jax"))
+    options.add_argument("--case", default="", help="only cases whose words have this")
+    options.add_argument("--json", action="store_true", help="print JSON only")
+    options.add_argument("--million", action="store_true", help=argparse.SUPPRESS)
+    words = sys.argv[1:] if words is None else words
+    given = options.parse_args(words)
+    if given.million:
         million()
         return
-    import numba
-
-    here = {"numba": numba.__version__, "load": os.getloadavg()[0]}
-    print(json.dumps({"machine": {**machine(), **here}}))
-    for name in names or BENCHMARKS:
-        print(json.dumps({name: rounded(BENCHMARKS[name]())}), flush=True)
+    cases = [
+        case for case in (QUICK if given.quick else FULL) if given.case in case.words
+    ]
+    document = {
+        "machine": machine(),
+        "command": shlex.join(["python", "benchmarks/engines.py", *words]),
+    }
+    lines = measure(
+        [case for case in cases if given.case in case.words],
+        engine=given.engine,
+        repeats=QUICK_REPEATS if given.quick else REPEATS,
+        seconds=QUICK_SECONDS if given.quick else SECONDS,
+    )
+    document["memory"] = None if given.quick or given.case else memory()
+    if given.json:
+        print(json.dumps({**document, "engines": [asdict(line) for line in lines]}))
+        return
+    print(f"`{document['command']}`: {json.dumps(document['machine'])}\n")
+    print("\n".join(table(HEADS, map(cells, lines))))
+    if document["memory"]:
+        print(f"\nMemory: {json.dumps(document['memory'])}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

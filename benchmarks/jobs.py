@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from run import Action, clock, machine
+from clocks import Action, clock, machine
 from veilsum.drivers.masked_sums import masked_sums
 from veilsum.jobs.fit import FitResult, fit_arrays
 from veilsum.jobs.recipes import Contribution, OneSum, PartyWork, Sums

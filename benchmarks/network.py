@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 import tomli_w
 
-from run import clock, machine
+from clocks import clock, machine
 
 AGENTS, DIM, ROUNDS, REPEATS = 8, 1000, 400, 3
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -285,7 +285,7 @@ def main(names: list[str]) -> None:
     if names[:1] == ["--party"]:
         party(names[1])
         return
-    print(json.dumps({"machine": {**machine(), "load": os.getloadavg()[0]}}))
+    print(json.dumps({"machine": machine()}))
     for name in names or BENCHMARKS:
         print(json.dumps({name: BENCHMARKS[name]()}), flush=True)
 

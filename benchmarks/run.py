@@ -10,22 +10,19 @@ ratio is a median over interleaved repeats, because machines are noisy.
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import combinations
 
 import networkx as nx
 import numpy as np
-import scipy
 from scipy.spatial import cKDTree
 
+from clocks import clock, machine, side_by_side
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import Box
 from veilsum.costs.effective import EffectiveCost
@@ -40,25 +37,6 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.dgd import Dgd
 from veilsum.privacy.losses import mu2_without
 from veilsum.privacy.worst_case import worst_case, worst_mu2
-
-Action = Callable[[], object]
-
-
-def clock(action: Action) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-def side_by_side(ours: Action, floor: Action, repeats: int) -> dict[str, float]:
-    """Time both in turn; the ratio is the median of the pairs' ratios."""
-    clock(ours), clock(floor)
-    pairs = [(clock(ours), clock(floor)) for _ in range(repeats)]
-    return {
-        "ours_s": statistics.median(a for a, _ in pairs),
-        "floor_s": statistics.median(b for _, b in pairs),
-        "ratio": statistics.median(a / b for a, b in pairs),
-    }
 
 
 def start() -> dict[str, object]:
@@ -217,17 +195,6 @@ BENCHMARKS: dict[str, Callable[[], dict[str, object]]] = {
     "mu2": mu2,
     "kappa": kappa,
 }
-
-
-def machine() -> dict[str, object]:
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-    }
 
 
 def main(names: list[str]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from run import clock, machine, side_by_side
+from clocks import clock, machine, side_by_side
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.streams import Keystream
 
@@ -109,8 +109,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, object]]] = {
 
 
 def main(names: list[str]) -> None:
-    load = round(os.getloadavg()[0], 2)
-    print(json.dumps({"machine": {**machine(), "load": load}}))
+    print(json.dumps({"machine": machine()}))
     for name in names or list(BENCHMARKS):
         found = BENCHMARKS[name]()
         rounded = {

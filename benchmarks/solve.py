@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import veilsum as vs
-from run import machine
+from clocks import machine
 from veilsum.engines.choosing import engine_for
 from veilsum.engines.engine import Task, closed_form
 from veilsum.graphs.mixing import mixing_weights

@@ -14,17 +14,19 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.accelerated import AcceleratedTracking
 from veilsum.methods.chebyshev import Chebyshev
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
 from veilsum.methods.extra import Extra
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids
-from veilsum.methods.push_pull import PushPull, column_weights, row_weights
+from veilsum.methods.one_way import column_weights, row_weights
+from veilsum.methods.push_pull import PushPull
 from veilsum.methods.running_sums import RunningSums
 
 METHODS = {
     "dgd": lambda m: Dgd(Box(-1.0, 0.4, dim=m), scale=0.3, power=0.75),
     "dgd in sides that differ": lambda m: Dgd(Box(np.linspace(-1, 0, m), 2.0, dim=m)),
-    "dgd at own point": lambda m: DgdOwnPoint(Box(-1.0, 0.4, dim=m), scale=0.3),
+    "dgd at own point": lambda m: Dgd(
+        Box(-1.0, 0.4, dim=m), scale=0.3, gradient_at="own"
+    ),
     "dgd in a ball": lambda m: Dgd(Ball(0.1, 0.5, dim=m), scale=0.3),
     "dgd in a simplex": lambda m: Dgd(Simplex(m), scale=0.3),
     "extra": lambda m: Extra(Box(-1.0, 0.4, dim=m), 0.1),

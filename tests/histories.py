@@ -9,7 +9,7 @@ import time
 import msgspec
 import numpy as np
 
-from veilsum.drivers.history import broken_rules
+from rules import broken_rules
 from veilsum.drivers.loopback import Event, World
 from veilsum.numbers.masking import SystemStreams
 from veilsum.protocol.effects import Abort, Charge, Deliver, Finish, Persist

@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from veilsum.privacy.accountant import Release
+from veilsum.privacy.accountant import KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 
 PARTIES = ("a", "b", "c", "d", "e")
@@ -36,4 +36,4 @@ def run(epoch, *exposures, **changes):
 
 def aggregate(statistic="sum of income", parties=PARTIES, **changes):
     values = {"statistic": statistic, "parties": parties, "data": mark("data")}
-    return Release(**{**values, **changes})
+    return KnownSum(**{**values, **changes})

@@ -10,16 +10,16 @@ from itertools import count
 
 import numpy as np
 
+from rules import broken_rules
 from veilsum.costs.bases import Affine
 from veilsum.costs.domains import WholeSpace
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers.faults import Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import World
 from veilsum.drivers.phase_two import public_facts
 from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
-from veilsum.numbers.laws import make_law
+from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import SeededStream
@@ -100,7 +100,7 @@ class Setting:
     def mask_law(self, topology):
         sigma = None if self.law == "uniform" else 2.0
         bits = None if self.law == "gaussian" else 24
-        return make_law(self.law, topology, sigma=sigma, bits=bits)
+        return Masks(self.law, sigma=sigma, grid=bits).on(topology)
 
     def private(self, party):
         i = self.topology.index(party)

@@ -198,15 +198,18 @@ from .numbers.laws import (
     LatticeMasks as LatticeMasks,
 )
 from .numbers.laws import (
+    Masks as Masks,
+)
+from .numbers.laws import (
     NoMasks as NoMasks,
 )
-from .numbers.uniform import UniformMasks as UniformMasks
+from .numbers.laws import UniformMasks as UniformMasks
 from .paper import reproduce as reproduce
 from .privacy.accountant import (
     Budget as Budget,
 )
 from .privacy.accountant import (
-    Release as Release,
+    KnownSum as KnownSum,
 )
 from .privacy.allocation import (
     Allocation as Allocation,
@@ -235,6 +238,7 @@ from .privacy.conversions import (
 from .privacy.conversions import (
     dp_epsilon as dp_epsilon,
 )
+from .privacy.divergence import DegenerateGaussian as DegenerateGaussian
 from .privacy.divergence import (
     effective_resistance as effective_resistance,
 )
@@ -250,7 +254,6 @@ from .privacy.doctor import (
 from .privacy.doctor import (
     examine as examine,
 )
-from .privacy.gaussians import DegenerateGaussian as DegenerateGaussian
 from .privacy.guarantee import (
     Guarantee as Guarantee,
 )
@@ -263,13 +266,13 @@ from .privacy.lattice import (
 from .privacy.lattice import (
     lattice_divergence as lattice_divergence,
 )
-from .privacy.planner import plan as plan
-from .privacy.plans import (
-    Plan as Plan,
+from .privacy.planner import (
+    NetworkPlan as NetworkPlan,
 )
-from .privacy.plans import (
+from .privacy.planner import (
     Plans as Plans,
 )
+from .privacy.planner import plan as plan
 from .privacy.records import record_exchange_distance as record_exchange_distance
 from .privacy.view import View as View
 from .privacy.worst_case import worst_case as worst_case

@@ -7,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from veilsum.cli.app import COMMANDS, app
+from veilsum.cli.output import LAWS
+from veilsum.numbers import laws
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -45,6 +47,10 @@ def test_every_command_has_help_with_an_example(name):
 
 
 # --- privacy ---------------------------------------------------------------------
+
+
+def test_every_law_is_offered():
+    assert tuple(laws.LAWS) == LAWS
 
 
 def test_privacy_prints_the_contract_keys():
@@ -202,6 +208,12 @@ def with_costs():
     """Examples for `solve`; those of jobs on data are run with the jobs."""
     files = {path.stem: path.read_text("utf-8") for path in EXAMPLES.glob("*.toml")}
     return sorted(name for name, text in files.items() if "[cost]" in text)
+
+
+def test_masks_that_leave_no_answer_are_said_to():
+    file, words = EXAMPLES / "rendezvous.toml", "masks drown the answer"
+    assert words in call("solve", file, "--sigma", 1e7).output
+    assert words not in call("solve", file).output
 
 
 @pytest.mark.parametrize("name", with_costs())

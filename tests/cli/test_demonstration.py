@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LONGEST = 120
+# By the clock on the wall: what takes so long never ends.
+LONGEST = 600
 UNHURT = (
     "import sys; from pathlib import Path; import hospitals;"
     "hospitals.VICTIM = 'nobody';"

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.cli.app import app
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.net.identity import new_identity
-from veilsum.net.transport import Network
+from veilsum.net.links import Network
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # In the order of the file: alder calls everybody else.
 CLINICS = ("alder", "birch", "cedar", "elm", "fir")
+
+# By the clock on the wall: what takes so long never ends.
+LONGEST = 600.0
 
 
 def call(*words):
@@ -62,7 +66,7 @@ class Clinics:
         thread.start()
 
         def wait_for(work):
-            return asyncio.run_coroutine_threadsafe(work, loop).result(20.0)
+            return asyncio.run_coroutine_threadsafe(work, loop).result(LONGEST)
 
         networks = wait_for(self._opened(names, options))
         try:
@@ -81,7 +85,7 @@ class Clinics:
             self.identities[name],
             agreed or self.agreed,
             plan=PLAN,
-            limits=QUICK,
+            limits=replace(QUICK, open_timeout=LONGEST, hello_timeout=LONGEST),
             hear=lambda sender, frame: None,
             met=lambda party: None,
             left=lambda party: None,

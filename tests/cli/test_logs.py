@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from veilsum.cli.logs import ForMachines, ForPeople, fields_of, set_up
+from veilsum.cli.join import ForMachines, ForPeople, fields_of, set_up
 
 
 @pytest.fixture

@@ -26,10 +26,9 @@ from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import Method, mix
 from veilsum.methods.chebyshev import Chebyshev
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import Method, mix
 from veilsum.methods.extra import Extra
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids
@@ -42,7 +41,7 @@ RULE = "Phase II never sees a private cost"
 BOX, EVERYWHERE = Box(-5.0, 5.0, dim=2), WholeSpace(2)
 METHODS = [
     Dgd(BOX),
-    DgdOwnPoint(BOX),
+    Dgd(BOX, gradient_at="own"),
     Extra(EVERYWHERE, 0.3),
     Nids(EVERYWHERE, 0.3),
     GradientTracking(EVERYWHERE, 0.3),
@@ -134,7 +133,7 @@ class Curious(Dgd):
     """A planted method that reads the coefficients."""
 
     def advance(self, state, mixed, cost):
-        return self._moved(state, mixed, cost.gradient(mixed) + cost.coefficients)
+        return super().advance(state, mixed - cost.coefficients, cost)
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Prying(Dgd):
 
     def advance(self, state, mixed, cost):
         handle = getattr(cost, "pri" + "vate", None)
-        return self._moved(state, mixed, cost.gradient(mixed) + (handle or 0.0))
+        return super().advance(state, mixed - (handle or 0.0), cost)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +263,7 @@ from veilsum.methods.dgd import Dgd, DgdState
 
 class Planted(Dgd):
     def advance(self, state: DgdState, mixed: Vectors, cost: EffectiveCost) -> DgdState:
-        return self._moved(state, mixed, cost.gradient(mixed))
+        return DgdState(mixed - cost.gradient(mixed), state.iteration + 1)
 """
 ASKS = "cost.gradient(mixed)"
 PLANTED = {

@@ -16,21 +16,23 @@ from veilsum.costs.remainders import NoRemainder
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import iterations
 from veilsum.methods.certificate import (
     Bounds,
     certified_accelerated_rounds,
     certified_rounds,
 )
 from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.choosing import ITERATIVE
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.exchange import iterations
 from veilsum.methods.extra import Extra, extra_step
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids, nids_step
-from veilsum.methods.one_way import OneWayMixing, certified_push_pull
-from veilsum.methods.push_pull import PushPull
+from veilsum.methods.one_way import OneWayMixing
+from veilsum.methods.push_pull import PushPull, certified_push_pull
 from veilsum.methods.running_sums import RunningSums, running_sums_step
-from veilsum.methods.table import TABLE
+
+TRAITS = {method.name: method.traits for method in ITERATIVE}
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -236,7 +238,7 @@ LIMITS = {
 
 def admitting(trait):
     return pytest.mark.parametrize(
-        "name", [name for name, has in TABLE.items() if getattr(has, trait)]
+        "name", [name for name, has in TRAITS.items() if getattr(has, trait)]
     )
 
 
@@ -246,12 +248,12 @@ def arrives(name, on, *, domain=EVERYWHERE):
     return on.count(MAKERS[name](on, domain), expected, tolerance, most) is not None
 
 
-def test_every_method_of_the_table_is_here():
-    assert MAKERS.keys() == LIMITS.keys() == TABLE.keys()
+def test_every_method_there_is_is_here():
+    assert MAKERS.keys() == LIMITS.keys() == TRAITS.keys()
 
 
 @every_family
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", TRAITS)
 def test_convex_costs(name, family):
     on = problem(family, SMALL)
     assert on.is_convex
@@ -288,7 +290,7 @@ def test_one_way_links(name, family, bend):
 @pytest.mark.parametrize("name", ["extra", "nids"])
 def test_those_who_need_convex_costs_do_go_astray_without(name):
     """The table is right to keep these out."""
-    assert not TABLE[name].nonconvex
+    assert not TRAITS[name].nonconvex
     assert not arrives(name, problem("ring", LARGE))
 
 

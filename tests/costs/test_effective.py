@@ -63,6 +63,40 @@ def test_a_change_of_gradient_is_the_difference_of_two_gradients(make, data):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
 
 
+def slopes_of(basis):
+    """Which coefficients stand for slopes: their gradients are alike everywhere."""
+    units = np.eye(basis.size)
+    here, there = (
+        np.tile(point, (basis.size, 1)) for point in ([0.0, 0.0], [1.0, 2.0])
+    )
+    same = basis.gradient(units, here) == basis.gradient(units, there)
+    return same.all(axis=1)
+
+
+@every_cost
+def test_slopes_leave_no_bit_in_a_change_of_gradient(make):
+    """They cancel before anything is rounded, not in a difference of rounded numbers.
+
+    A party's masked slope is huge beside what a small step changes: the difference of
+    two gradients has hardly a digit left, and its low bits are those of the slope.
+    """
+    costs = [make(float(k)) for k in range(3)]
+    masks = np.where(slopes_of(costs[0].basis), 1e9 * np.pi, 0.0)
+    assert masks.any()
+    bare, steep = (
+        veil(costs, np.outer(size, masks)) for size in (np.zeros(3), [1, 2, 3])
+    )
+    old = np.array([[0.3, -0.7], [1.1, 0.2], [-0.4, 0.9]])
+    new = old + 1e-6 * np.array([[1.0, 2.0], [-3.0, 1.0], [2.0, -1.0]])
+    change = steep.gradient_change(new, old)
+    np.testing.assert_array_equal(change, bare.gradient_change(new, old))
+    exact = bare.gradient(new) - bare.gradient(old)
+    np.testing.assert_allclose(change, exact, rtol=1e-6, atol=1e-14)
+    # What it is not:
+    lost = steep.gradient(new) - steep.gradient(old)
+    assert make is MAKERS["affine"] or np.abs(lost - exact).max() > 1e-8
+
+
 @every_cost
 @few
 @given(data=st.data())

@@ -18,8 +18,8 @@ from veilsum.files.datasets import DATASETS
 from veilsum.jobs.gradient_fit import fit_by_gradients
 from veilsum.jobs.model import FAMILIES, NEGATIVE_BINOMIAL
 from veilsum.jobs.terms import Options
-from veilsum.methods.link_faults import BEARS, REASONS
-from veilsum.methods.table import TABLE
+from veilsum.methods.base import EVERY_FAULT
+from veilsum.methods.choosing import ITERATIVE
 from veilsum.models.rows import Rows
 from veilsum.paper import PaperReport
 from veilsum.tables.schema import COLUMN_KEYS, KEYS
@@ -323,27 +323,31 @@ def test_sums_and_gradients_add_the_keys_that_are_named():
 
 def test_the_table_of_faults_is_the_one_that_decides():
     page = (DOCS / "theory" / "methods.md").read_text(encoding="utf-8")
-    for fault in REASONS:
+    names = {method.name for method in ITERATIVE}
+    for fault in EVERY_FAULT:
         row = next(
             line for line in page.splitlines() if line.startswith(f"| `{fault}` |")
         )
-        wanted = {name for name, borne in BEARS.items() if fault in borne}
+        wanted = {one.name for one in ITERATIVE if fault in one.traits.bears}
         named = set(re.findall(r"`([\w-]+)`", row)) - {fault}
-        assert (set(BEARS) if "| all;" in row else named) == wanted
+        assert (names if "| all;" in row else named) == wanted
 
 
 def test_the_table_of_methods_is_the_one_that_decides():
     """What the page says of each method, against what refusals are made from."""
     page = (DOCS / "theory" / "methods.md").read_text(encoding="utf-8")
-    for name, has in TABLE.items():
-        row = next(
-            line for line in page.splitlines() if line.startswith(f"| `{name}` |")
-        )
+    for method in ITERATIVE:
+        start, has = f"| `{method.name}` |", method.traits
+        row = next(line for line in page.splitlines() if line.startswith(start))
         _, _, domain, *flags, vectors, mixings, _ = (c.strip() for c in row.split("|"))
         wanted = "bounded only" if has.compact else "after recentring"
         if not (has.compact or has.winds_up):
             wanted = "yes" if has.domain else "no"
         assert domain == wanted
-        facts = (has.nonconvex, has.directed, has.lossy, has.strongly_convex)
+        lossy = "loss" in has.bears
+        facts = (has.nonconvex, has.directed, lossy, has.strongly_convex)
         assert flags == ["yes" if fact else "no" for fact in facts]
-        assert (int(vectors), int(mixings)) == (has.vectors, has.exchanges)
+        assert (int(vectors), int(mixings)) == (
+            has.vectors,
+            method.rounds_per_iteration,
+        )

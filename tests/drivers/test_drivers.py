@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.agreement.scenario import Scenario, Settings
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback_solve import (
     plan_of,
     solve_in_loopback,
@@ -23,6 +23,7 @@ from veilsum.errors import InvalidInputError, ProtocolError
 from veilsum.files.scenarios import read_scenario
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.scenario_run import run_scenario
+from veilsum.numbers.laws import Masks
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -77,8 +78,7 @@ def three(**changes):
     costs = [Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0, 4.0)]
     keys = {
         "domain": Box(-9.0, 9.0, dim=1),
-        "sigma": 5.0,
-        "law": "lattice",
+        "masks": Masks("lattice", sigma=5.0),
         "settings": Settings(method="one-shot"),
     }
     return Problem.of(costs, Topology.family("complete:4"), **{**keys, **changes})
@@ -123,7 +123,7 @@ def test_a_local_part_of_a_cost_is_not_shared_with_the_others():
         costs,
         Topology.family("complete:3"),
         domain=Box(-9.0, 9.0, dim=1),
-        sigma=1.0,
+        masks=Masks("gaussian", sigma=1.0),
         settings=Settings(iterations=40, tolerance=10.0),
     )
     assert not plan_of(problem).policy.stand_in
@@ -138,7 +138,7 @@ def test_a_local_part_of_a_cost_is_not_shared_with_the_others():
 def test_parties_with_other_terms_have_another_plan():
     plans = [
         three(),
-        three(sigma=6.0),
+        three(masks=Masks("lattice", sigma=6.0)),
         three(domain=Box(-8.0, 9.0, dim=1)),
         three(settings=Settings(method="one-shot", tolerance=1e-3)),
     ]

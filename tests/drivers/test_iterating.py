@@ -20,8 +20,7 @@ from veilsum.engines.engine import Task
 from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import BadGradientError, DivergedError, InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.methods.making import Facts
-from veilsum.methods.schedule import schedule
+from veilsum.methods.schedule import Facts, schedule
 from veilsum.methods.settings import Settings
 from veilsum.methods.stopping import LOOK_EVERY, Stopping, width
 from veilsum.models.families import Poisson

@@ -21,24 +21,17 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import EVERY_FAULT, Method, Traits, mix
 from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.choosing import ITERATIVE, Needs, fitting
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import Method, mix
 from veilsum.methods.extra import Extra
 from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.methods.link_faults import (
-    BEARS,
-    LOST,
-    REASONS,
-    LinkFaults,
-    bearing,
-    fault_refusal,
-)
+from veilsum.methods.link_faults import LOST, LinkFaults
 from veilsum.methods.nids import Nids
-from veilsum.methods.push_pull import PushPull, column_weights, row_weights
+from veilsum.methods.one_way import column_weights, row_weights
+from veilsum.methods.push_pull import PushPull
 from veilsum.methods.running_sums import RunningSums
-from veilsum.methods.table import TABLE
 
 DIM = 2
 EVERYWHERE = WholeSpace(DIM)
@@ -111,7 +104,8 @@ class Small:
             "row": row_weights,
             "column": column_weights,
         }
-        asked = ("symmetric",) if TABLE[name].symmetric else ("row", "column")
+        symmetric = METHODS[name].traits.symmetric
+        asked = ("symmetric",) if symmetric else ("row", "column")
         task = Task(
             method=METHODS[name] if method is None else method,
             weights={kind: kinds[kind](self.topology) for kind in asked},
@@ -138,8 +132,9 @@ class Small:
 @pytest.fixture
 def borne(monkeypatch):
     """Let every method try every fault."""
-    for name in BEARS:
-        monkeypatch.setitem(BEARS, name, frozenset(REASONS))
+    for method in ITERATIVE:
+        traits = replace(method.traits, bears=EVERY_FAULT)
+        monkeypatch.setattr(method, "traits", traits)
 
 
 # What is drawn.
@@ -397,11 +392,8 @@ def exactly(size):
 # Who bears what.
 
 
-def test_the_table_of_faults_is_about_the_methods_there_are():
-    assert BEARS.keys() == TABLE.keys()
-    assert {name for name, borne in BEARS.items() if "loss" in borne} == {
-        name for name, has in TABLE.items() if has.lossy
-    }
+def test_every_method_there_is_is_tried():
+    assert METHODS.keys() == {method.name for method in ITERATIVE}
 
 
 @pytest.mark.parametrize(
@@ -423,14 +415,12 @@ def test_who_does_not_bear_a_fault_says_so_and_who_does(name, kinds, words):
 
 
 def test_all_objections_are_said_at_once():
-    refused = fault_refusal("nids", LinkFaults(loss=0.1, changing=0.1, quantise=0.1))
-    assert refused.reason.count(" and ") == 1
-    assert refused.instead == "running-sums"
-    assert bearing(LinkFaults(quantise=0.1)) == tuple(
-        sorted(TABLE, key=bearing(LinkFaults()).index)
-    )
-    with pytest.raises(InvalidInputError, match="did you mean 'nids'"):
-        fault_refusal("nid", LinkFaults())
+    with pytest.raises(InvalidInputError) as told:
+        Small().engine("nids", LinkFaults(loss=0.1, changing=0.1, quantise=0.1))
+    assert str(told.value).count(" and ") == 1
+    assert str(told.value).endswith("; use running-sums")
+    rounded = Needs(bounded=True, faults=LinkFaults(quantise=0.1).kinds)
+    assert fitting(rounded) == ITERATIVE
 
 
 def test_several_rounds_of_mixing_are_for_messages_that_arrive():
@@ -442,16 +432,13 @@ def test_several_rounds_of_mixing_are_for_messages_that_arrive():
     assert Small().engine("gradient-tracking", faults, tracking)
 
 
-def test_other_methods_and_short_numbers_are_refused():
-    class Unknown:
-        rounds_per_iteration = 1
+def test_who_says_nothing_of_faults_bears_none_and_short_numbers_are_refused():
+    class Silent(Dgd):
+        traits = Traits()
 
-        def begin(self): ...
-
-        outgoing = parts = advance = aim = begin
-
-    with pytest.raises(InvalidInputError, match="nothing is known of what Unknown"):
-        Small().engine("dgd", LinkFaults(), Unknown())
+    for kinds in ({"loss": 0.1}, {"quantise": 0.1}):
+        with pytest.raises(InvalidInputError, match=r"^dgd .*; use "):
+            Small().engine("dgd", LinkFaults(**kinds), Silent(Box(-9.0, 9.0, dim=DIM)))
     task = Small().engine("dgd", LinkFaults()).task
     short = Task(
         method=task.method,
@@ -568,11 +555,11 @@ BORNE_BY_DGD = {
 @pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize(
     ("form", "kind"),
-    [*((Dgd, kind) for kind in BORNE_BY_DGD), (DgdOwnPoint, "loss")],
+    [*(("mixed", kind) for kind in BORNE_BY_DGD), ("own", "loss")],
 )
 def test_dgd_goes_on_as_slowly_as_ever(form, kind):
     """Its error is of order 1 / k with and without faults."""
-    method = form(Box(-20.0, 20.0, dim=DIM), scale=10.0)
+    method = Dgd(Box(-20.0, 20.0, dim=DIM), scale=10.0, gradient_at=form)
     small, faults = Small(), BORNE_BY_DGD[kind]
     engine = small.engine("dgd", faults, method)
     early = engine.advance(engine.begin(), 200)
@@ -580,4 +567,4 @@ def test_dgd_goes_on_as_slowly_as_ever(form, kind):
     assert small.error(late) < small.error(early) / 3
     plain = small.error(small.after("dgd", LinkFaults(), 1200, method))
     assert small.error(late) < 4.0 * plain
-    assert BORNE_BY_DGD.keys() == BEARS["dgd"]
+    assert BORNE_BY_DGD.keys() == Dgd.traits.bears

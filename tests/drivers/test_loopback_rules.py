@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import World
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Charge

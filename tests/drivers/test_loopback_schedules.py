@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
-from veilsum.drivers.history import broken_rules
 from veilsum.protocol.plan import Policy
 from worlds import SUMS, Setting, effects_of, effects_until, replayed
 
@@ -49,7 +49,7 @@ def check_parcel(first):
         replayed(*schedule(seed))
 
 
-@pytest.mark.parametrize("first", range(0, 200, PARCEL))
+@pytest.mark.parametrize("first", range(0, 100, PARCEL))
 def test_the_rules_hold_on_random_schedules(first):
     check_parcel(first)
 
@@ -58,17 +58,6 @@ def test_the_rules_hold_on_random_schedules(first):
 @pytest.mark.parametrize("first", range(1000, 3000, PARCEL))
 def test_the_rules_hold_on_many_random_schedules(first):
     check_parcel(first)
-
-
-def test_a_failing_schedule_says_how_to_replay_it():
-    setting = Setting(seed=7)
-    faults = Faults(loss=0.25)
-    from drivers.test_history import AddsOne
-
-    with pytest.raises(AssertionError) as caught:
-        replayed(setting, faults, make=AddsOne)
-    assert repr(setting) in str(caught.value)
-    assert repr(faults) in str(caught.value)
 
 
 @pytest.mark.parametrize("seed", range(5))

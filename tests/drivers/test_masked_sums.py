@@ -3,24 +3,23 @@
 import numpy as np
 import pytest
 
+from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.drivers.loopback import World
 from veilsum.drivers.masked_sums import GivenUpError, masked_sums
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import make_law
+from veilsum.numbers.laws import Masks, UniformMasks
 from veilsum.numbers.masking import ShareStreams
-from veilsum.numbers.uniform import UniformMasks
 from veilsum.protocol.plan import Plan, Policy
 
 WHEEL = Topology.family("wheel:5")
 LAWS = {
-    "uniform": make_law("uniform", WHEEL),
+    "uniform": Masks("uniform").on(WHEEL),
     "wide": UniformMasks.wide(WHEEL),
-    "lattice": make_law("lattice", WHEEL, sigma=100.0),
-    "gaussian": make_law("gaussian", WHEEL, sigma=100.0),
-    "none": make_law("none", WHEEL),
+    "lattice": Masks("lattice", sigma=100.0).on(WHEEL),
+    "gaussian": Masks("gaussian", sigma=100.0).on(WHEEL),
+    "none": Masks("none").on(WHEEL),
 }
 
 

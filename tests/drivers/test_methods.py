@@ -15,12 +15,14 @@ from veilsum.drivers.problem import BOUNDS_READ, Problem
 from veilsum.drivers.vectorised import solve
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.methods.link_faults import LinkFaults, bearing
+from veilsum.methods.choosing import Needs, called, check_fits
+from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Gaussian
 from veilsum.models.glm_cost import glm_cost
 from veilsum.models.losses import huber_cost
 from veilsum.models.rows import Rows
+from veilsum.numbers.laws import Masks
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -58,9 +60,9 @@ def both(graph, settings, *, law="lattice", sigma=100.0, domain=None, faults=Non
     bounds = {k: getattr(known, k) for k in ("smooth", "mean_smooth", "mean_convex")}
     settings = replace(settings, **bounds)
     where = domain or WholeSpace(3)
-    options = {"domain": where, "sigma": sigma, "law": law, "settings": settings}
-    quick = solve(costs, topology, seed=1, **options)
-    problem = Problem.of(costs, topology, **options)
+    options = {"domain": where, "settings": settings}
+    quick = solve(costs, topology, seed=1, law=law, sigma=sigma, **options)
+    problem = Problem.of(costs, topology, masks=Masks(law, sigma), **options)
     return quick, solve_in_loopback(problem, seed=1, faults=faults), pooled
 
 
@@ -308,7 +310,7 @@ def test_one_sum_has_no_iterations_for_faults_to_happen_in(kinds):
     with pytest.raises(InvalidInputError, match="takes none: use method auto"):
         distances(Settings(method="one-shot"), faults)
     run = distances(Settings(method="auto", iterations=300), faults)
-    assert run.method in bearing(faults)
+    check_fits(called(run.method), Needs(bounded=True, faults=faults.kinds))
     assert run.max_error < 0.01
     with pytest.raises(InvalidInputError, match=r"summed: use law lattice$"):
         distances(Settings(method="auto"), faults, law="uniform")
@@ -376,7 +378,7 @@ def test_machines_have_other_faults():
         costs,
         Topology.family("complete:5"),
         domain=WholeSpace(3),
-        sigma=1.0,
+        masks=Masks("gaussian", sigma=1.0),
         settings=replace(known, method="running-sums"),
         faults=LinkFaults(loss=0.1),
     )

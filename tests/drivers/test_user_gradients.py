@@ -11,15 +11,17 @@ from veilsum.drivers.problem import Problem
 from veilsum.drivers.vectorised import solve, solve_vectorised
 from veilsum.errors import BadGradientError, InvalidInputError, ProtocolError
 from veilsum.graphs.topology import Topology
+from veilsum.methods.choosing import ITERATIVE
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
-from veilsum.methods.table import TABLE
+from veilsum.numbers.laws import Masks
 
 # What is wrong is given here on purpose, and is not stopped by its type.
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 THREE = Topology.family("complete:3").renamed(("ann", "bea", "cat"))
-FIXED = [name for name in TABLE if name != "dgd"]
+NAMES = [method.name for method in ITERATIVE]
+FIXED = [name for name in NAMES if name != "dgd"]
 BOUNDS = {"smooth": 2.0, "mean_convex": 2.0}
 
 
@@ -43,8 +45,8 @@ def among_the_others(cost, gradient=NOWHERE):
 def problem(costs, method="nids", **settings):
     settings = Settings(method=method, **({} if method == "dgd" else BOUNDS) | settings)
     domain = Box(-9.0, 9.0, dim=3) if method == "dgd" else WholeSpace(3)
-    law = {"law": "gaussian"} if method == "dgd" else {"law": "lattice"}
-    return Problem.of(costs, THREE, domain=domain, sigma=10.0, settings=settings, **law)
+    masks = Masks("gaussian" if method == "dgd" else "lattice", sigma=10.0)
+    return Problem.of(costs, THREE, domain=domain, masks=masks, settings=settings)
 
 
 # Working in place
@@ -77,7 +79,7 @@ def test_dgd_s_state_is_left_alone_too(gradient_at):
 # How often it is called
 
 
-@pytest.mark.parametrize("method", TABLE)
+@pytest.mark.parametrize("method", NAMES)
 def test_dgd_calls_a_gradient_once_in_an_iteration_and_others_twice(method):
     calls = []
 

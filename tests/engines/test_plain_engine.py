@@ -9,7 +9,7 @@ from engine_tasks import METHODS, arrived, make_task
 from veilsum.engines import numpy as plain
 from veilsum.engines.engine import Engine
 from veilsum.engines.numpy import PlainEngine
-from veilsum.methods.exchange import iterations
+from veilsum.methods.base import iterations
 
 
 def test_it_is_an_engine():

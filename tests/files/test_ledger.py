@@ -21,8 +21,15 @@ from hypothesis import strategies as st
 
 from ledgers import PARTIES, aggregate, mark, private, run
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError, SecretError
-from veilsum.files.journal import APPLICATION_ID, VERSION, create_journal, open_journal
-from veilsum.files.ledger import open_ledger, read_ledger
+from veilsum.files.ledger import (
+    APPLICATION_ID,
+    VERSION,
+    create_journal,
+    open_journal,
+    open_ledger,
+    read_journal,
+    read_ledger,
+)
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.composition import Exposure, Total, mobile_total
 from veilsum.privacy.guarantee import Component
@@ -118,6 +125,14 @@ def test_a_refused_charge_leaves_no_trace(path):
             ledger.charge(run("three", masks=mark("masks one"), data=mark("new")))
         assert ledger.history() == before
     assert read_ledger(path) == before
+
+
+def test_entries_keep_their_names_on_disk(path):
+    """Old ledgers stay readable, whatever the classes are called."""
+    with open_ledger(path, create=Budget(releases=7)) as ledger:
+        ledger.charge(run("one"), releases=[aggregate()])
+    kinds = read_journal(path, lambda kind, _: kind)
+    assert tuple(kinds) == ("budget", "charge", "release")
 
 
 def test_a_charge_and_its_releases_are_recorded_together_or_not_at_all(path):

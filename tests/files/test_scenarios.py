@@ -1,5 +1,7 @@
 """Scenario files: every section, every kind of cost and domain."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
+from veilsum.numbers.laws import Masks
 
 
 def table(**changes):
@@ -50,7 +53,7 @@ def test_defaults_are_the_papers_method():
     assert (found.settings.step, found.settings.power) == (None, 1)
     assert found.settings.mixing is None
     assert found.settings.iterations == 10_000
-    assert (found.law, float(found.sigma)) == ("gaussian", 2)
+    assert found.masks == Masks("gaussian", sigma=2.0)
     assert (found.seed, found.corrupted) == (None, ())
 
 
@@ -126,7 +129,7 @@ def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
     )
     found = read_scenario(path)
     assert found.topology == Topology.from_edges([("a", "b"), ("b", "c"), ("c", "a")])
-    assert (found.law, found.sigma) == ("none", None)
+    assert found.masks == Masks("none")
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -186,15 +189,16 @@ def test_a_wrong_value_says_where_it_stands(changes, words):
 def test_a_lattice_can_be_written_with_its_grid_and_range():
     masks = {"law": "lattice", "sigma": [1, 2], "grid": 40, "largest": 8}
     found = parsed(masks=masks, method={"name": "one-shot", "spread": "tree"})
-    assert (found.law, found.sigma.tolist()) == ("lattice", [1.0, 2.0])
-    assert (found.grid, found.largest) == (40, 8.0)
+    assert (found.masks.law, found.masks.sigma) == ("lattice", (1.0, 2.0))
+    assert (found.masks.grid, found.masks.largest) == (40, 8.0)
     assert (found.settings.method, found.settings.spread) == ("one-shot", "tree")
     assert found.settings.expected_iterations == 1
 
 
 def test_without_them_the_law_chooses():
     found = parsed(masks={"law": "uniform"})
-    assert (found.sigma, found.grid, found.largest) == (None, None, None)
+    assert found.masks == Masks("uniform")
+    assert (found.masks.grid, found.masks.largest) == (None, None)
     assert (found.settings.spread, found.settings.recentre) == ("auto", None)
 
 
@@ -207,8 +211,7 @@ LATTICE = {"law": "lattice", "sigma": 3.0, "grid": 40, "largest": 8.0}
 
 
 def mask_keys(scenario):
-    sigma = None if scenario.sigma is None else float(scenario.sigma)
-    return scenario.law, sigma, scenario.grid, scenario.largest
+    return astuple(scenario.masks)
 
 
 def test_an_altered_scenario_keeps_what_was_not_altered():
@@ -227,13 +230,23 @@ def test_an_altered_scenario_keeps_what_was_not_altered():
         ({"law": "uniform"}, ("uniform", None, 40, 8.0)),
         ({"law": "gaussian"}, ("gaussian", 3.0, None, None)),
         ({"law": "none"}, ("none", None, None, None)),
-        # What the law does not have is passed on, to be refused with a sentence.
-        ({"law": "none", "sigma": 2.0}, ("none", 2.0, None, None)),
-        ({"law": "gaussian", "grid": 7}, ("gaussian", 3.0, 7, None)),
     ],
 )
 def test_a_new_law_takes_over_what_it_has(change, expected):
     assert mask_keys(parsed(masks=LATTICE).altered(**change)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"law": "none", "sigma": 2.0}, "leave sigma out"),
+        ({"law": "gaussian", "grid": 7}, "no grid and no range"),
+        ({"law": "gausian"}, "no mask law is called 'gausian'"),
+    ],
+)
+def test_what_a_new_law_does_not_have_is_refused_with_a_sentence(change, words):
+    with pytest.raises(InvalidInputError, match=words):
+        parsed(masks=LATTICE).altered(**change)
 
 
 def test_an_altered_method_keeps_the_other_settings():

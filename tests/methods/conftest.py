@@ -15,8 +15,8 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
+from veilsum.methods.base import iterations
 from veilsum.methods.certificate import Bounds
-from veilsum.methods.exchange import iterations
 from veilsum.methods.recentring import recentre, recentring_rounds
 from veilsum.numbers.arrays import frozen
 from veilsum.numbers.fixed_point import as_python_integers

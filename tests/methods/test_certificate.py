@@ -16,6 +16,7 @@ from veilsum.costs.remainders import NoRemainder
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import mix
 from veilsum.methods.certificate import (
     Bounds,
     accelerated_matrix,
@@ -27,7 +28,6 @@ from veilsum.methods.certificate import (
     usual_accelerated_rounds,
 )
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.exchange import mix
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.numbers.arrays import frozen
 

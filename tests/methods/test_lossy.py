@@ -12,10 +12,10 @@ from strategies import connected_topologies, few, finite_arrays, seeds
 from veils import veil
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import WholeSpace
+from veilsum.engines.faulty import LastHeard
 from veilsum.graphs.mixing import mixing_rate
-from veilsum.methods.exchange import iterations, mix
-from veilsum.methods.last_heard import LastHeard
-from veilsum.methods.push_pull import column_weights, row_weights
+from veilsum.methods.base import iterations, mix
+from veilsum.methods.one_way import column_weights, row_weights
 from veilsum.methods.running_sums import RunningSums, running_sums_step
 
 

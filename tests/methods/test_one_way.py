@@ -15,11 +15,11 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import NoRemainder
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.topology import Topology
+from veilsum.methods.base import iterations, mix
 from veilsum.methods.certificate import Bounds, spectral_radius
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.exchange import iterations, mix
-from veilsum.methods.one_way import OneWayMixing, certified_push_pull
-from veilsum.methods.push_pull import PushPull
+from veilsum.methods.one_way import OneWayMixing
+from veilsum.methods.push_pull import PushPull, certified_push_pull
 
 DIM = 2
 

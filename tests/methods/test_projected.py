@@ -8,12 +8,12 @@ from scipy import optimize
 
 from veilsum.costs.domains import Ball, Box, Simplex
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import iterations
 from veilsum.methods.certificate import (
     certified_accelerated_rounds,
     certified_rounds,
 )
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.exchange import iterations
 from veilsum.methods.extra import Extra, extra_step, least_eigenvalue
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids, nids_step

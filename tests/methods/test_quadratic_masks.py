@@ -14,9 +14,9 @@ from veilsum.methods.certificate import (
     certified_rounds,
 )
 from veilsum.methods.chebyshev import Chebyshev
+from veilsum.methods.choosing import Needs, choose, objection
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids, nids_step
-from veilsum.methods.table import Needs, choose, refusal
 from veilsum.numbers.arrays import frozen
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -77,13 +77,11 @@ def test_certified_acceleration_does_too(sigma, problem, network):
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
-def test_nids_diverges_on_them_and_the_table_refuses_it(problem, network):
+def test_nids_diverges_on_them_and_it_is_refused(problem, network):
     net = network("random")
     cost, bounds, _ = wholly_masked(problem, net.graph, 1.0)
     method = Nids(WholeSpace(5), nids_step(bounds.smooth))
     *_, last = problem.states(method, net.metropolis, cost, 2000)
     assert not problem.error(last.x) < 1e3
-    refused = refusal("nids", Needs(convex_locals=False))
-    assert "convex by itself" in refused.reason
-    assert refused.instead == "gradient-tracking"
-    assert choose(Needs(convex_locals=False)) == "gradient-tracking"
+    assert "convex by itself" in objection(Nids, Needs(convex_locals=False))
+    assert choose(Needs(convex_locals=False)) is GradientTracking

@@ -17,7 +17,7 @@ from veilsum.methods.recentring import (
     recentring_rounds,
 )
 from veilsum.numbers.fixed_point import as_python_integers
-from veilsum.numbers.laws import LatticeMasks
+from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, draw_shares
 
 mixings = st.sampled_from(["metropolis", "lazy-metropolis", "max-degree"])
@@ -79,7 +79,7 @@ def test_masks_end_up_small_whatever_sigma_was(spec, sigma):
     """A residual of 1 was asked for, as a typical size; seed 0 stays below 2."""
     topology = Topology.family(spec)
     weights = mixing_weights(topology, "metropolis")
-    law = LatticeMasks.on(topology, sigma=sigma, bits=40)
+    law = Masks("lattice", sigma=sigma, grid=40).on(topology)
     masks = draw_shares(topology, law, ShareStreams(0), size=3).masks()
     rounds = recentring_rounds(topology, weights, sigma=sigma, size=3, residual=1.0)
     left = law.decode(recentre(topology, weights, masks, rounds=rounds))

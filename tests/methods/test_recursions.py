@@ -16,12 +16,13 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import iterations
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.exchange import iterations
 from veilsum.methods.extra import Extra, extra_step, least_eigenvalue
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids, nids_step
-from veilsum.methods.push_pull import PushPull, column_weights, row_weights
+from veilsum.methods.one_way import column_weights, row_weights
+from veilsum.methods.push_pull import PushPull
 from veilsum.methods.running_sums import RunningSums, running_sums_step
 from veilsum.numbers.arrays import frozen
 

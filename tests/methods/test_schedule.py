@@ -11,18 +11,17 @@ from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs import mixing
 from veilsum.graphs.mixing import mixing_rate, mixing_weights
 from veilsum.graphs.topology import Topology
-from veilsum.methods import making as making_module
+from veilsum.methods import schedule as schedule_module
 from veilsum.methods.certificate import certified_rounds
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.making import Facts, Making
-from veilsum.methods.schedule import needs, schedule
+from veilsum.methods.choosing import ITERATIVE
+from veilsum.methods.schedule import Facts, needs, schedule
 from veilsum.methods.settings import Settings
-from veilsum.methods.table import TABLE
 
 RING = Topology.family("ring:10")
 CYCLE = Topology.from_edges([(0, 1), (1, 2), (2, 0)], directed=True)
 BOX = Box(-1.0, 1.0, dim=2)
+LOSSY = frozenset({"loss"})
 OPEN = Facts(domain=WholeSpace(2), basis=Affine(2))
 KNOWN = Settings(smooth=4.0, mean_smooth=3.0, mean_convex=1.0)
 
@@ -45,7 +44,7 @@ def masked(sigma, **more):
         (KNOWN, OPEN, RING, "gradient-tracking"),
         (replace(KNOWN, mean_convex=0.01), OPEN, RING, "accelerated"),
         (KNOWN, OPEN, CYCLE, "push-pull"),
-        (KNOWN, replace(OPEN, lossy=True), RING, "running-sums"),
+        (KNOWN, replace(OPEN, faults=LOSSY), RING, "running-sums"),
         (Settings(smooth=4.0), OPEN, RING, "nids"),
         (Settings(smooth=4.0), replace(OPEN, domain=BOX, sigma=1.0), RING, "dgd"),
         (Settings(smooth=4.0), masked(1.0, domain=BOX), RING, "nids"),
@@ -66,7 +65,7 @@ def test_auto_takes_the_method_that_fits(settings, facts, graph, expected):
     ("settings", "facts", "graph", "words"),
     [
         (named("nids"), OPEN, CYCLE, "both ways.*use push-pull"),
-        (named("extra"), replace(OPEN, lossy=True), RING, "lost.*use running-sums"),
+        (named("extra"), replace(OPEN, faults=LOSSY), RING, "lost.*use running-sums"),
         (
             named("nids"),
             masked(1.0, basis=Quadratic(2)),
@@ -107,15 +106,17 @@ def test_what_a_method_cannot_do_is_refused_with_the_one_that_can(
         schedule(settings, facts, graph)
 
 
-def test_every_method_of_the_table_can_be_made():
-    for name in TABLE:
-        facts = replace(OPEN, domain=BOX) if name == "dgd" else OPEN
-        assert schedule(named(name), facts, RING).name == name
+@pytest.mark.parametrize("kind", ITERATIVE, ids=lambda kind: kind.name)
+def test_every_method_there_is_can_be_made(kind):
+    facts = replace(OPEN, domain=BOX) if kind.traits.compact else OPEN
+    found = schedule(named(kind.name), facts, RING)
+    assert found.name == found.method.name == kind.name
+    assert found.method.traits is kind.traits
 
 
 def test_without_a_bound_it_is_said_what_to_give():
     for name in ("extra", "nids"):
-        with pytest.raises(InvalidInputError, match="give smooth"):
+        with pytest.raises(InvalidInputError, match=r"give smooth.*bounds_from_costs"):
             schedule(Settings(method=name), OPEN, RING)
 
 
@@ -166,14 +167,14 @@ def test_extra_is_lazy_and_dgd_takes_metropolis_weights():
 def test_dgd_comes_in_both_forms():
     facts = replace(OPEN, domain=BOX)
     own = schedule(named("dgd", gradient_at="own", step=None), facts, RING).method
-    assert isinstance(own, DgdOwnPoint)
+    assert own.gradient_at == "own"
     mixed = schedule(named("dgd"), facts, RING).method
-    assert not isinstance(mixed, DgdOwnPoint)
+    assert mixed.gradient_at == "mixed"
     assert mixed.scale == 1.0
 
 
 def test_large_graphs_take_weights_that_need_no_eigenvalues(monkeypatch):
-    monkeypatch.setattr(making_module, "DENSE_AGENTS", 50)
+    monkeypatch.setattr(schedule_module, "DENSE_AGENTS", 50)
     graph = Topology.family("regular:200:6:seed=1")
     found = schedule(named("nids"), OPEN, graph)
     expected = mixing_weights(graph, "metropolis")
@@ -208,17 +209,16 @@ def test_its_rounds_grow_like_the_logarithm_of_sigma():
 
 def test_masks_on_curvatures_are_drawn_down_to_a_part_of_mu():
     facts = masked(1e3, basis=Quadratic(2))
-    making = Making(named("gradient-tracking"), facts, RING, "gradient-tracking")
-    assert making.bounds.smooth == pytest.approx(4.0 + 0.05)
-    affine = Making(named("nids"), masked(1e3), RING, "nids")
-    assert making.recentring > affine.recentring
+    found = schedule(named("gradient-tracking"), facts, RING)
+    assert found.bounds.smooth == pytest.approx(4.0 + 0.05)
+    affine = schedule(named("nids"), masked(1e3), RING)
+    assert found.recentring > affine.recentring
 
 
 def test_without_recentring_the_bound_covers_the_masks():
     """Drawn many times: masks never bend a cost more, though by a third as much."""
     facts = Facts(domain=WholeSpace(2), basis=Quadratic(2), sigma=10.0)
-    making = Making(named("gradient-tracking"), facts, RING, "gradient-tracking")
-    added = making.bounds.smooth - 4.0
+    added = schedule(named("gradient-tracking"), facts, RING).bounds.smooth - 4.0
     stream = np.random.default_rng(0)
     drawn = 10.0 * np.sqrt(4.0) * stream.standard_normal((20_000, 3))
     matrices = np.zeros((20_000, 2, 2))
@@ -232,6 +232,9 @@ def test_masks_of_higher_degree_are_left_to_dgd():
     facts = masked(1.0, basis=Polynomial(2, 3))
     with pytest.raises(InvalidInputError, match="use dgd or one-shot"):
         schedule(named("gradient-tracking"), facts, RING)
+    # Which takes no bounds: those that were given do not stand in its way.
+    asked = named("dgd", tolerance=1e-3)
+    assert schedule(asked, replace(facts, domain=BOX), RING).bounds is None
 
 
 # Budgets
@@ -254,6 +257,17 @@ def test_a_budget_has_to_do_for_shares_and_recentring_too():
     asked = named("nids", tolerance=1e-6, byte_budget=before + 3 * each)
     assert free.recentring > 0
     assert schedule(asked, facts, RING).iterations == 3
+
+
+def test_what_never_stops_tells_nobody_how_near_it_is():
+    """One number in a message less than where there is a rule for stopping."""
+    each = 2 * RING.n_edges * 2 * 8
+    facts = replace(OPEN, domain=BOX)
+    asked = named("dgd", tolerance=1e-6, byte_budget=3 * each)
+    assert schedule(asked, facts, RING).iterations == 3
+    lossy = replace(OPEN, faults=LOSSY)
+    found = schedule(named("running-sums", tolerance=1e-6), lossy, RING)
+    assert found.stopping is None
 
 
 # Masks on one-way links

@@ -77,6 +77,8 @@ class Proxy:
             far = await asyncio.open_connection(HOST, self.target)
             pair = (writer, far[1])
             self._pairs.add(pair)
+            for one in (reader, far[0]):
+                one._limit = self.chunk  # what is not carried yet is left to its sender
             await self._forward(
                 self._pump(reader, far[1], "up"), self._pump(far[0], writer, "down")
             )

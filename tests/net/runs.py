@@ -16,18 +16,19 @@ from functools import partial
 
 import tomli_w
 
+from idle_clock import patiently
 from net.proxy import Proxy
 from net.village import HOST, QUICK, free_port
 from veilsum.agreement.consortium import Address
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import read_identity
-from veilsum.net.verifying import verify_receipts
+from veilsum.net.receipt import verify_receipts
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.local import local_run
 from veilsum.parties.networked import Networked
 from veilsum.privacy.accountant import Budget
 
-# No run here may take longer: what hangs is an error.
+# Idle seconds: no run here may be silent for longer, what hangs is an error.
 LONGEST = 120.0
 TARGETS = [[1.25, 2.0], [3.0, -4.5], [5.75, 6.0], [-7.0, 8.125]]
 # Nobody waits for a person: parties are here or they are not.
@@ -80,8 +81,12 @@ class _InTheLoop:
     loop: asyncio.AbstractEventLoop
 
     async def run(self):
-        work = asyncio.run_coroutine_threadsafe(self.runner.run(), self.loop)
+        work = asyncio.run_coroutine_threadsafe(self._in_the_loop(), self.loop)
         return await asyncio.wrap_future(work)
+
+    async def _in_the_loop(self):
+        with self.loop.back():
+            return await self.runner.run()
 
 
 class Member(Networked):
@@ -123,7 +128,7 @@ class Company:
         self.consortium, self.seats = self.local.consortium, self.local.seats
         self.limits, self.records, self.budgets, self.options = limits, {}, {}, {}
         self.drivers, self.proxies, self._doors = {}, {}, {}
-        self.over, self.ahead = None, {}
+        self.over, self.ahead, self._moved = None, {}, asyncio.Event()
 
     @property
     def names(self):
@@ -149,6 +154,7 @@ class Company:
             "state": self.folder(name) / "state.run",
             "listen": self._doors.get(name),
             "record": self.records.get(name),
+            "watch": lambda _: self._moved.set(),
             **self.options.get(name, {}),
         }
         made = Member(
@@ -165,16 +171,19 @@ class Company:
 
     async def start(self, *names):
         """Start some; a result, or what was raised, by name."""
-        loop = asyncio.get_running_loop()
         for name in names:
             self.drivers[name] = self.driver(name)
         with ThreadPoolExecutor(len(names)) as pool:
-            calls = [
-                loop.run_in_executor(pool, self._take_part, name, self.drivers[name])
-                for name in names
-            ]
+            calls = [self._in_a_thread(pool, name) for name in names]
             found = await asyncio.gather(*calls, return_exceptions=True)
         return dict(zip(names, found, strict=True))
+
+    async def _in_a_thread(self, pool, name):
+        loop = asyncio.get_running_loop()
+        with loop.elsewhere():
+            return await loop.run_in_executor(
+                pool, self._take_part, name, self.drivers[name]
+            )
 
     async def together(self, *names, meanwhile=None):
         """Run some of the parties, or all, to their ends; make trouble meanwhile.
@@ -194,6 +203,14 @@ class Company:
         await _nothing_left(found)
         return found
 
+    async def until(self, true, what):
+        """Wait for what only a move of somebody's machine can bring about."""
+        while not true():
+            self._moved.clear()
+            async with asyncio.timeout(LONGEST):
+                await self._moved.wait()
+            assert not self.over.is_set(), f"the run ended before {what}"
+
     async def _to_the_end(self, names):
         try:
             return await self.start(*names)
@@ -208,7 +225,7 @@ class Company:
 
     def run(self, *names, meanwhile=None):
         """The same, from outside of an event loop."""
-        return asyncio.run(self.together(*names, meanwhile=meanwhile))
+        return patiently(self.together(*names, meanwhile=meanwhile))
 
     async def behind(self, *names, meanwhile=None):
         """Run with a proxy before every party's door."""
@@ -226,7 +243,7 @@ class Company:
             return await self.together(*names, meanwhile=meanwhile)
 
     def run_behind(self, *names, meanwhile=None):
-        return asyncio.run(self.behind(*names, meanwhile=meanwhile))
+        return patiently(self.behind(*names, meanwhile=meanwhile))
 
     def receipts(self, found):
         return [receipt_of(self.drivers[name], one) for name, one in found.items()]

@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from idle_clock import patiently
 from net.test_hello import HEARD, LIMITS, OWN
 from net.test_hostile import BROKEN, bare_context, call, expired, hello, own_context
 from net.village import HOST, PLAN, QUICK, Village, all_connected, free_port, until
 from veilsum.agreement.consortium import Address
-from veilsum.net.checkup import (
+from veilsum.net.doctor import (
     IN_ORDER,
     Check,
     Checkup,
@@ -30,14 +31,12 @@ from veilsum.net.checkup import (
     Stage,
     State,
     Way,
+    check_up,
     neighbour_checks,
 )
-from veilsum.net.doctor import check_up
-from veilsum.net.hello import Close, Refusal, read_hello, refusal, written
+from veilsum.net.hello import Close, Limits, Refusal, read_hello, refusal, written
 from veilsum.net.identity import fingerprint, new_identity, read_identity
-from veilsum.net.limits import Limits
-from veilsum.net.proxies import proxy_for
-from veilsum.net.reasons import failure
+from veilsum.net.sockets import failure, proxy_for
 from veilsum.net.trust import client_context, server_context
 
 HURRIED = Limits(open_timeout=0.3, hello_timeout=0.3, close_timeout=0.2)
@@ -70,7 +69,7 @@ def looks(village, name, *, identity=None, consortium=None, **options):
 
 def alone(village, name="a", **options):
     """What a party's doctor finds when nobody else is there."""
-    return asyncio.run(looks(village, name, **options))
+    return patiently(looks(village, name, **options))
 
 
 def beside(village, station="b", name="a", *, doctor=None, **options):
@@ -82,7 +81,7 @@ def beside(village, station="b", name="a", *, doctor=None, **options):
             assert (other.met, other.heard, other.left) == ([], [], [])
             return found
 
-    return asyncio.run(main())
+    return patiently(main())
 
 
 def states(found, about=None):
@@ -126,7 +125,7 @@ def test_two_doctors_find_each_other(village):
     async def main():
         return await asyncio.gather(*(looks(village, n, wait=1.5) for n in "ab"))
 
-    one, other = asyncio.run(main())
+    one, other = patiently(main())
     assert states(one, "b") == states(other, "a") == HEALTHY
     [tcp] = [one for one in other.checks if (one.about, one.check) == ("a", "TCP")]
     assert tcp.detail.startswith(f"it called this party from {HOST}:")
@@ -139,7 +138,7 @@ def test_somebody_who_comes_a_little_later_is_found(village):
         async with village.stations("b"):
             return await doctor
 
-    assert asyncio.run(main()).good
+    assert patiently(main()).good
 
 
 def test_a_party_that_only_dials_needs_no_port_and_does_not_wait(tmp_path):
@@ -171,7 +170,7 @@ def test_a_look_beside_the_own_run_warns_nobody(village, log):
     def warnings(log):
         return [one for one in log.records if one.levelno >= logging.WARNING]
 
-    assert asyncio.run(main()).good
+    assert patiently(main()).good
     [stranger] = warnings(log)
     assert stranger.getMessage() == "caller refused"
     assert stranger.reason == "it showed no certificate"
@@ -186,7 +185,7 @@ def test_a_second_doctor_is_no_stranger_to_the_first(tmp_path):
         second = await looks(village, "b")
         return await first, second
 
-    for found in asyncio.run(main()):
+    for found in patiently(main()):
         assert found.good, found
 
 
@@ -204,7 +203,7 @@ def test_a_look_beside_a_run_changes_nothing(village):
             assert (a.met, b.met) == (["b"], ["a"])
             return found
 
-    for found in asyncio.run(main()):
+    for found in patiently(main()):
         assert found.good, found
         [port] = [one for one in found.checks if one.check == "port"]
         assert "own veilsum listens" in port.detail
@@ -220,7 +219,7 @@ def test_with_a_plan_the_same_call_takes_the_connection_over(village):
             async with village.stations("a", listen=listen):
                 await until(lambda: b.met == ["a", "a"])
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_a_run_that_calls_a_doctor_goes_on_calling(village):
@@ -233,7 +232,7 @@ def test_a_run_that_calls_a_doctor_goes_on_calling(village):
                 await all_connected([a, b])
             return found
 
-    assert states(asyncio.run(main()), "a") == HEALTHY
+    assert states(patiently(main()), "a") == HEALTHY
 
 
 def test_after_a_look_nothing_is_heard(village):
@@ -252,7 +251,7 @@ def test_after_a_look_nothing_is_heard(village):
                 await wire.send(b"a frame")
                 await until(lambda: b.heard == [("a", b"a frame")])
 
-    asyncio.run(main())
+    patiently(main())
 
 
 plans = st.sampled_from(["", "11" * 32, "33" * 32])
@@ -342,7 +341,7 @@ def test_the_own_program_is_known_behind_a_general_address(village):
         async with village.stations("a", listen=listen), village.stations("b"):
             return await looks(village, "a", listen=listen)
 
-    assert asyncio.run(main()).good
+    assert patiently(main()).good
 
 
 # The way to a neighbour
@@ -383,7 +382,7 @@ def found_with(village, answer, context=None, place=None, **options):
         async with answering(village, answer, context, place):
             return await looks(village, "a", **options)
 
-    return asyncio.run(main())
+    return patiently(main())
 
 
 async def silence(reader, writer):
@@ -470,7 +469,7 @@ def test_an_edited_file_is_named_at_both_ends(village):
             assert b.network.differences() == {"a": ("policy",)}
             return found
 
-    found = asyncio.run(main())
+    found = patiently(main())
     check = only_problem(found)
     assert (check.about, check.check) == ("b", "agreement")
     assert check.detail.endswith("differs from this party's in: policy")
@@ -756,7 +755,7 @@ def refused_caller(village, stranger, *names):
                 pass
         return await doctor
 
-    return asyncio.run(main())
+    return patiently(main())
 
 
 def is_listening(place):
@@ -791,7 +790,7 @@ def test_a_member_that_is_no_neighbour_is_sent_away(tmp_path):
             assert wire.close_code == Close.STRANGER
         return await doctor
 
-    assert "c" not in {one.about for one in asyncio.run(main()).checks}
+    assert "c" not in {one.about for one in patiently(main()).checks}
 
 
 def test_being_called_the_other_way_round_is_enough(village):
@@ -803,7 +802,7 @@ def test_being_called_the_other_way_round_is_enough(village):
         async with village.stations("b", listen=elsewhere, limits=soon):
             return await looks(village, "a", wait=1.5)
 
-    found = asyncio.run(main())
+    found = patiently(main())
     [way] = [one for one in found.checks if one.check == "way"]
     assert found.good
     assert way.detail.startswith("calling it fails (connection refused at")
@@ -816,7 +815,7 @@ def test_calling_the_other_way_round_is_enough(village):
         async with village.stations("a"):
             return await looks(village, "b", listen=elsewhere)
 
-    found = asyncio.run(main())
+    found = patiently(main())
     [way] = [one for one in found.checks if one.check == "way"]
     assert found.good
     assert way.detail == "it has not called, but this party reaches it: that is enough"

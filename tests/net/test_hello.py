@@ -27,6 +27,7 @@ from veilsum.net.hello import (
     REFUSALS,
     Close,
     Hello,
+    Limits,
     Refusal,
     close_reason,
     differing,
@@ -37,11 +38,9 @@ from veilsum.net.hello import (
     skew,
     written,
 )
-from veilsum.net.limits import Limits
-from veilsum.net.peer import Backoff
-from veilsum.net.reasons import failure
-from veilsum.net.refusals import SOURCES, Refusals
-from veilsum.numbers.laws import make_law
+from veilsum.net.links import SOURCES, Backoff, Refusals
+from veilsum.net.sockets import failure
+from veilsum.numbers.laws import Masks
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import MESSAGES, Quit, Ready, Record, Round
 from veilsum.protocol.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
@@ -494,7 +493,7 @@ def test_the_page_has_every_field_of_the_hello(field):
         Plan(
             terms=b"",
             topology=Topology.family("ring:3"),
-            law=make_law("uniform", Topology.family("ring:3"), sigma=None, bits=24),
+            law=Masks("uniform", grid=24).on(Topology.family("ring:3")),
             size=1,
             answer_size=1,
         )._here()

@@ -19,14 +19,14 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+from idle_clock import patiently
 from machines import picture, stopped_at
 from net.village import HOST, PLAN, QUICK, Village, all_connected, until
 from veilsum.agreement.consortium import Address
 from veilsum.errors import PeerProtocolError
-from veilsum.net import meeting, transport
-from veilsum.net.hello import PATH, PROTOCOL, Close
+from veilsum.net import links
+from veilsum.net.hello import PATH, PROTOCOL, Close, Limits
 from veilsum.net.identity import Identity, make_certificate, new_identity
-from veilsum.net.limits import Limits
 from veilsum.net.trust import client_context, server_context
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist, Send
@@ -158,7 +158,7 @@ def attack(village, log, context, honest=True):
             assert await outcome(village, context, hello(village)) is None
             await until(lambda: refusals(log))
 
-    asyncio.run(main())
+    patiently(main())
     [(who, why)] = refusals(log)[:1]
     assert who.startswith(f"{HOST}:")
     return why
@@ -189,7 +189,7 @@ def test_a_party_that_calls_itself_is_known_and_gets_nowhere(village, log):
             context = own_context(village, "b", **others)
             assert await outcome(village, context, hello(village)) == Close.STRANGER
 
-    asyncio.run(main())
+    patiently(main())
     assert refusals(log) == [("b", "'b' is no neighbour")]
 
 
@@ -228,7 +228,7 @@ def test_without_the_demand_for_certificates_it_would_get_through(
     def change(context):
         context.verify_mode = ssl.CERT_NONE
 
-    monkeypatch.setattr(transport, "server_context", lenient(change))
+    monkeypatch.setattr(links, "server_context", lenient(change))
 
     async def main():
         async with village.stations("b") as (b,):
@@ -237,14 +237,14 @@ def test_without_the_demand_for_certificates_it_would_get_through(
             assert found == Close.STRANGER
             assert untouched(b)
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_with_tls_1_2_allowed_it_would_get_through(village, monkeypatch):
     def change(context):
         context.minimum_version = ssl.TLSVersion.TLSv1_2
 
-    monkeypatch.setattr(transport, "server_context", lenient(change))
+    monkeypatch.setattr(links, "server_context", lenient(change))
     context = own_context(village)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
 
@@ -252,7 +252,7 @@ def test_with_tls_1_2_allowed_it_would_get_through(village, monkeypatch):
         async with village.stations("b"):
             assert await upgraded(village, context)
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_with_more_anchors_a_stranger_would_get_through(
@@ -264,7 +264,7 @@ def test_with_more_anchors_a_stranger_would_get_through(
     def change(context):
         context.load_verify_locations(cadata=stranger.certificate)
 
-    monkeypatch.setattr(transport, "server_context", lenient(change))
+    monkeypatch.setattr(links, "server_context", lenient(change))
     context = client_context(stranger, village.consortium().certificates)
 
     async def main():
@@ -276,7 +276,7 @@ def test_with_more_anchors_a_stranger_would_get_through(
             assert caught.value.rcvd.code == Close.STRANGER
             assert untouched(b)
 
-    asyncio.run(main())
+    patiently(main())
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_noise_is_refused(village, log, noise):
             writer.close()
             await until(lambda: refusals(log))
 
-    asyncio.run(main())
+    patiently(main())
     assert refusals(log)[0][0].startswith(f"{HOST}:")
 
 
@@ -321,7 +321,7 @@ def test_those_who_never_speak_are_few_and_not_for_long(village, log):
                 writer.close()
             assert not b.network._door._strangers
 
-    asyncio.run(main())
+    patiently(main())
     reasons = {why for _, why in refusals(log)}
     assert "too many callers at a time" in reasons
 
@@ -334,7 +334,7 @@ def test_a_flood_does_not_fill_the_log(village, log):
                 await outcome(village, context)
             await until(lambda: b.network._refusals.count >= 30)
 
-    asyncio.run(main())
+    patiently(main())
     assert len(refusals(log)) == QUICK.refusals
 
 
@@ -359,7 +359,7 @@ def test_a_listener_with_an_expired_certificate_is_not_spoken_to(village, log):
             await until(lambda: a.condition("b") == said)
             assert untouched(a)
 
-    asyncio.run(main())
+    patiently(main())
     assert got == []
 
 
@@ -385,7 +385,7 @@ def test_another_member_at_somebodys_address_is_not_spoken_to(village, log):
             await until(lambda: a.condition("b") == said)
             assert untouched(a)
 
-    asyncio.run(main())
+    patiently(main())
     assert got == []
 
 
@@ -410,7 +410,7 @@ def test_a_redirection_is_not_followed(village):
         ):
             await until(lambda: "no party" in a.condition("b"))
 
-    asyncio.run(main())
+    patiently(main())
     assert set(calls) == {PATH}
 
 
@@ -427,7 +427,7 @@ def accused(village, log, code, *frames, caller="a", limits=QUICK, path=PATH):
             )
             assert found == code
 
-    asyncio.run(main())
+    patiently(main())
     said = refusals(log)
     return said[0] if said else None
 
@@ -448,7 +448,7 @@ def test_a_member_that_is_no_neighbour_gets_no_hello(village, log):
                 await socket.recv()
             assert caught.value.rcvd.code == Close.STRANGER
 
-    asyncio.run(main())
+    patiently(main())
     assert refusals(log)[0] == ("c", "'c' is no neighbour")
 
 
@@ -466,13 +466,13 @@ def test_without_the_look_at_the_certificate_a_replay_is_believed(
 ):
     """The twin: whoever says a name has it."""
     village = Village(tmp_path, tuple("abd"), [["a", "b"], ["b", "d"]])
-    monkeypatch.setattr(meeting, "owner", lambda der, certificates: "a")
+    monkeypatch.setattr(links, "owner", lambda der, certificates: "a")
 
     async def main():
         async with welcomed(village, "d", hello(village, name="a")) as (b, _):
             await until(lambda: b.met == ["a"])
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_a_hello_for_somebody_else_is_refused(village, log):
@@ -524,7 +524,7 @@ def misbehaved(village, log, code, *frames, limits=QUICK):
                 a.send("b", b"an honest frame")
                 await until(lambda: b.heard == [("a", b"an honest frame")])
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_a_frame_beyond_the_limit_is_refused(village, log):
@@ -541,7 +541,7 @@ def test_a_frame_within_the_limit_is_taken(village):
             await socket.send(bytes(4096))
             await until(lambda: b.heard == [("a", bytes(4096))])
 
-    asyncio.run(main())
+    patiently(main())
 
 
 @pytest.mark.parametrize(
@@ -564,7 +564,7 @@ def test_text_that_is_no_unicode_is_refused(village, log):
             await until(lambda: not b.is_connected("a"))
             assert b.heard == b.left == []
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_many_byes_are_one(village):
@@ -576,7 +576,7 @@ def test_many_byes_are_one(village):
             await until(lambda: b.heard)
             assert b.left == ["a"]
 
-    asyncio.run(main())
+    patiently(main())
 
 
 # Mutated frames, into a real machine
@@ -660,7 +660,7 @@ def bombard(folder, count, seed):
         finally:
             await b.network.close()
 
-    asyncio.run(main())
+    patiently(main())
     assert defender.effects == []
     assert defender.refused > 0.9 * count
     assert picture(defender.machine) == defender.before

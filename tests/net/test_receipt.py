@@ -12,14 +12,15 @@ from veilsum.agreement.consortium import canonical
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.net.identity import new_identity, public_key
 from veilsum.net.receipt import (
+    ALIKE,
     FIELDS,
     FORMAT,
     Receipt,
     make_receipt,
     read_receipt,
     receipt_from,
+    verify_receipts,
 )
-from veilsum.net.verifying import ALIKE, verify_receipts
 
 LEFT = "those who are left may go on"
 

@@ -26,7 +26,7 @@ from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import read_ledger
 from veilsum.net.identity import new_identity
-from veilsum.net.verifying import verify_receipts
+from veilsum.net.receipt import verify_receipts
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.accountant import Budget

@@ -19,8 +19,9 @@ import pytest
 from rich.console import Console
 from rich.traceback import Traceback
 
+from idle_clock import patiently
 from net.runs import ONE_SHOT, Company, answers, changed, data_files
-from veilsum.cli.logs import ForMachines, ForPeople
+from veilsum.cli.join import ForMachines, ForPeople
 from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.files.output import as_json
 from veilsum.parties.party_cost import PartyCost
@@ -248,7 +249,7 @@ def test_no_log_holds_a_secret(kind, tmp_path):
                 one.cut()
 
     with all_logs() as stream:
-        answers(asyncio.run(talkative(), debug=True))
+        answers(patiently(talkative(), debug=True))
     text = stream.getvalue()
     assert "connected" in text
     assert "Executing <" in text

@@ -30,8 +30,7 @@ from net.stranger_wire import (
     plan_digest,
 )
 from veilsum.cli.app import app
-from veilsum.net.receipt import read_receipt
-from veilsum.net.verifying import verify_receipts
+from veilsum.net.receipt import read_receipt, verify_receipts
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

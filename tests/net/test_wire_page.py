@@ -40,9 +40,7 @@ from veilsum.jobs.statistics import _Part
 from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.makers import MAKERS
-from veilsum.methods.table import TABLE
+from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families, gammas
 from veilsum.models.dispatch import PriceSearch
 from veilsum.models.family import Family, LogLink
@@ -56,8 +54,7 @@ from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import make_law
-from veilsum.numbers.uniform import UniformMasks
+from veilsum.numbers.laws import Masks, UniformMasks
 from veilsum.parties.agreed import stand_in
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
@@ -270,9 +267,9 @@ def test_the_pages_numbers_are_the_laws(row):
     lines = re.findall(r"^\| (-?[\d.]+) \| (\d+) \| (\d+) \| (-?\d+) \|$", PAGE, re.M)
     assert len(lines) == 4
     x, bits, word, whole = (float(lines[row][0]), *map(int, lines[row][1:]))
-    one = UniformMasks.on(TRIANGLE, bits=bits)
+    one = Masks("uniform", grid=bits).on(TRIANGLE)
     three = UniformMasks(Grid(bits), 3, words=3)
-    lattice = make_law("lattice", TRIANGLE, sigma=1000.0, bits=bits)
+    lattice = Masks("lattice", sigma=1000.0, grid=bits).on(TRIANGLE)
     assert one.encode(np.array([x])).tolist() == [word]
     assert three.encode(np.array([x])).tolist() == [whole]
     assert lattice.encode(np.array([x])).tolist() == [whole]
@@ -284,10 +281,10 @@ def test_the_pages_numbers_are_the_laws(row):
 @pytest.mark.parametrize(
     ("law", "kind", "width"),
     [
-        (UniformMasks.on(TRIANGLE, bits=20), "uint64", 8),
+        (Masks("uniform", grid=20).on(TRIANGLE), "uint64", 8),
         (UniformMasks.wide(TRIANGLE), "object", 24),
-        (make_law("lattice", TRIANGLE, sigma=10.0), "int64", 8),
-        (make_law("lattice", TRIANGLE, sigma=1e12, bits=60), "object", None),
+        (Masks("lattice", sigma=10.0).on(TRIANGLE), "int64", 8),
+        (Masks("lattice", sigma=1e12, grid=60).on(TRIANGLE), "object", None),
     ],
     ids=("word", "words", "lattice", "wide lattice"),
 )
@@ -307,7 +304,7 @@ def page_bits_of_uniform(n, largest):
 
 @pytest.mark.parametrize("largest", [None, 1e-6, 1.0, 1000.0, 1e12])
 def test_the_pages_grid_of_uniform_masks_is_the_laws(largest):
-    law = UniformMasks.on(TRIANGLE, largest=largest)
+    law = Masks("uniform", largest=largest).on(TRIANGLE)
     assert law.grid.bits == page_bits_of_uniform(3, largest)
 
 
@@ -328,7 +325,7 @@ def test_the_pages_grid_of_lattice_masks_is_the_laws(sigma, largest, weights):
     graph = Topology.from_edges(
         [("a", "b"), ("a", "c"), ("b", "c")], weights=list(weights)
     )
-    law = make_law("lattice", graph, sigma=sigma, largest=largest)
+    law = Masks("lattice", sigma=sigma, largest=largest).on(graph)
     bits, fits = page_bits_of_lattice(3, 2, sigma, largest or 0.0, weights)
     assert law.grid.bits == bits
     assert law.wide == (not fits)
@@ -389,10 +386,10 @@ def test_the_page_has_every_method_with_its_vectors_and_rounds():
         words(cells[0])[0]: (int(cells[1]), int(cells[2]))
         for cells in rows(part("Rounds"))
     }
-    traits = {name: (one.vectors, one.exchanges) for name, one in TABLE.items()}
-    assert found == traits
-    assert set(found) == set(MAKERS)
-    assert Dgd.rounds_per_iteration == found["dgd"][1]
+    assert found == {
+        method.name: (method.traits.vectors, method.rounds_per_iteration)
+        for method in ITERATIVE
+    }
 
 
 @pytest.mark.parametrize("name", MIXING)

@@ -21,17 +21,18 @@ from veilsum.numbers.discrete_gaussian import (
     _draw_tails,
     _draws,
     _zeros,
-    check_spread,
+    check_deviation,
     discrete_gaussian,
+    exp_bounds,
+    strips_of,
 )
 from veilsum.numbers.streams import Keystream, SeededStream
-from veilsum.numbers.strips import exp_bounds, strips_of
 
 SMALL = [4, 5, 7, 8, 9, 15, 16, 40]
 BIG = [2**52, 2**52 + 1, 2**53 - 1, 2**60, 2**67, 2**68, 3**40, 2**100]
 
 # Every order of magnitude, and both sides of the powers of two.
-spreads = st.one_of(
+deviations = st.one_of(
     st.integers(4, 300),
     st.integers(4, 2**100),
     st.builds(
@@ -59,15 +60,15 @@ def seeded(seed):
     return SeededStream(np.random.default_rng(seed))
 
 
-def weight(spread, y):
-    return mpmath.exp(-(mpmath.mpf(y) ** 2) / (2 * mpmath.mpf(spread) ** 2))
+def weight(deviation, y):
+    return mpmath.exp(-(mpmath.mpf(y) ** 2) / (2 * mpmath.mpf(deviation) ** 2))
 
 
 @cache
-def exact_law(spread, radius=12):
+def exact_law(deviation, radius=12):
     """P(y) for |y| <= radius S, by summing (what is beyond 12 S is below 1e-31)."""
     with mpmath.workdps(40):
-        half = [weight(spread, y) for y in range(int(radius * spread) + 1)]
+        half = [weight(deviation, y) for y in range(int(radius * deviation) + 1)]
         total = 2 * mpmath.fsum(half) - 1
         half = [value / total for value in half]
         return [*half[:0:-1], *half]
@@ -94,76 +95,76 @@ def proposed(strips, k):
 
 
 @few
-@given(spreads)
-def test_every_integer_has_the_same_constant(spread):
+@given(deviations)
+def test_every_integer_has_the_same_constant(deviation):
     """Proposing times accepting is c e(y) / (8192 W): exactly, strip by strip."""
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     constant = Fraction(strips.unit, 8192 * 2**strips.shift)
     for k in range(len(strips.counts) + 200):
         assert proposed(strips, k) * strips.weight(k) == constant
 
 
 @few
-@given(spreads)
-def test_no_probability_of_acceptance_exceeds_one(spread):
+@given(deviations)
+def test_no_probability_of_acceptance_exceeds_one(deviation):
     """At the start of a strip, where it is largest; and on the tail, to G = 60."""
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     with mpmath.workdps(50):
         for k in range(len(strips.counts) + 16 * 60):
             factor = strips.weight(k)
-            e = weight(spread, k << strips.shift)
+            e = weight(deviation, k << strips.shift)
             assert factor.numerator * e <= factor.denominator
 
 
 @few
-@given(spreads)
-def test_the_entries_are_those_of_the_algebra(spread):
-    strips = strips_of(spread)
+@given(deviations)
+def test_the_entries_are_those_of_the_algebra(deviation):
+    strips = strips_of(deviation)
     found = np.bincount(strips.entries)
     assert found.tolist() == [*strips.counts, 1]
     assert found.sum() == 4096
 
 
 @few
-@given(spreads)
-def test_strips_are_powers_of_two_near_an_eighth_of_the_spread(spread):
-    width = 2 ** strips_of(spread).shift
-    assert width <= max(1, spread / 8)
-    assert 16 * width > spread
+@given(deviations)
+def test_strips_are_powers_of_two_near_an_eighth_of_the_deviation(deviation):
+    width = 2 ** strips_of(deviation).shift
+    assert width <= max(1, deviation / 8)
+    assert 16 * width > deviation
 
 
-@given(spreads)
-def test_few_proposals_are_rejected(spread):
+@given(deviations)
+def test_few_proposals_are_rejected(deviation):
     """The rate is c sum e / (8192 W), and the sum is S sqrt(2 pi) from S = 4 on."""
-    strips = strips_of(spread)
-    rate = strips.unit * spread * np.sqrt(2 * np.pi) / (8192 * 2**strips.shift)
+    strips = strips_of(deviation)
+    rate = strips.unit * deviation * np.sqrt(2 * np.pi) / (8192 * 2**strips.shift)
     assert 0.9 < rate < 1
 
 
-@pytest.mark.parametrize("spread", [4, 5, 7, 16])
-def test_the_law_of_the_algebra_is_the_discrete_gaussian(spread):
+@pytest.mark.parametrize("deviation", [4, 5, 7, 16])
+def test_the_law_of_the_algebra_is_the_discrete_gaussian(deviation):
     """Sum the paths to every y within 12 S, to 40 digits, and normalise."""
-    strips = strips_of(spread)
-    radius = 12 * spread
+    strips = strips_of(deviation)
+    radius = 12 * deviation
     with mpmath.workdps(40):
         paths = []
         for y in range(-radius, radius + 1):
             k = abs(y) >> strips.shift
             factor = proposed(strips, k) * strips.weight(k)
-            path = factor.numerator * weight(spread, y) / factor.denominator
+            path = factor.numerator * weight(deviation, y) / factor.denominator
             # Zero is proposed with either sign, and one of them is rejected.
             paths.append(path)
         total = mpmath.fsum(paths)
-        pairs = zip(paths, exact_law(spread), strict=True)
+        pairs = zip(paths, exact_law(deviation), strict=True)
         assert max(abs(path / total / p - 1) for path, p in pairs) < 1e-36
 
 
-@given(spreads, st.integers(0, 10**4), st.integers(20, 60))
-def test_bounds_of_exp_hold_and_are_close(spread, hundredths, digits):
-    y = spread * hundredths // 100
-    lower, upper = exp_bounds(spread, y, digits)
+@given(deviations, st.integers(0, 10**4), st.integers(20, 60))
+def test_bounds_of_exp_hold_and_are_close(deviation, hundredths, digits):
+    y = deviation * hundredths // 100
+    lower, upper = exp_bounds(deviation, y, digits)
     with mpmath.workdps(100):
-        e = weight(spread, y)
+        e = weight(deviation, y)
         assert lower.numerator <= e * lower.denominator
         assert e * upper.denominator <= upper.numerator
     # The exponent, at most 5000, is itself rounded.
@@ -177,7 +178,7 @@ def threshold(strips, k, y, bits=51):
     """floor(2^bits times the probability of acceptance), to 60 digits."""
     factor = strips.weight(k)
     with mpmath.workdps(60):
-        chance = factor.numerator * weight(strips.spread, y) / factor.denominator
+        chance = factor.numerator * weight(strips.deviation, y) / factor.denominator
         return int(mpmath.floor(chance * 2**bits))
 
 
@@ -186,9 +187,9 @@ def first_words(strips, k, *, start, negative=0):
     return entry | negative << 12 | start << 13
 
 
-def verdict(spread, y, start, margin):
+def verdict(deviation, y, start, margin):
     """Whether a scripted proposal of y is returned."""
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     k = abs(y) >> strips.shift
     first = first_words(strips, k, start=start, negative=int(y < 0))
     within = abs(y) & (1 << strips.shift) - 1
@@ -201,60 +202,60 @@ def verdict(spread, y, start, margin):
     return bool(found)
 
 
-@pytest.mark.parametrize("spread", SMALL)
-def test_every_proposal_is_accepted_up_to_its_probability(spread):
+@pytest.mark.parametrize("deviation", SMALL)
+def test_every_proposal_is_accepted_up_to_its_probability(deviation):
     """All y on strips: U just below 2^-51 floor(2^51 p) is accepted, above is not.
 
     With the margin of the package and with none: float64 alone is right at 2^-43.
     """
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     for y in range(1, len(strips.counts) << strips.shift):
         edge = threshold(strips, y >> strips.shift, y)
         for sign in (1, -1):
             for gap, margin in ((1, MARGIN), (2**12, MARGIN), (2**8, 0.0)):
                 if edge >= gap:
-                    assert verdict(spread, sign * y, edge - gap, margin)
+                    assert verdict(deviation, sign * y, edge - gap, margin)
                 if edge + gap < 2**51:
-                    assert not verdict(spread, sign * y, edge + gap, margin)
+                    assert not verdict(deviation, sign * y, edge + gap, margin)
 
 
-@given(spreads, st.data())
-def test_decisions_are_right_at_every_spread(spread, data):
-    strips = strips_of(spread)
+@given(deviations, st.data())
+def test_decisions_are_right_at_every_deviation(deviation, data):
+    strips = strips_of(deviation)
     y = data.draw(st.integers(1, (len(strips.counts) << strips.shift) - 1))
     edge = threshold(strips, y >> strips.shift, y)
     for gap, margin in ((1, MARGIN), (2**12, MARGIN), (2**8, 0.0), (1, inf)):
-        assert edge < gap or verdict(spread, y, edge - gap, margin)
-        assert edge + gap >= 2**51 or not verdict(spread, y, edge + gap, margin)
+        assert edge < gap or verdict(deviation, y, edge - gap, margin)
+        assert edge + gap >= 2**51 or not verdict(deviation, y, edge + gap, margin)
 
 
-@pytest.mark.parametrize("spread", [4, 16, 2**20, 2**60, 2**100])
-def test_zero_is_returned_once(spread):
+@pytest.mark.parametrize("deviation", [4, 16, 2**20, 2**60, 2**100])
+def test_zero_is_returned_once(deviation):
     """Plus zero is accepted up to c / N_0, minus zero never; plus one either way."""
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     edge = 2**51 * strips.unit // strips.counts[0]
-    assert verdict(spread, 0, edge - 1, MARGIN)
+    assert verdict(deviation, 0, edge - 1, MARGIN)
     if edge < 2**51:
-        assert not verdict(spread, 0, edge + 1, MARGIN)
-    assert verdict(spread, 1, 0, MARGIN)
-    assert verdict(spread, -1, 0, MARGIN)
+        assert not verdict(deviation, 0, edge + 1, MARGIN)
+    assert verdict(deviation, 1, 0, MARGIN)
+    assert verdict(deviation, -1, 0, MARGIN)
     minus = [first_words(strips, 0, start=0, negative=1), 0, 0][: strips.n_words]
     assert _batch(Script(minus), strips, 1, MARGIN).size == 0
 
 
-@pytest.mark.parametrize("spread", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100])
-def test_the_slow_path_draws_what_the_fast_path_draws(spread):
+@pytest.mark.parametrize("deviation", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100])
+def test_the_slow_path_draws_what_the_fast_path_draws(deviation):
     """Further words are drawn when 51 bits do not decide: probability 2^-50 each."""
-    strips = strips_of(spread)
-    fast = _draws(seeded(spread), strips, 400, margin=MARGIN)
-    slow = _draws(seeded(spread), strips, 400, margin=inf)
+    strips = strips_of(deviation)
+    fast = _draws(seeded(deviation), strips, 400, margin=MARGIN)
+    slow = _draws(seeded(deviation), strips, 400, margin=inf)
     assert fast.tolist() == slow.tolist()
 
 
-@given(spreads, st.data())
-def test_u_is_extended_until_it_is_decided(spread, data):
+@given(deviations, st.data())
+def test_u_is_extended_until_it_is_decided(deviation, data):
     """U = edge 2^-115 plus or minus a unit, of which only the first bits are known."""
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     k = data.draw(st.integers(1, len(strips.counts) + 20))
     y = (k << strips.shift) + data.draw(st.integers(0, 2**strips.shift - 1))
     edge = threshold(strips, k, y, bits=115)
@@ -294,26 +295,26 @@ def test_zero_bits_are_counted_across_words():
     assert _zeros(Script([0, 0, 8]), 0) == 64 * 3 + 3
 
 
-@pytest.mark.parametrize("spread", [16, 1000, 2**60, 2**100])
+@pytest.mark.parametrize("deviation", [16, 1000, 2**60, 2**100])
 @pytest.mark.parametrize(("zeros", "row"), [(0, 0), (0, 15), (2, 5), (9, 3), (70, 1)])
-def test_the_tail_reaches_far_and_decides_exactly(spread, zeros, row):
+def test_the_tail_reaches_far_and_decides_exactly(deviation, zeros, row):
     """U = 0 is not decided at once: many zero words accept, one large word rejects."""
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     k = len(strips.counts) + 16 * zeros + row
     entry = [4095, *repeat(0, strips.n_words - 1)]
     steps = [0, row, 2 ** (zeros - 64)] if zeros > 63 else [2**zeros, row]
     # exp(-x) is about 2^(-1.44 x): so many words of zeros settle it.
-    enough = int(k**2 * 1.45 / 2 * (2**strips.shift / spread) ** 2 / 64) + 2
+    enough = int(k**2 * 1.45 / 2 * (2**strips.shift / deviation) ** 2 / 64) + 2
     script = Script([*entry, *steps, *repeat(0, enough)])
     assert _batch(script, strips, 1, MARGIN).tolist() == [k << strips.shift]
     script = Script([entry[0] | 2**63, *entry[1:], *steps, 2**64 - 1])
     assert _batch(script, strips, 1, MARGIN).size == 0
 
 
-@pytest.mark.parametrize("spread", [4, 1000, 2**60])
+@pytest.mark.parametrize("deviation", [4, 1000, 2**60])
 @pytest.mark.parametrize("k", [0, 1, 15, 16, 17, 40, 100, 127])
-def test_tail_decisions_are_right_in_float64_too(spread, k):
-    strips = strips_of(spread)
+def test_tail_decisions_are_right_in_float64_too(deviation, k):
+    strips = strips_of(deviation)
     beyond = len(strips.counts) + k
     edge = threshold(strips, beyond, beyond << strips.shift)
     steps = [2 ** (k // 16), k % 16]
@@ -372,18 +373,21 @@ class OnlyTails:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("spread", [4, 7, 16])
-def test_draws_from_the_tail_have_the_law_of_the_tail(spread):
+@pytest.mark.parametrize("deviation", [4, 7, 16])
+def test_draws_from_the_tail_have_the_law_of_the_tail(deviation):
     """60,000 tails, seed 1: chi-square of |y| given |y| >= K W, and of the signs.
 
-    False-alarm rate 2e-6 for each spread.
+    False-alarm rate 2e-6 for each deviation.
     """
-    strips = strips_of(spread)
+    strips = strips_of(deviation)
     start = len(strips.counts) << strips.shift
     size = 60_000
     found = _batch(OnlyTails(seeded(1), size), strips, size, MARGIN)
     assert abs(found).min() == start
-    tail = [float(weight(spread, y) / weight(spread, start)) for y in range(start, 300)]
+    tail = [
+        float(weight(deviation, y) / weight(deviation, start))
+        for y in range(start, 300)
+    ]
     chances = np.array(tail) / sum(tail)
     counts = np.bincount(abs(found) - start, minlength=len(tail))
     assert pooled_chisquare(counts, chances) > 1e-6
@@ -403,26 +407,26 @@ def pooled_chisquare(counts, chances, least=20):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("spread", [4, 5, 7, 16, 1000])
-def test_draws_have_the_exact_law(spread):
+@pytest.mark.parametrize("deviation", [4, 5, 7, 16, 1000])
+def test_draws_have_the_exact_law(deviation):
     """500,000 draws, seed 2: chi-square on single integers. False alarms: 1e-6."""
-    values, chances = as_floats(exact_law(spread))
-    draws = discrete_gaussian(seeded(2), spread, 500_000)
+    values, chances = as_floats(exact_law(deviation))
+    draws = discrete_gaussian(seeded(2), deviation, 500_000)
     counts = np.bincount(draws - values[0], minlength=values.size)
     assert counts.size == values.size
     assert pooled_chisquare(counts, chances) > 1e-6
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("spread", [4, 16, 1000])
-def test_draws_have_the_exact_moments(spread):
+@pytest.mark.parametrize("deviation", [4, 16, 1000])
+def test_draws_have_the_exact_moments(deviation):
     """500,000 draws, seed 3: mean, variance and fourth moment within 5 errors.
 
-    False-alarm rate 2e-6 for each spread.
+    False-alarm rate 2e-6 for each deviation.
     """
     size = 500_000
-    draws = discrete_gaussian(seeded(3), spread, size).astype(float)
-    values, chances = as_floats(exact_law(spread))
+    draws = discrete_gaussian(seeded(3), deviation, size).astype(float)
+    values, chances = as_floats(exact_law(deviation))
     moment = {n: float(chances @ values.astype(float) ** n) for n in (1, 2, 4, 8)}
     for n in (1, 2, 4):
         error = np.sqrt((moment[2 * n] - moment[n] ** 2) / size)
@@ -444,43 +448,43 @@ def test_far_draws_are_as_frequent_as_they_should_be(times):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("spread", [2**20, 2**52, 2**60, 2**68 - 1, 2**100])
-def test_large_spreads_have_a_normal_shape_and_uniform_low_bits(spread):
+@pytest.mark.parametrize("deviation", [2**20, 2**52, 2**60, 2**68 - 1, 2**100])
+def test_large_deviations_have_a_normal_shape_and_uniform_low_bits(deviation):
     """40,000 draws, seed 5: Kolmogorov-Smirnov and four digits of base 16.
 
     The discrete law is within 1e-6 of the normal one. False alarms: 5e-6 for each.
     """
-    draws = discrete_gaussian(seeded(5), spread, 40_000)
-    assert stats.kstest(draws.astype(float) / spread, "norm").pvalue > 1e-6
-    width = strips_of(spread).shift
+    draws = discrete_gaussian(seeded(5), deviation, 40_000)
+    assert stats.kstest(draws.astype(float) / deviation, "norm").pvalue > 1e-6
+    width = strips_of(deviation).shift
     for place in {0, 4, width // 2, width - 4}:
         digits = np.array([y >> place & 15 for y in draws.tolist()])
         assert stats.chisquare(np.bincount(digits, minlength=16)).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("spread", [2**60, 2**100])
-def test_large_spreads_leave_no_holes(spread):
+@pytest.mark.parametrize("deviation", [2**60, 2**100])
+def test_large_deviations_leave_no_holes(deviation):
     """Differences have no common divisor, and no two of 2,000 draws are equal."""
-    draws = discrete_gaussian(seeded(6), spread, 2000).tolist()
+    draws = discrete_gaussian(seeded(6), deviation, 2000).tolist()
     assert len(set(draws)) == len(draws)
     assert gcd(*(y - draws[0] for y in draws)) == 1
 
 
-@pytest.mark.parametrize("spread", [4, 1000, *BIG])
-def test_draws_are_int64_while_they_fit_and_python_integers_beyond(spread):
-    draws = discrete_gaussian(Keystream.from_os(), spread, 50)
+@pytest.mark.parametrize("deviation", [4, 1000, *BIG])
+def test_draws_are_int64_while_they_fit_and_python_integers_beyond(deviation):
+    draws = discrete_gaussian(Keystream.from_os(), deviation, 50)
     assert draws.shape == (50,)
-    if spread <= 2**52:
+    if deviation <= 2**52:
         assert draws.dtype == np.int64
     else:
         assert draws.dtype == object
         assert {type(y) for y in draws} == {int}
-    assert max(abs(y) for y in draws.tolist()) < 20 * spread
+    assert max(abs(y) for y in draws.tolist()) < 20 * deviation
 
 
-@given(spreads, seeds, st.integers(0, 40))
-def test_a_stream_s_state_decides_the_draws(spread, seed, count):
-    one, two = (discrete_gaussian(seeded(seed), spread, count) for _ in range(2))
+@given(deviations, seeds, st.integers(0, 40))
+def test_a_stream_s_state_decides_the_draws(deviation, seed, count):
+    one, two = (discrete_gaussian(seeded(seed), deviation, count) for _ in range(2))
     assert one.shape == (count,)
     assert one.tolist() == two.tolist()
 
@@ -509,26 +513,26 @@ def test_many_draws_come_in_several_batches():
     assert np.unique(draws).size == 50_000
 
 
-@pytest.mark.parametrize("spread", [3, 0, -5])
-def test_a_small_spread_is_refused_with_what_to_change(spread):
+@pytest.mark.parametrize("deviation", [3, 0, -5])
+def test_a_small_deviation_is_refused_with_what_to_change(deviation):
     with pytest.raises(InvalidInputError, match="finer grid or a larger sigma"):
-        discrete_gaussian(seeded(0), spread, 1)
+        discrete_gaussian(seeded(0), deviation, 1)
 
 
-def test_a_large_spread_is_refused_with_what_to_change():
+def test_a_large_deviation_is_refused_with_what_to_change():
     with pytest.raises(InvalidInputError, match="coarser grid or a smaller sigma"):
         discrete_gaussian(seeded(0), 2**100 + 1, 1)
 
 
-@pytest.mark.parametrize("spread", [4.5, 16.0, "16", None, np.float64(8)])
-def test_a_spread_that_is_no_integer_is_refused(spread):
+@pytest.mark.parametrize("deviation", [4.5, 16.0, "16", None, np.float64(8)])
+def test_a_deviation_that_is_no_integer_is_refused(deviation):
     with pytest.raises(InvalidInputError, match="whole number of grid steps"):
-        check_spread(spread)
+        check_deviation(deviation)
 
 
-def test_integers_of_numpy_are_spreads():
-    assert check_spread(np.int64(9)) == 9
-    assert type(check_spread(np.uint64(2**60))) is int
+def test_integers_of_numpy_are_deviations():
+    assert check_deviation(np.int64(9)) == 9
+    assert type(check_deviation(np.uint64(2**60))) is int
 
 
 def test_a_negative_count_is_refused():
@@ -539,9 +543,9 @@ def test_a_negative_count_is_refused():
 # -- What a shift of the law reveals ---------------------------------------------
 
 
-def law_of(spread, radius):
+def law_of(deviation, radius):
     with mpmath.workdps(40):
-        weights = {y: weight(spread, y) for y in range(-radius, radius + 1)}
+        weights = {y: weight(deviation, y) for y in range(-radius, radius + 1)}
         total = mpmath.fsum(weights.values())
         return {y: w / total for y, w in weights.items()}
 
@@ -566,28 +570,28 @@ def shift_divergence(law, shift):
         )
 
 
-@pytest.mark.parametrize("spread", [1, 4, 7])
+@pytest.mark.parametrize("deviation", [1, 4, 7])
 @pytest.mark.parametrize("shift", [1, 2, 5])
-def test_a_shifted_law_diverges_as_the_continuous_one(spread, shift):
+def test_a_shifted_law_diverges_as_the_continuous_one(deviation, shift):
     """KL(N_Z(0, S^2), N_Z(f, S^2)) = f^2 / (2 S^2) for integers f, exactly."""
-    found = shift_divergence(law_of(spread, 14 * spread + 10), shift)
-    assert float(found) == pytest.approx(shift**2 / (2 * spread**2), rel=1e-14)
+    found = shift_divergence(law_of(deviation, 14 * deviation + 10), shift)
+    assert float(found) == pytest.approx(shift**2 / (2 * deviation**2), rel=1e-14)
 
 
 @pytest.mark.parametrize(
-    ("spread", "expected", "digits"),
+    ("deviation", "expected", "digits"),
     [(1, 0.2500000428, 10), (2, 0.0625000000, 10), (0.5, 1.113, 3)],
 )
 def test_edge_noise_diverges_a_little_more_than_the_continuous_one(
-    spread, expected, digits
+    deviation, expected, digits
 ):
     """r - r' is no discrete Gaussian: about 1 / (4 S^2), far from it only below 1."""
-    found = shift_divergence(difference(law_of(spread, 60)), 1)
+    found = shift_divergence(difference(law_of(deviation, 60)), 1)
     assert float(found) == pytest.approx(expected, abs=0.6 * 10**-digits)
-    assert found > mpmath.mpf(1) / (4 * mpmath.mpf(spread) ** 2)
+    assert found > mpmath.mpf(1) / (4 * mpmath.mpf(deviation) ** 2)
 
 
-def test_from_the_least_spread_on_the_excess_is_nothing():
+def test_from_the_least_deviation_on_the_excess_is_nothing():
     """At S = 4 the divergence of edge noise is 1 / 64 to 30 digits."""
     found = shift_divergence(difference(law_of(4, 120)), 1)
     assert abs(found - mpmath.mpf(1) / 64) < 1e-30

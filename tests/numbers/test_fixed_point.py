@@ -1,4 +1,4 @@
-"""Grids: rounding, spreads and widths, against exact fractions."""
+"""Grids: rounding, deviations and widths, against exact fractions."""
 
 from fractions import Fraction
 from math import ceil, log2
@@ -15,9 +15,9 @@ from veilsum.numbers.fixed_point import (
     as_python_integers,
     check_range,
     check_sum_fits,
+    deviation_bits,
     fits_words,
     fitting_bits,
-    spreading_bits,
     summing_bits,
 )
 
@@ -103,52 +103,52 @@ def test_the_step_is_the_power_of_two():
 
 
 @given(positive, st.floats(1e-3, 1e3), st.integers(0, 60))
-def test_the_spread_is_the_exact_ceiling(sigma, weight, bits):
+def test_the_deviation_is_the_exact_ceiling(sigma, weight, bits):
     square = Fraction(sigma) ** 2 * Fraction(weight) * 4**bits
     assume(16 <= square <= 2**200)
-    steps = Grid(bits).spread(sigma, weight)
+    steps = Grid(bits).deviation(sigma, weight)
     assert steps**2 >= square > (steps - 1) ** 2
 
 
-def test_a_whole_spread_is_not_rounded():
-    assert Grid(10).spread(1.0) == 2**10
-    assert Grid(10).spread(1.0, weight=4.0) == 2**11
-    assert Grid(10).spread(1.0 + 2.0**-52) == 2**10 + 1
+def test_a_whole_deviation_is_not_rounded():
+    assert Grid(10).deviation(1.0) == 2**10
+    assert Grid(10).deviation(1.0, weight=4.0) == 2**11
+    assert Grid(10).deviation(1.0 + 2.0**-52) == 2**10 + 1
 
 
 @pytest.mark.parametrize(
     ("sigma", "bits", "needed"), [(1.0, 1, 2), (2.0**-20, 10, 22), (3e-5, 0, 18)]
 )
-def test_too_small_a_spread_says_how_fine_a_grid_would_do(sigma, bits, needed):
+def test_too_small_a_deviation_says_how_fine_a_grid_would_do(sigma, bits, needed):
     with pytest.raises(InvalidInputError, match=f"a grid of {needed} bits or more"):
-        Grid(bits).spread(sigma)
-    assert Grid(needed).spread(sigma) >= 4
+        Grid(bits).deviation(sigma)
+    assert Grid(needed).deviation(sigma) >= 4
 
 
-def test_a_light_link_is_what_has_too_small_a_spread():
+def test_a_light_link_is_what_has_too_small_a_deviation():
     with pytest.raises(InvalidInputError, match=r"but 0\.25 spans 2 .* a grid of 4"):
-        Grid(3).spread(1.0, weight=1 / 16)
+        Grid(3).deviation(1.0, weight=1 / 16)
 
 
 @pytest.mark.parametrize(
     ("sigma", "bits", "spare"),
     [(2.0**101, 0, 1), (2.0**101 * (1 + 2.0**-52), 0, 2), (2.0**90, 40, 30)],
 )
-def test_too_large_a_spread_says_how_many_bits_are_missing(sigma, bits, spare):
+def test_too_large_a_deviation_says_how_many_bits_are_missing(sigma, bits, spare):
     words = f"by {spare} bits: use a grid of {bits - spare} bits .* smaller sigma"
     with pytest.raises(InvalidInputError, match=words):
-        Grid(bits).spread(sigma)
-    assert Grid(bits - spare).spread(sigma) <= 2**100
+        Grid(bits).deviation(sigma)
+    assert Grid(bits - spare).deviation(sigma) <= 2**100
 
 
-def test_the_ends_of_the_range_of_spreads_are_in_it():
-    assert Grid(0).spread(4.0) == 4
-    assert Grid(0).spread(2.0**100) == 2**100
+def test_the_ends_of_the_range_of_deviations_are_in_it():
+    assert Grid(0).deviation(4.0) == 4
+    assert Grid(0).deviation(2.0**100) == 2**100
 
 
 @given(positive, st.sampled_from([4, 2**10]))
-def test_the_grid_for_a_spread_is_the_coarsest_that_has_it(sigma, steps):
-    bits = spreading_bits(sigma, steps)
+def test_the_grid_for_a_deviation_is_the_coarsest_that_has_it(sigma, steps):
+    bits = deviation_bits(sigma, steps)
     assert sigma * 2.0**bits >= steps * (1 - 1e-12)
     assert sigma * 2.0 ** (bits - 1) < steps * (1 + 1e-12)
 

@@ -19,19 +19,17 @@ from veilsum.numbers.laws import (
     LAWS,
     GaussianMasks,
     LatticeMasks,
+    Masks,
     NoMasks,
     UniformMasks,
-    check_deployable,
-    check_law,
     check_sigma,
-    make_law,
 )
 from veilsum.numbers.masking import (
     Shares,
     ShareStreams,
     SystemStreams,
+    at_both_ends,
     draw_shares,
-    spread_over_ends,
 )
 from veilsum.numbers.streams import Keystream, SeededStream
 
@@ -46,7 +44,7 @@ def stream(seed=0):
 
 
 def lattice(topology=TRIANGLE, **options):
-    return LatticeMasks.on(topology, **{"sigma": 1.0, "bits": 40, **options})
+    return Masks("lattice", **{"sigma": 1.0, "grid": 40, **options}).on(topology)
 
 
 # --- Masks add up to zero ----------------------------------------------------------
@@ -54,7 +52,7 @@ def lattice(topology=TRIANGLE, **options):
 
 @given(any_topologies(), magnitudes, seeds, bits, st.integers(1, 3))
 def test_lattice_masks_add_up_to_exactly_zero(topology, sigma, seed, q, size):
-    law = LatticeMasks.on(topology, sigma=sigma, bits=q)
+    law = Masks("lattice", sigma=sigma, grid=q).on(topology)
     masks = draw_shares(topology, law, ShareStreams(seed), size=size).masks()
     assert masks.dtype == law.dtype
     total = [sum(int(mask) for mask in column) for column in masks.T]
@@ -63,7 +61,7 @@ def test_lattice_masks_add_up_to_exactly_zero(topology, sigma, seed, q, size):
 
 @given(any_topologies(), seeds, st.integers(1, 3))
 def test_uniform_masks_add_up_to_zero_modulo_2_64(topology, seed, size):
-    law = UniformMasks.on(topology)
+    law = Masks("uniform").on(topology)
     masks = draw_shares(topology, law, ShareStreams(seed), size=size).masks()
     assert masks.dtype == np.uint64
     for column in masks.T:
@@ -99,12 +97,12 @@ def test_integer_masks_are_sent_minus_received():
 
 @given(st.integers(1, 64), seeds, st.sampled_from([0.5, 1.0, 3.25]))
 def test_a_weight_multiplies_the_variance_of_a_draw(eighths, seed, sigma):
-    """The draw is the discrete Gaussian whose spread is the exact ceiling."""
+    """The draw is the discrete Gaussian whose deviation is the exact ceiling."""
     weight = eighths / 8.0
     square = Fraction(sigma) ** 2 * Fraction(weight) * 4**30
-    spread = isqrt(int(square) - 1) + 1
-    found = lattice(sigma=sigma, bits=30).draw(stream(seed), 5, weight)
-    expected = discrete_gaussian(stream(seed), spread, 5)
+    deviation = isqrt(int(square) - 1) + 1
+    found = lattice(sigma=sigma, grid=30).draw(stream(seed), 5, weight)
+    expected = discrete_gaussian(stream(seed), deviation, 5)
     assert found.tolist() == expected.tolist()
 
 
@@ -131,7 +129,7 @@ def test_sigma_may_differ_between_coefficients_of_the_lattice():
 def test_draws_have_the_law_s_own_kind_of_number():
     """Past 2^52 steps the sampler has Python integers, which may still fit 64 bits."""
     for bits, kind in ((40, np.int64), (54, np.int64), (80, object)):
-        law = lattice(bits=bits)
+        law = lattice(grid=bits)
         assert law.draw(stream(), 3).dtype == law.dtype == kind
 
 
@@ -141,7 +139,7 @@ def test_as_many_sigmas_as_coefficients_are_needed_on_the_lattice():
 
 
 def test_uniform_draws_are_the_stream_s_words_whatever_the_weight():
-    law = UniformMasks.on(TRIANGLE)
+    law = Masks("uniform").on(TRIANGLE)
     expected = stream(5).words(4).tolist()
     assert law.draw(stream(5), 4).tolist() == expected
     assert law.draw(stream(5), 4, weight=9.0).tolist() == expected
@@ -187,7 +185,7 @@ def test_residues_are_decoded_once_their_masks_have_cancelled(values, n, mask):
 def test_a_sum_of_residues_is_the_sum_of_the_rounded_values(values, seed):
     """Negative numbers and masks wrap around; their sum does not."""
     topology = Topology.family(f"complete:{len(values)}")
-    law = UniformMasks.on(topology, bits=40, largest=1000.0)
+    law = Masks("uniform", grid=40, largest=1000.0).on(topology)
     private = np.stack([law.encode(np.array([value])) for value in values])
     shares = draw_shares(topology, law, ShareStreams(seed), size=1)
     total = (private + shares.masks()).sum(axis=0)
@@ -209,7 +207,7 @@ def test_laws_in_float64_encode_nothing(law):
 
 
 def test_a_value_beyond_the_declared_range_is_refused_by_both_integer_laws():
-    for law in (lattice(largest=2.0), UniformMasks.on(TRIANGLE, largest=2.0)):
+    for law in (lattice(largest=2.0), Masks("uniform", largest=2.0).on(TRIANGLE)):
         with pytest.raises(RangeError, match="height has the magnitude 3, beyond"):
             law.encode(np.array([1.0, -3.0]), ["weight", "height"])
 
@@ -217,7 +215,7 @@ def test_a_value_beyond_the_declared_range_is_refused_by_both_integer_laws():
 def test_without_a_declared_range_what_a_sum_cannot_hold_is_refused():
     """Eight times 2000 steps of 2^-50 is more than 2^63: it would wrap around."""
     eight = Topology.family("complete:8")
-    laws = (lattice(eight, bits=50), UniformMasks.on(eight, bits=50))
+    laws = (lattice(eight, grid=50), Masks("uniform", grid=50).on(eight))
     for law, reach in zip(laws, (256, 512), strict=True):
         with pytest.raises(RangeError, match=f"2e\\+03, beyond the range of {reach}"):
             law.encode(np.array([2000.0]))
@@ -230,7 +228,7 @@ def test_what_is_no_number_is_refused(bad, wide):
     with pytest.raises(RangeError, match="coefficient 1 of 1 is"):
         law.encode(np.array([bad]))
     with pytest.raises(RangeError, match="coefficient 1 of 1 is"):
-        UniformMasks.on(TRIANGLE).encode(np.array([bad]))
+        Masks("uniform").on(TRIANGLE).encode(np.array([bad]))
 
 
 # --- The grid and the width for a network ------------------------------------------
@@ -239,34 +237,34 @@ def test_what_is_no_number_is_refused(bad, wide):
 @given(any_topologies(), magnitudes, st.floats(1e-3, 1e6))
 def test_a_chosen_grid_fits_64_bits_or_integers_are_wide(topology, sigma, largest):
     """n times the range, and masks of 64 standard deviations, below 2^62."""
-    law = LatticeMasks.on(topology, sigma=sigma, largest=largest)
+    law = Masks("lattice", sigma=sigma, largest=largest).on(topology)
     loudest = float(topology.weights.max(initial=1.0))
     mask = sigma * (2 * loudest * topology.degrees.max()) ** 0.5 * 64
     reach = max(mask + largest, topology.n_parties * largest) * 2.0**law.grid.bits
     assert law.wide == (reach > 2.0**62)
     assert law.grid.bits >= 30, "no coarser than is noticed, without being asked"
     quietest = float(topology.weights.min(initial=1.0))
-    assert law.grid.spread(sigma, quietest) >= 2**10
+    assert law.grid.deviation(sigma, quietest) >= 2**10
     law.encode(np.array([largest, -largest]))
 
 
 def test_a_range_that_64_bits_cannot_sum_makes_integers_wide():
     eight = Topology.family("complete:8")
-    assert not lattice(eight, bits=50, largest=200.0).wide
-    assert lattice(eight, bits=50, largest=2000.0).wide
+    assert not lattice(eight, grid=50, largest=200.0).wide
+    assert lattice(eight, grid=50, largest=2000.0).wide
 
 
 def test_wide_numbers_say_how_many_bytes_they_take():
     """2^90 steps, the sign, six bits beyond one sigma and nine spare: 107 bits."""
     assert lattice().number_bytes == 8
-    assert lattice(sigma=2.0**40, bits=50).number_bytes == 14
-    assert lattice(sigma=1.0, bits=50, largest=2.0**60).number_bytes == 16
+    assert lattice(sigma=2.0**40, grid=50).number_bytes == 14
+    assert lattice(sigma=1.0, grid=50, largest=2.0**60).number_bytes == 16
 
 
 def test_very_different_sigmas_still_all_span_enough_of_the_grid():
-    law = LatticeMasks.on(TRIANGLE, sigma=[1e-6, 1e12])
+    law = Masks("lattice", sigma=[1e-6, 1e12]).on(TRIANGLE)
     assert law.wide
-    assert law.grid.spread(1e-6) >= 2**10
+    assert law.grid.deviation(1e-6) >= 2**10
 
 
 @pytest.mark.parametrize("largest", [0.0, -1.0, np.nan, np.inf])
@@ -274,7 +272,7 @@ def test_very_different_sigmas_still_all_span_enough_of_the_grid():
 def test_a_range_that_is_none_is_refused(name, largest):
     sigma = 1.0 if name == "lattice" else None
     with pytest.raises(InvalidInputError, match="the range of coefficients must be"):
-        make_law(name, TRIANGLE, sigma=sigma, largest=largest)
+        Masks(name, sigma=sigma, largest=largest).on(TRIANGLE)
 
 
 def test_a_sigma_that_the_grid_cannot_show_is_refused_at_once():
@@ -286,7 +284,7 @@ def test_a_sigma_that_the_grid_cannot_show_is_refused_at_once():
 
 def test_a_sum_that_cannot_fit_is_refused_before_any_data():
     with pytest.raises(InvalidInputError, match="needs 3 bits more"):
-        UniformMasks.on(TRIANGLE, bits=60, largest=10.0)
+        Masks("uniform", grid=60, largest=10.0).on(TRIANGLE)
 
 
 # --- Names and contradictions ------------------------------------------------------
@@ -295,7 +293,7 @@ def test_a_sum_that_cannot_fit_is_refused_before_any_data():
 def test_every_law_has_its_name():
     for name in LAWS:
         sigma = 1.0 if name in {"gaussian", "lattice"} else None
-        assert make_law(name, TRIANGLE, sigma=sigma).name == name
+        assert Masks(name, sigma=sigma).on(TRIANGLE).name == name
 
 
 @pytest.mark.parametrize(
@@ -306,14 +304,14 @@ def test_every_law_has_its_name():
         ("lattice", {}, "needs sigma"),
         ("none", {"sigma": 1.0}, "leave sigma out"),
         ("uniform", {"sigma": 1.0}, "has no sigma: leave it out"),
-        ("none", {"bits": 10}, "no grid and no range"),
-        ("gaussian", {"sigma": 1.0, "bits": 10}, "no grid and no range"),
+        ("none", {"grid": 10}, "no grid and no range"),
+        ("gaussian", {"sigma": 1.0, "grid": 10}, "no grid and no range"),
         ("gaussian", {"sigma": 1.0, "largest": 10.0}, "no grid and no range"),
     ],
 )
 def test_contradictions_are_refused(name, given, words):
     with pytest.raises(InvalidInputError, match=words):
-        check_law(name, **{"sigma": None, **given})
+        Masks(name, **given)
 
 
 # --- Deployment --------------------------------------------------------------------
@@ -322,27 +320,27 @@ def test_contradictions_are_refused(name, given, words):
 def test_laws_for_simulation_are_not_deployed():
     for law in (NoMasks(), GaussianMasks(check_sigma(1.0))):
         with pytest.raises(InvalidInputError, match="simulation only"):
-            check_deployable(law)
+            law.check_deployable()
 
 
 def test_a_deployed_lattice_spans_2_to_the_10():
-    check_deployable(lattice(bits=10))
-    check_deployable(UniformMasks.on(TRIANGLE))
+    lattice(grid=10).check_deployable()
+    Masks("uniform").on(TRIANGLE).check_deployable()
     with pytest.raises(InvalidInputError, match="a grid of 10 bits or more"):
-        check_deployable(lattice(bits=9))
+        lattice(grid=9).check_deployable()
     with pytest.raises(InvalidInputError, match="a grid of 13 bits or more"):
-        check_deployable(lattice(sigma=[8.0, 0.125], bits=12))
+        lattice(sigma=[8.0, 0.125], grid=12).check_deployable()
 
 
 def test_the_quietest_link_decides_whether_a_lattice_is_deployed():
-    check_deployable(lattice(bits=11), least_weight=0.25)
+    lattice(grid=11).check_deployable(least_weight=0.25)
     with pytest.raises(InvalidInputError, match="a grid of 11 bits or more"):
-        check_deployable(lattice(bits=10), least_weight=0.25)
+        lattice(grid=10).check_deployable(least_weight=0.25)
 
 
 def test_chosen_grids_are_fit_for_deployment():
     for sigma in (1e-9, 1.0, 1e9):
-        check_deployable(LatticeMasks.on(TRIANGLE, sigma=sigma))
+        Masks("lattice", sigma=sigma).on(TRIANGLE).check_deployable()
 
 
 def test_the_system_s_streams_have_nowhere_to_put_a_seed():
@@ -354,7 +352,7 @@ def test_the_system_s_streams_have_nowhere_to_put_a_seed():
         Keystream.from_os(1)
 
 
-@pytest.mark.parametrize("law", [lattice(bits=60), UniformMasks.on(TRIANGLE)])
+@pytest.mark.parametrize("law", [lattice(grid=60), Masks("uniform").on(TRIANGLE)])
 def test_the_system_s_streams_never_repeat(law):
     """Equal keys, and yet no share twice: chance below 1e-15 by the birthday bound."""
     streams = SystemStreams()
@@ -377,7 +375,7 @@ def test_no_float_normals_come_from_the_system_s_streams():
 @pytest.mark.parametrize("name", LAWS)
 def test_shares_of_every_law_are_never_shown_or_pickled(name):
     sigma = 1.0 if name in {"gaussian", "lattice"} else None
-    law = make_law(name, TRIANGLE, sigma=sigma)
+    law = Masks(name, sigma=sigma).on(TRIANGLE)
     shares = draw_shares(TRIANGLE, law, ShareStreams(0), size=2)
     assert repr(shares) == "<Shares: private>"
     assert str(shares) == repr(shares)
@@ -392,7 +390,7 @@ def test_streams_are_never_shown_or_pickled(secret):
         pickle.dumps(secret)
 
 
-@pytest.mark.parametrize("law", [lattice(), UniformMasks.on(TRIANGLE)])
+@pytest.mark.parametrize("law", [lattice(), Masks("uniform").on(TRIANGLE)])
 def test_a_law_keeps_nothing_of_what_it_drew(law):
     before = repr(law), sorted(vars(law))
     law.draw(stream(), 100)
@@ -414,6 +412,6 @@ def test_uniform_views_are_identical_whenever_sums_agree(topology, data):
     a = np.array(data.draw(quarters), dtype=np.uint8) * np.uint8(64)
     b = np.array(data.draw(quarters), dtype=np.uint8) * np.uint8(64)
     noises = np.indices((4,) * links).reshape(links, -1).astype(np.uint8)
-    masks = spread_over_ends(topology, noises * np.uint8(64))
+    masks = at_both_ends(topology, noises * np.uint8(64))
     seen = [sorted(map(tuple, (masks + x[:, None]).T.tolist())) for x in (a, b)]
     assert (seen[0] == seen[1]) == (a.sum(dtype=np.uint8) == b.sum(dtype=np.uint8))

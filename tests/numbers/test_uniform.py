@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import Masks, UniformMasks
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.numbers.streams import SeededStream
-from veilsum.numbers.uniform import UniformMasks
 
 RING = Topology.family("ring:4")
 WIDE = UniformMasks.wide(RING)
@@ -121,6 +121,6 @@ def test_views_are_equal_when_sums_are():
 
 def test_the_range_follows_from_words_and_parties():
     assert WIDE.number_bytes == 24
-    assert UniformMasks.on(RING).number_bytes == 8
+    assert Masks("uniform").on(RING).number_bytes == 8
     with pytest.raises(InvalidInputError):
         UniformMasks(WIDE.grid, 4, largest=1e30, words=3)

@@ -11,7 +11,7 @@ from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
-from veilsum.privacy.gaussians import DegenerateGaussian
+from veilsum.privacy.divergence import DegenerateGaussian
 
 
 @given(any_topologies())

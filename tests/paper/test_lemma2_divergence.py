@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from golden import CASES
 from strategies import connected_topologies, few, sigmas, zero_sum_rows
 from veilsum.graphs.connectivity import algebraic_connectivity
-from veilsum.privacy.divergence import kl_divergence
-from veilsum.privacy.gaussians import DegenerateGaussian
+from veilsum.privacy.divergence import DegenerateGaussian, kl_divergence
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

@@ -13,8 +13,7 @@ from net.runs import ONE_SHOT, WAITS, Company, answers, data_files
 from veilsum.cli.app import app
 from veilsum.files.output import as_json
 from veilsum.jobs.driving import Assignment
-from veilsum.net.receipt import result_from
-from veilsum.net.verifying import verify_receipts
+from veilsum.net.receipt import result_from, verify_receipts
 from veilsum.parties.joining import promise_shown
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

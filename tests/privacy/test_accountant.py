@@ -12,12 +12,12 @@ from veilsum.privacy.accountant import (
     Budget,
     Decision,
     History,
+    accounts,
     decide_charge,
     decide_release,
     epsilon_left,
 )
 from veilsum.privacy.composition import Exposure, Total, mobile_total
-from veilsum.privacy.statement import accounts
 
 UNLIMITED = Budget()
 # Multiples of 1/64 add up exactly, so that a budget is met to the last bit.
@@ -311,6 +311,15 @@ def test_an_account_says_what_is_spent_and_what_is_left():
     assert (one.releases, one.releases_left) == (1, 4)
     assert (two.data_set, two.runs, two.total) == (2, 0, Total(0.0))
     assert two.to_dict()["releases_left"] == 4
+
+
+def test_runs_without_masks_are_counted_each():
+    """They have no masks in common: nothing was shown again."""
+    shown = Exposure(coalition=("a",), status="no_privacy", epsilon=None)
+    bare = [run(epoch, shown, masks=None, law="none") for epoch in ("one", "two")]
+    again = run("three", private(0.25, "a"))
+    (found,) = accounts(after(*bare, again, bare[0]))
+    assert (found.runs, found.resent) == (3, 1)
 
 
 def test_an_account_without_a_bound_has_a_reason_and_no_number():

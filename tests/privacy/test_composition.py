@@ -73,17 +73,17 @@ def test_nothing_recorded_costs_nothing():
 
 
 @given(settings_of_the_theorem(max_agents=7), st.lists(sigmas, min_size=1, max_size=4))
-def test_the_total_bounds_the_exact_divergence_of_all_runs(setting, spreads):
+def test_the_total_bounds_the_exact_divergence_of_all_runs(setting, deviations):
     """The exact KL of independent runs is the sum of their exact KLs."""
     topology, corrupted, a, b = setting
-    promises = [guarantee(topology, sigma=s, corrupted=corrupted) for s in spreads]
+    promises = [guarantee(topology, sigma=s, corrupted=corrupted) for s in deviations]
     assume(promises[0].status == "private")
     runs = [
         run(f"run {i}", Exposure.of(promise), parties=topology.parties)
         for i, promise in enumerate(promises)
     ]
     exact = sum(
-        kl_divergence(topology, a, b, sigma=s, corrupted=corrupted) for s in spreads
+        kl_divergence(topology, a, b, sigma=s, corrupted=corrupted) for s in deviations
     )
     total = total_against(runs, corrupted).epsilon
     assert exact <= total * ((a - b) ** 2).sum() * (1 + 1e-9) + 1e-12

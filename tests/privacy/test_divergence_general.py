@@ -103,14 +103,14 @@ def test_own_noise_is_the_quadratic_form_per_column(topology, sigma, tau, seed):
     """Per-column sigma and tau, weighted and directed, against a plain solve."""
     draw = np.random.default_rng(seed)
     d = draw.normal(size=(topology.n_parties, 2))
-    spread, own = np.array([sigma, 2 * sigma]), np.array([tau, tau / 3])
+    deviation, own = np.array([sigma, 2 * sigma]), np.array([tau, tau / 3])
     expected = 0.0
     for k in range(2):
-        covariance = topology.shares_per_edge * spread[
+        covariance = topology.shares_per_edge * deviation[
             k
         ] ** 2 * topology.laplacian.toarray() + own[k] ** 2 * np.eye(topology.n_parties)
         expected += d[:, k] @ np.linalg.solve(covariance, d[:, k]) / 2
-    found = kl_divergence(topology, d, 0 * d, sigma=spread, tau=own)
+    found = kl_divergence(topology, d, 0 * d, sigma=deviation, tau=own)
     assert found == pytest.approx(expected, rel=1e-7)
 
 
@@ -163,11 +163,13 @@ def test_an_exchange_is_the_divergence_of_the_exchanged_pair(topology, sigma, da
     i, j = topology.index(first), topology.index(second)
     other = values.copy()
     other[[i, j]] = values[[j, i]]
-    spread = np.array([sigma, 3 * sigma])
-    expected = kl_divergence(topology, values, other, sigma=spread, corrupted=corrupted)
+    deviation = np.array([sigma, 3 * sigma])
+    expected = kl_divergence(
+        topology, values, other, sigma=deviation, corrupted=corrupted
+    )
     gap = values[i] - values[j]
     found = swap_divergence(
-        topology, first, second, gap=gap, sigma=spread, corrupted=corrupted
+        topology, first, second, gap=gap, sigma=deviation, corrupted=corrupted
     )
     assert found == pytest.approx(expected, rel=1e-9)
 

@@ -9,18 +9,20 @@ from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
 from veilsum.privacy import float_leak
-from veilsum.privacy.float_intervals import float_of, key_of, preimage
 from veilsum.privacy.float_leak import (
     FloatLeak,
     explaining_edges,
     float_excluded,
     float_exclusions,
+    float_of,
     float_sum_errors,
+    key_of,
     lattice_excluded,
     lattice_exclusions,
     lattice_sum_errors,
     masked,
     on_grid,
+    preimage,
 )
 
 WHOLE, DECIMAL = (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)

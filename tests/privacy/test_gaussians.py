@@ -8,7 +8,7 @@ from scipy import linalg, stats
 from strategies import any_topologies, few, finite_arrays, seeds, zero_sum_rows
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.privacy.gaussians import DegenerateGaussian
+from veilsum.privacy.divergence import DegenerateGaussian
 
 scales = st.floats(0.1, 10.0, allow_subnormal=False)
 

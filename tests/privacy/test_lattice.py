@@ -16,10 +16,10 @@ from strategies import any_topologies, coalitions, connected_topologies, few
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Topology
-from veilsum.privacy import cycle_lattice, integer_flows
+from veilsum.privacy import lattice
 from veilsum.privacy.divergence import kl_divergence
-from veilsum.privacy.integer_flows import cheapest_flow_cost
 from veilsum.privacy.lattice import (
+    cheapest_flow_cost,
     cycle_excess,
     epsilon_excess,
     flow_divergence,
@@ -45,22 +45,22 @@ def graph(name, *, draws):
     return Topology.from_edges(ARCS[name], parties=None, directed=draws == 1)
 
 
-def spread_list(topology, spreads):
-    return np.broadcast_to(np.asarray(spreads, dtype=float), (topology.n_edges,))
+def deviation_list(topology, deviations):
+    return np.broadcast_to(np.asarray(deviations, dtype=float), (topology.n_edges,))
 
 
-def draw_law(spread, reach):
+def draw_law(deviation, reach):
     y = np.arange(-reach, reach + 1)
-    weight = np.exp(-(y**2) / (2.0 * spread**2))
+    weight = np.exp(-(y**2) / (2.0 * deviation**2))
     return weight / weight.sum()
 
 
-def view_law(topology, spreads, size, *, further):
+def view_law(topology, deviations, size, *, further):
     """P(Theta c = v) for all v, less the last party, on a torus too large to matter."""
     law = np.zeros((size,) * (topology.n_parties - 1))
     law[(0,) * law.ndim] = 1.0
-    for (i, j), spread in zip(topology.edges, spreads, strict=True):
-        noise = draw_law(spread, reach=ceil(9.5 * spread) + further)
+    for (i, j), deviation in zip(topology.edges, deviations, strict=True):
+        noise = draw_law(deviation, reach=ceil(9.5 * deviation) + further)
         if topology.shares_per_edge == 2:
             noise = np.convolve(noise, noise)
         moved = np.zeros_like(law)
@@ -71,21 +71,21 @@ def view_law(topology, spreads, size, *, further):
     return law
 
 
-def exact_kl(topology, shift, spreads):
+def exact_kl(topology, shift, deviations):
     """sum_u P(u) log(P(u) / P(u + d)), by enumeration of all masks u that matter."""
-    spreads = spread_list(topology, spreads)
+    deviations = deviation_list(topology, deviations)
     degree = max(np.bincount(topology.edges.ravel())) * topology.shares_per_edge
     moved = sum(abs(x) for x in shift)
-    most = 9.0 * spreads.max() * sqrt(degree) + moved
-    law = view_law(topology, spreads, size=2 * ceil(most) + 3, further=moved)
+    most = 9.0 * deviations.max() * sqrt(degree) + moved
+    law = view_law(topology, deviations, size=2 * ceil(most) + 3, further=moved)
     other = np.roll(law, [-x for x in shift[:-1]], axis=tuple(range(law.ndim)))
     told = law > 1e-22
     return float((law[told] * np.log(law[told] / other[told])).sum())
 
 
-def formula(topology, shift, spreads):
+def formula(topology, shift, deviations):
     """d' L^+ d / 2 with weights s S^2, by the pseudo-inverse."""
-    weights = topology.shares_per_edge * spread_list(topology, spreads) ** 2
+    weights = topology.shares_per_edge * deviation_list(topology, deviations) ** 2
     theta = topology.incidence.toarray()
     inverse = np.linalg.pinv(theta @ np.diag(weights) @ theta.T, hermitian=True)
     return float(shift @ inverse @ shift) / 2.0
@@ -100,7 +100,7 @@ def shifts(draw, topology, *, most):
 
 @st.composite
 def small_settings(draw, *, most=2):
-    """A connected graph of up to 4 parties, a spread for each link, and a shift."""
+    """A connected graph of up to 4 parties, a deviation for each link, and a shift."""
     topology = draw(any_topologies(min_agents=2, max_agents=4))
     assume(topology.n_edges <= 5)
     tenths = [draw(st.integers(3, 10)) for _ in range(topology.n_edges)]
@@ -136,31 +136,34 @@ def test_the_bounds_of_the_triangle_are_the_known_ones():
 
 @pytest.mark.parametrize("name", ARCS)
 @pytest.mark.parametrize("draws", [1, 2])
-@pytest.mark.parametrize("spread", [0.35, 0.6, 0.9])
-def test_every_bound_holds_on_every_small_graph(name, draws, spread):
+@pytest.mark.parametrize("deviation", [0.35, 0.6, 0.9])
+def test_every_bound_holds_on_every_small_graph(name, draws, deviation):
     topology = graph(name, draws=draws)
     last = [0] * (topology.n_parties - 3)
     for shift in ([1, -1, 0, *last], [2, -1, -1, *last], [-3, 1, 2, *last]):
-        check_all_bounds(topology, shift, spread)
+        check_all_bounds(topology, shift, deviation)
 
 
 @few
 @given(small_settings())
-def test_every_bound_holds_with_spreads_of_their_own(setting):
+def test_every_bound_holds_with_deviations_of_their_own(setting):
     check_all_bounds(*setting)
 
 
-def check_all_bounds(topology, shift, spreads):
-    exact, real = exact_kl(topology, shift, spreads), formula(topology, shift, spreads)
+def check_all_bounds(topology, shift, deviations):
+    exact, real = (
+        exact_kl(topology, shift, deviations),
+        formula(topology, shift, deviations),
+    )
     slack = 1e-9 * (1 + exact)
-    assert abs(exact - real) <= cycle_excess(topology, spreads) + slack
-    assert exact <= real + flow_excess(topology, spreads) + slack
-    assert exact <= real + lattice_excess(topology, spreads) + slack
-    found = flow_divergence(topology, shift, spreads)
+    assert abs(exact - real) <= cycle_excess(topology, deviations) + slack
+    assert exact <= real + flow_excess(topology, deviations) + slack
+    assert exact <= real + lattice_excess(topology, deviations) + slack
+    found = flow_divergence(topology, shift, deviations)
     assert exact <= found.bound + slack
     assert found.continuous == pytest.approx(real, rel=1e-9, abs=1e-12)
     assert found.bound == pytest.approx(found.continuous + found.excess)
-    assert found.excess <= lattice_excess(topology, spreads) + slack
+    assert found.excess <= lattice_excess(topology, deviations) + slack
 
 
 @pytest.mark.parametrize("name", ["path", "star"])
@@ -173,37 +176,37 @@ def test_on_a_tree_with_one_draw_the_formula_is_exact(name):
     assert found.bound == pytest.approx(exact, rel=1e-9)
 
 
-@pytest.mark.parametrize("spread", [0.5, 0.7, 1.0])
-def test_one_link_with_two_draws_is_bounded_by_its_own_theta_function(spread):
+@pytest.mark.parametrize("deviation", [0.5, 0.7, 1.0])
+def test_one_link_with_two_draws_is_bounded_by_its_own_theta_function(deviation):
     """Even and odd c differ by theta_3 / theta_4 at q = exp(-pi^2 S^2)."""
     pair = Topology.from_edges([(0, 1)])
-    nome = mpmath.exp(-(mpmath.pi**2) * spread**2)
+    nome = mpmath.exp(-(mpmath.pi**2) * deviation**2)
     ratio = mpmath.jtheta(3, 0, nome) / mpmath.jtheta(4, 0, nome)
-    bound = cycle_excess(pair, spread)
+    bound = cycle_excess(pair, deviation)
     assert float(mpmath.log(ratio)) <= bound
     assert bound <= 1.2 * float(mpmath.log(ratio))
 
 
-def flow_price(topology, flow, spreads):
+def flow_price(topology, flow, deviations):
     """Each draw y costs y^2 / (2 S^2); two draws share a flow as evenly as can be."""
     total = 0.0
-    for f, spread in zip(flow, spreads, strict=True):
+    for f, deviation in zip(flow, deviations, strict=True):
         parts = [f] if topology.directed else [f // 2, f - f // 2]
-        total += sum(y * y for y in parts) / (2.0 * spread**2)
+        total += sum(y * y for y in parts) / (2.0 * deviation**2)
     return total
 
 
 @few
 @given(small_settings(most=1))
 def test_the_flow_is_the_cheapest_of_all_integer_flows(setting):
-    topology, shift, spreads = setting
+    topology, shift, deviations = setting
     theta = topology.incidence.toarray().astype(int)
     flows = np.indices((9,) * topology.n_edges).reshape(topology.n_edges, -1).T - 4
     flows = flows[(flows @ theta.T == shift).all(axis=1)]
-    cheapest = min(flow_price(topology, f.tolist(), spreads) for f in flows)
+    cheapest = min(flow_price(topology, f.tolist(), deviations) for f in flows)
     start = np.linalg.pinv(theta) @ shift
     column = np.array(shift, dtype=object)
-    found = cheapest_flow_cost(topology, column, np.array(spreads), start)
+    found = cheapest_flow_cost(topology, column, np.array(deviations), start)
     assert found == pytest.approx(cheapest, rel=1e-12)
 
 
@@ -219,8 +222,8 @@ def test_a_solver_that_finds_no_flow_is_not_believed(monkeypatch, x):
 
 def signed_cycles(topology):
     """Z, its signs found by solving Theta z = 0 on each cycle's own links."""
-    forest = cycle_lattice.spanning_forest(topology)
-    where = cycle_lattice.fundamental_cycles(topology, forest).toarray()
+    forest = lattice.spanning_forest(topology)
+    where = lattice.fundamental_cycles(topology, forest).toarray()
     theta, rows = topology.incidence.toarray(), []
     for row in where:
         on = np.flatnonzero(row)
@@ -250,37 +253,37 @@ def test_what_dominates_the_cycles_is_above_every_eigenvalue(topology, random):
     z, forest = signed_cycles(topology)
     assume(len(z) > 0)
     gram = z @ np.diag(cost) @ z.T
-    cycles = cycle_lattice.fundamental_cycles(topology, forest)
-    found = cycle_lattice.dominating(cycles, cost)
+    cycles = lattice.fundamental_cycles(topology, forest)
+    found = lattice.dominating(cycles, cost)
     assert found.max() >= np.linalg.eigvalsh(gram)[-1] * (1 - 1e-12)
     assert np.linalg.eigvalsh(np.diag(found) - gram)[0] >= -1e-9 * found.max()
     assert found.max() <= np.trace(gram) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", ["triangle", "ring of 4", "K4 less a link"])
-@pytest.mark.parametrize("spread", [0.6, 0.8, 1.1, 1.6, 2.5])
-def test_both_bounds_on_eta_are_above_the_sum_itself(name, spread):
+@pytest.mark.parametrize("deviation", [0.6, 0.8, 1.1, 1.6, 2.5])
+def test_both_bounds_on_eta_are_above_the_sum_itself(name, deviation):
     topology = graph(name, draws=1)
     z, forest = signed_cycles(topology)
-    inverse = np.linalg.inv(z @ z.T / spread**2)
+    inverse = np.linalg.inv(z @ z.T / deviation**2)
     points = np.array(list(product(range(-6, 7), repeat=len(z))))
     norms = np.einsum("ij,jk,ik->i", points, inverse, points)
     eta = np.exp(-2 * pi**2 * norms).sum() - 1.0
-    cycles = cycle_lattice.fundamental_cycles(topology, forest)
-    reach = 2 * pi**2 * spread**2
+    cycles = lattice.fundamental_cycles(topology, forest)
+    reach = 2 * pi**2 * deviation**2
     ones = np.ones(topology.n_edges)
-    dominated = cycle_lattice._theta(reach / cycle_lattice.dominating(cycles, ones))
+    dominated = lattice._theta(reach / lattice.dominating(cycles, ones))
     assert min(eta, 1.0) <= dominated + 1e-12
-    assert eta <= cycle_lattice._packed(reach, (cycles @ ones).max(), len(z)) + 1e-12
+    assert eta <= lattice._packed(reach, (cycles @ ones).max(), len(z)) + 1e-12
 
 
 def test_the_packed_bound_is_the_sum_over_shells():
     """5^jk exp(-a j), j = 1, 2, ..: an independent sum; and none for too little."""
     a, k = 20.0, 3
     shells = sum(exp(j * (k * log(5.0) - a)) for j in range(1, 60))
-    assert cycle_lattice._packed(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
-    assert cycle_lattice._packed(4.0, 1.0, k) == inf
-    assert cycle_lattice._packed(4.0, 0.0, 0) == 0.0
+    assert lattice._packed(a, 1.0, k) == pytest.approx(shells, rel=1e-6)
+    assert lattice._packed(4.0, 1.0, k) == inf
+    assert lattice._packed(4.0, 0.0, 0) == 0.0
 
 
 def test_long_rings_have_an_excess_that_can_be_seen():
@@ -306,7 +309,7 @@ def test_expanders_have_none():
 def test_where_cycles_are_too_many_to_list_the_coarse_bound_stands(monkeypatch):
     grid = Topology.from_networkx(nx.grid_2d_graph(4, 4))
     listed = cycle_excess(grid, 2.0)
-    monkeypatch.setattr(cycle_lattice, "MOST_CYCLE_LINKS", 10)
+    monkeypatch.setattr(lattice, "MOST_CYCLE_LINKS", 10)
     assert listed <= cycle_excess(grid, 2.0)
     assert cycle_excess(grid, 8.0) < 1e-3
 
@@ -327,23 +330,23 @@ def test_the_flow_excess_is_an_eighth_for_each_draw(draws, expected):
     st.data(),
 )
 def test_the_worst_excess_covers_what_every_coalition_leaves(
-    topology, spread, tolerate, data
+    topology, deviation, tolerate, data
 ):
-    spreads = np.array(
-        [spread * data.draw(st.integers(1, 3)) for _ in range(topology.n_edges)]
+    deviations = np.array(
+        [deviation * data.draw(st.integers(1, 3)) for _ in range(topology.n_edges)]
     )
-    worst = worst_excess(topology, spreads, tolerate)
+    worst = worst_excess(topology, deviations, tolerate)
     left, mu2s = [], []
     for size in range(tolerate + 1):
         for gone in combinations(range(topology.n_parties), size):
             honest = topology.without(gone)
             kept = ~np.isin(topology.edges, gone).any(axis=1)
-            left.append((honest, lattice_excess(honest, spreads[kept])))
+            left.append((honest, lattice_excess(honest, deviations[kept])))
             if is_connected(honest) and honest.n_parties > 1:
                 mu2s.append(algebraic_connectivity(honest))
     assert all(found <= worst * (1 + 1e-8) for _, found in left)
     if all(is_connected(honest) for honest, _ in left):
-        sharper = worst_excess(topology, spreads, tolerate, mu2=min(mu2s))
+        sharper = worst_excess(topology, deviations, tolerate, mu2=min(mu2s))
         assert max(found for _, found in left) <= sharper * (1 + 1e-8)
         assert sharper <= worst
 
@@ -354,13 +357,13 @@ def test_mu2_bounds_the_longest_fundamental_cycle_of_what_is_left(topology, data
     gone = data.draw(coalitions(topology, min_honest=2))
     honest = topology.without(topology.indices(gone))
     assume(is_connected(honest))
-    forest = cycle_lattice.spanning_forest(honest)
-    lengths = cycle_lattice.fundamental_cycles(honest, forest).sum(axis=1)
+    forest = lattice.spanning_forest(honest)
+    lengths = lattice.fundamental_cycles(honest, forest).sum(axis=1)
     mu2 = algebraic_connectivity(honest)
-    most = cycle_lattice.longest_cycle(topology, mu2)
+    most = lattice.longest_cycle(topology, mu2)
     assert max(lengths, default=0) <= most <= topology.n_parties
-    assert cycle_lattice.longest_cycle(topology, 1e-300) == topology.n_parties
-    assert cycle_lattice.longest_cycle(topology, 0.0) == topology.n_parties
+    assert lattice.longest_cycle(topology, 1e-300) == topology.n_parties
+    assert lattice.longest_cycle(topology, 0.0) == topology.n_parties
 
 
 def test_in_pieces_the_excesses_add():
@@ -387,8 +390,8 @@ def test_shifts_of_any_size_are_taken_exactly():
     size = 2**90
     found = flow_divergence(K3, [[size], [-size], [0]], 0.5)
     assert found.continuous == pytest.approx(2 / 3 * float(size) ** 2 / (4 * 0.25))
-    spread = 2**100
-    finer = flow_divergence(K3, [[size], [-size], [0]], [spread] * 3)
+    deviation = 2**100
+    finer = flow_divergence(K3, [[size], [-size], [0]], [deviation] * 3)
     assert finer.bound == pytest.approx(2 / 3 / 4 * 2.0**-20, rel=1e-12)
     assert finer.excess == 0.0
 
@@ -398,7 +401,7 @@ def test_large_flows_are_searched_with_integer_prices():
     size = 2**38
     shift = np.array([3 * size, -3 * size, 0], dtype=object)
     near = np.array([2 * size + 1, size - 1, size - 1], dtype=object) * [1, 1, -1]
-    found = integer_flows._unit_step(K3, shift, np.ones(3), near)
+    found = lattice._unit_step(K3, shift, np.ones(3), near)
     assert found.tolist() == [2 * size, size, -size]
 
 
@@ -428,13 +431,13 @@ def test_shifts_that_are_none_are_refused(shift, what):
         flow_divergence(K3, shift, 4)
 
 
-@pytest.mark.parametrize("spreads", [0, -1.0, [4, 4, 0], 1e200])
-def test_spreads_that_mask_nothing_are_refused(spreads):
-    with pytest.raises(InvalidInputError, match="spreads must be positive"):
-        lattice_excess(K3, spreads)
+@pytest.mark.parametrize("deviations", [0, -1.0, [4, 4, 0], 1e200])
+def test_deviations_that_mask_nothing_are_refused(deviations):
+    with pytest.raises(InvalidInputError, match="deviations must be positive"):
+        lattice_excess(K3, deviations)
 
 
-def test_as_many_spreads_as_links_are_needed():
+def test_as_many_deviations_as_links_are_needed():
     with pytest.raises(InvalidInputError, match="one number or 3"):
         lattice_excess(K3, [4, 4])
 
@@ -456,7 +459,7 @@ def test_nobody_left_has_no_excess():
 @few
 @given(st.data(), any_topologies(min_agents=3, max_agents=6), st.sampled_from([1, 3]))
 def test_on_a_fine_grid_the_bound_is_the_gaussian_formula(data, topology, sigma):
-    """Integers in units of the data are on every grid; spreads are rounded up."""
+    """Integers in units of the data are on every grid; deviations are rounded up."""
     corrupted = data.draw(coalitions(topology, min_honest=2))
     honest = sorted(set(range(topology.n_parties)) - topology.indices(corrupted))
     a = np.zeros((topology.n_parties, 2))
@@ -486,7 +489,7 @@ def test_it_is_the_quantised_pair_that_counts():
     assert same.bound == 0.0
 
 
-def test_spreads_are_rounded_up_and_weigh_each_link():
+def test_deviations_are_rounded_up_and_weigh_each_link():
     """4 sqrt(2) = 5.66 becomes 6, 4 sqrt(3) = 6.93 becomes 7: resistances in a row."""
     path = Topology.from_edges([(0, 1), (1, 2)], weights=[2.0, 3.0])
     found = lattice_divergence(path, [1, 0, 0], [0, 0, 1], sigma=1.0, bits=2)
@@ -563,25 +566,25 @@ def test_an_excess_that_is_nothing_stays_nothing_and_infinity_infinite():
 @given(small_settings())
 def test_the_guarantee_with_its_excess_covers_every_shift(setting):
     """KL <= (1 / (2 mu2) + excess / 2) ||d||^2, mu2 that of the weights s S^2."""
-    topology, shift, spreads = setting
-    weights = topology.shares_per_edge * np.array(spreads) ** 2
+    topology, shift, deviations = setting
+    weights = topology.shares_per_edge * np.array(deviations) ** 2
     theta = topology.incidence.toarray()
     mu2 = np.linalg.eigvalsh(theta @ np.diag(weights) @ theta.T)[1]
-    excess = epsilon_excess(lattice_excess(topology, spreads), 1.0)
+    excess = epsilon_excess(lattice_excess(topology, deviations), 1.0)
     size = sum(x * x for x in shift)
-    exact = exact_kl(topology, shift, spreads)
+    exact = exact_kl(topology, shift, deviations)
     assert exact <= (1 / (2 * mu2) + excess) * size * (1 + 1e-9) + 1e-9
 
 
 @few
 @given(small_settings())
 def test_no_guesser_succeeds_more_often_than_the_bound(setting):
-    topology, shift, spreads = setting
-    spreads = spread_list(topology, spreads)
-    law = view_law(topology, spreads, size=61, further=2)
+    topology, shift, deviations = setting
+    deviations = deviation_list(topology, deviations)
+    law = view_law(topology, deviations, size=61, further=2)
     other = np.roll(law, [-x for x in shift[:-1]], axis=tuple(range(law.ndim)))
     success = (1.0 + abs(law - other).sum() / 2.0) / 2.0
-    assert success <= lattice_success(exact_kl(topology, shift, spreads)) + 1e-9
+    assert success <= lattice_success(exact_kl(topology, shift, deviations)) + 1e-9
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.fixed_point import fitting_bits
 from veilsum.privacy import graph_search
-from veilsum.privacy.graph_search import best_circulant, best_random_regular
+from veilsum.privacy.graph_search import (
+    best_circulant,
+    best_random_regular,
+    improved_by_swaps,
+)
 from veilsum.privacy.guarantee import guarantee
-from veilsum.privacy.link_swaps import improved_by_swaps
-from veilsum.privacy.planner import plan
-from veilsum.privacy.plans import sigma_for
+from veilsum.privacy.planner import plan, sigma_for
 from veilsum.privacy.records import record_exchange_distance
 from veilsum.privacy.worst_case import worst_case
 

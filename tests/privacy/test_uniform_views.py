@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import UniformMasks
+from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
 from veilsum.privacy.view import observe
 
@@ -23,7 +23,7 @@ def views(rows, *, seed, reuse=None):
 
     Coordinates are drawn independently, so that each of them is a run.
     """
-    law = UniformMasks.on(RING, bits=GRID)
+    law = Masks("uniform", grid=GRID).on(RING)
     private = np.stack([law.encode(np.repeat(row, RUNS)) for row in rows])
     values = draw_shares(RING, law, ShareStreams(seed), size=RUNS).values
     if reuse is not None:

@@ -23,8 +23,7 @@ from veilsum.privacy.losses import (
     clear_direct,
     mu2_without,
 )
-from veilsum.privacy.sparse_bounds import sparse_bound
-from veilsum.privacy.worst_case import worst_case, worst_mu2
+from veilsum.privacy.worst_case import sparse_bound, worst_case, worst_mu2
 
 RGG12 = [
     *((0, 2), (0, 5), (0, 8), (0, 10), (0, 11), (1, 3), (1, 6), (1, 8), (1, 9)),

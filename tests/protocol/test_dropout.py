@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from machines import picture, stopped_at
+from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.errors import PeerProtocolError
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Lost, Masked, Share

@@ -9,7 +9,7 @@ import pytest
 from machines import keys_of, picture, stopped_at
 from veilsum.drivers.identities import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
-from veilsum.numbers.laws import make_law
+from veilsum.numbers.laws import Masks
 from veilsum.protocol import phases
 from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
@@ -372,7 +372,7 @@ def frames(machine, effects):
 )
 def test_a_wrong_input_of_ones_own_ends_with_one_word_to_the_others(private):
     topology = SETTING.topology
-    law = make_law("lattice", topology, sigma=1.0, bits=24, largest=10.0)
+    law = Masks("lattice", sigma=1.0, grid=24, largest=10.0).on(topology)
     plan = Plan(terms=b"", topology=topology, law=law, size=3, answer_size=3)
     machine = make_machine(plan, private=private)
     effects = machine.start()

@@ -32,14 +32,10 @@ from veilsum.costs.cost import common_basis
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
+from veilsum.numbers.laws import LAWS
 
 # What a scenario says about real parties.
 DEPLOYMENT = (*SECTIONS["masks"], "addresses", "certificates")
-# Which entries each law of real parties has.
-LAW_KEYS: dict[str, tuple[str, ...]] = {
-    "lattice": ("law", "sigma", "grid", "largest"),
-    "uniform": ("law", "grid", "largest"),
-}
 
 COVERED = (
     "names a coalition for a simulation; among real parties tolerate covers every "
@@ -111,7 +107,7 @@ def masks_between(table: Table) -> dict[str, Any]:
     own = {key: deployment[key] for key in SECTIONS["masks"] if key in deployment}
     law = own.get("law", simulated.get("law"))
     # A new law takes over what it has: a sigma, or a grid, and not the other's.
-    kept = LAW_KEYS.get(law, SECTIONS["masks"])
+    kept = ("law", *LAWS[law].keys) if law in LAWS else SECTIONS["masks"]
     return {key: simulated[key] for key in kept if key in simulated} | own
 
 

@@ -33,7 +33,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import METHODS, Settings
 from veilsum.numbers.arrays import AgentRows, FloatArray, as_floats
-from veilsum.numbers.laws import LAWS, LawName, check_law, check_sigma
+from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.numbers.secrets import Secret
 
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -84,10 +84,7 @@ class Scenario(Secret):
     topology: Topology
     costs: tuple[Cost, ...]
     domain: Domain
-    law: LawName
-    sigma: FloatArray | None
-    grid: int | None
-    largest: float | None
+    masks: Masks
     settings: Settings
     corrupted: tuple[str, ...]
     seed: int | None
@@ -102,19 +99,10 @@ class Scenario(Secret):
         grid: int | None = None,
         method: str | None = None,
     ) -> Scenario:
-        """Return the scenario with another law or method; what is None stays.
-
-        A new law takes over what it has: sigma, or a grid, and not the other's.
-        """
-        name = law or self.law
-        spread = self.sigma if sigma is None else check_sigma(sigma)
-        kept = name in {"lattice", "uniform"}
+        """Return the scenario with other masks or method; what is None stays."""
         fields = {one.name: getattr(self, one.name) for one in dataclass_fields(self)}
         fields |= {
-            "law": name,
-            "sigma": spread if name in {"gaussian", "lattice"} or sigma else None,
-            "grid": self.grid if kept and grid is None else grid,
-            "largest": self.largest if kept else None,
+            "masks": self.masks.altered(law=law, sigma=sigma, grid=grid),
             "settings": self._with_method(method),
         }
         return Scenario(**fields)
@@ -131,10 +119,7 @@ class PublicScenario:
     """What all parties know of a scenario, beside their graph and the kind of cost."""
 
     domain: Domain
-    law: LawName
-    sigma: FloatArray | None
-    grid: int | None
-    largest: float | None
+    masks: Masks
     settings: Settings
 
 
@@ -146,13 +131,9 @@ def public_scenario(table: Table, dim: int) -> PublicScenario:
     for needed in ("domain", "masks"):
         if not sections[needed]:
             raise InvalidScenarioError(f"the consortium needs a [{needed}] section")
-    law, sigma, grid, largest = masks_of(sections["masks"])
     return PublicScenario(
         domain=_domain(sections["domain"], dim),
-        law=law,
-        sigma=sigma,
-        grid=grid,
-        largest=largest,
+        masks=masks_of(sections["masks"]),
         settings=_settings(sections),
     )
 
@@ -168,16 +149,12 @@ def scenario_from(table: Table, read_graph: ReadGraph) -> Scenario:
             raise InvalidScenarioError(f"the scenario needs a [{needed}] section")
     topology = topology_of(sections["graph"], sections["parties"], read_graph)
     costs = costs_of(sections["cost"], topology)
-    law, sigma, grid, largest = masks_of(sections["masks"])
     return Scenario(
         title=str(table.get("title", "")),
         topology=topology,
         costs=costs,
         domain=_domain(sections["domain"], costs[0].dim),
-        law=law,
-        sigma=sigma,
-        grid=grid,
-        largest=largest,
+        masks=masks_of(sections["masks"]),
         settings=_settings(sections),
         corrupted=names(sections["policy"].get("corrupted", ()), "[policy] corrupted"),
         seed=_seed(sections["simulation"]),
@@ -235,22 +212,18 @@ def _domain(section: Table, dim: int) -> Domain:
             return WholeSpace(dim)
 
 
-Masks = tuple[LawName, FloatArray | None, int | None, float | None]
-
-
 def masks_of(section: Table) -> Masks:
-    """Return the law, sigma, the grid's bits and the range, those that are there."""
-    law = cast("LawName", choice(section, "masks", "law", LAWS))
-    if law in {"gaussian", "lattice"}:
+    """Return what [masks] says; refuse a contradiction."""
+    law = cast("LawName", choice(section, "masks", "law", tuple(LAWS)))
+    if "sigma" in LAWS[law].keys:
         need(section, "masks", "sigma", "the standard deviation of one share")
     grid = integer(section, "masks", "grid", 0) if "grid" in section else None
     far = number(section, "masks", "largest", 0.0) if "largest" in section else None
     sigma = _sigma(section["sigma"]) if "sigma" in section else None
     try:
-        check_law(law, sigma=sigma, bits=grid, largest=far)
+        return Masks(law, sigma, grid, far)
     except InvalidInputError as error:
         raise InvalidScenarioError(f"[masks] {error}") from None
-    return law, sigma, grid, far
 
 
 def _sigma(sigma: object) -> FloatArray:

@@ -34,7 +34,6 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.laws import Law, check_deployable, make_law
 from veilsum.protocol.plan import Plan, Policy
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def refusal(found: Consortium, members: Collection[str]) -> str | None:
         lost = [name for name in topology.parties if name not in members]
         return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
     # Of a plan only the graph and the policy decide this.
-    law = _law(found.sections.get("masks", {}), topology)
+    law = masks_of(found.sections.get("masks", {})).on(topology)
     plan = Plan(
         terms=b"", topology=topology, law=law, size=1, answer_size=1, policy=policy
     )
@@ -159,13 +158,8 @@ def _check_links(found: Consortium) -> None:
 def _check_masks(section: Table, topology: Topology) -> None:
     check_keys(section, SECTIONS["masks"], "[masks]")
     with about("masks"):
-        made = _law(section, topology)
-        check_deployable(made, least_weight=float(topology.weights.min()))
-
-
-def _law(section: Table, topology: Topology) -> Law:
-    law, sigma, grid, largest = masks_of(section)
-    return make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
+        law = masks_of(section).on(topology)
+        law.check_deployable(least_weight=float(topology.weights.min()))
 
 
 def _check_policy(section: Table) -> None:

@@ -12,7 +12,6 @@ from veilsum.errors import InvalidInputError, VeilsumError
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
-    "bench": "Time the engines beside what this machine can do.",
     "consortium": "Write down what the members of a run agree on, or show it.",
     "dispatch": "Find the price that balances private demands.",
     "doctor": "Say what is wrong with a graph or a connection, and what mends it.",

@@ -21,7 +21,7 @@ from veilsum.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from veilsum.net.checkup import Checkup
+    from veilsum.net.doctor import Checkup
     from veilsum.privacy.allocation import Allocation
     from veilsum.privacy.doctor import Cut, Diagnosis
 

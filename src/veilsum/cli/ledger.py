@@ -15,9 +15,8 @@ from veilsum.cli.output import console, json_option, print_json, table
 from veilsum.errors import LedgerError
 
 if TYPE_CHECKING:
-    from veilsum.privacy.accountant import Budget, History, Release
+    from veilsum.privacy.accountant import Account, Budget, History, KnownSum
     from veilsum.privacy.composition import Charge, Exposure
-    from veilsum.privacy.statement import Account
 
 ACCOUNT = (
     *("data set", "runs", "resent", "epsilon", "epsilon left"),
@@ -50,7 +49,7 @@ def command(*, file: Path, as_json: bool) -> None:
 
 
 def _document(history: History) -> dict[str, Any]:
-    from veilsum.privacy.statement import accounts, data_set_numbers
+    from veilsum.privacy.accountant import accounts, data_set_numbers
 
     numbers = data_set_numbers(history)
     return {
@@ -73,7 +72,7 @@ def _charge(charge: Charge, number: int) -> dict[str, Any]:
     }
 
 
-def _release(release: Release, number: int) -> dict[str, Any]:
+def _release(release: KnownSum, number: int) -> dict[str, Any]:
     return {
         "statistic": release.statistic,
         "point": list(release.point),
@@ -94,7 +93,7 @@ def _exposure(exposure: Exposure) -> dict[str, Any]:
 
 
 def _print(file: Path, history: History) -> None:
-    from veilsum.privacy.statement import accounts, data_set_numbers
+    from veilsum.privacy.accountant import accounts, data_set_numbers
 
     numbers, found = data_set_numbers(history), accounts(history)
     console().print(f"{escape(str(file))}: {_promise(history.budget)}")
@@ -140,7 +139,7 @@ def _charge_rows(charge: Charge, number: int) -> Iterable[tuple[str, ...]]:
         )
 
 
-def _release_row(release: Release, number: int) -> tuple[str, ...]:
+def _release_row(release: KnownSum, number: int) -> tuple[str, ...]:
     parties, point = _few(release.parties), _at(release.point)
     return escape(release.statistic), str(number), parties, point
 

@@ -20,6 +20,8 @@ _GRAPH: dict[str, Any] = {
 }
 graph_option = click.option("--graph", "spec", required=True, **_GRAPH)
 optional_graph_option = click.option("--graph", "spec", **_GRAPH)
+# Spelt out: importing them would load numpy for --help.
+LAWS = ("none", "gaussian", "lattice", "uniform")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 
 

@@ -13,7 +13,7 @@ from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.graphs.topology import Topology
-    from veilsum.privacy.plans import Plan, Plans, Refused
+    from veilsum.privacy.planner import NetworkPlan, Plans, Refused
     from veilsum.privacy.records import Model, Range, RecordDistance
 
 COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
@@ -198,7 +198,7 @@ def _table(rows: list[tuple[str, ...]]) -> object:
     return made
 
 
-def _row(plan: Plan, best: float) -> tuple[str, ...]:
+def _row(plan: NetworkPlan, best: float) -> tuple[str, ...]:
     ratio = plan.sigma / best
     verdict = "OK" if ratio < 1.005 else f"OK, sigma x{ratio:.2f}"
     return (
@@ -223,7 +223,7 @@ def _refused_row(refused: Refused) -> tuple[str, ...]:
     )
 
 
-def _title(plan: Plan) -> str:
+def _title(plan: NetworkPlan) -> str:
     """Return a graph's name; one without a name is told by where it comes from."""
     return plan.kind if plan.graph == "edges" else plan.graph
 
@@ -263,7 +263,7 @@ def _in_words(found: Plans) -> str:
     )
 
 
-def _accuracy(best: Plan) -> str:
+def _accuracy(best: NetworkPlan) -> str:
     return (
         f"At this sigma float64 arithmetic errs by about {best.float64_error:.1g}, "
         f"lattice arithmetic on a grid of 2^{-best.lattice_bits} by at most "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.padding import Padding
 
 from veilsum.cli.output import (
+    LAWS,
     Advance,
     console,
     graph_option,
@@ -20,7 +21,6 @@ from veilsum.cli.output import (
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.graphs.topology import Topology
     from veilsum.numbers.laws import LawName
     from veilsum.privacy.guarantee import Guarantee, Worst
 
@@ -48,7 +48,7 @@ MEANING = {
 )
 @click.option(
     "--law",
-    type=click.Choice(["gaussian", "lattice", "uniform", "none"]),
+    type=click.Choice(LAWS),
     default="gaussian",
     show_default=True,
     help="How shares are drawn; none means no masks.",
@@ -84,6 +84,9 @@ def command(
       veilsum privacy --graph petersen --sigma 1 --tolerate 2
     """
     from veilsum.files.graphs import topology_from
+    from veilsum.numbers.laws import Masks
+    from veilsum.privacy.guarantee import against
+    from veilsum.privacy.worst_case import against_any
 
     if corrupted is not None and tolerate is not None:
         raise InvalidInputError(
@@ -91,32 +94,23 @@ def command(
             "give one of them"
         )
     topology = topology_from(spec, weight=weight)
-    noise = {"sigma": sigma, "law": law, "grid": grid, "distance": distance}
+    masks = Masks(law, sigma, grid)
     if tolerate is None:
-        found = _against(topology, names(corrupted), noise)
+        colluders = names(corrupted)
+        found = against(topology, masks, corrupted=colluders, distance=distance)
     else:
-        found = _against_any(topology, tolerate, noise)
+        with progress_bar() as open_bar:
+            found = against_any(
+                topology,
+                masks,
+                tolerate=tolerate,
+                distance=distance,
+                progress=steps(open_bar),
+            )
     if as_json:
         print_json(found.to_dict())
     else:
         print_guarantee(found)
-
-
-def _against(
-    topology: Topology, corrupted: list[str], noise: dict[str, Any]
-) -> Guarantee:
-    from veilsum.privacy.guarantee import guarantee
-
-    return guarantee(topology, corrupted=corrupted, **noise)
-
-
-def _against_any(topology: Topology, tolerate: int, noise: dict[str, Any]) -> Guarantee:
-    from veilsum.privacy.worst_case import worst_case
-
-    with progress_bar() as open_bar:
-        return worst_case(
-            topology, tolerate=tolerate, progress=steps(open_bar), **noise
-        )
 
 
 def names(text: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from veilsum.cli.output import (
+    LAWS,
     console,
     json_option,
     print_json,
@@ -15,18 +16,12 @@ from veilsum.cli.output import (
     say,
     table,
 )
+from veilsum.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.agreement.scenario import Scenario
     from veilsum.drivers.run import Quantisation, Run
     from veilsum.numbers.laws import LawName
-
-# Spelt out: importing them would load numpy for --help.
-LAWS = ("none", "gaussian", "lattice", "uniform")
-METHODS = (
-    *("auto", "one-shot", "dgd", "extra", "nids", "gradient-tracking", "accelerated"),
-    *("push-pull", "running-sums"),
-)
 
 
 @click.command("solve")
@@ -129,6 +124,8 @@ def _print(described: Scenario, run: Run) -> None:
     )
     if run.tolerance_unused is not None:
         screen.print(f"the tolerance was not used: {run.tolerance_unused}")
+    if run.drowned is not None:
+        screen.print(run.drowned)
     if run.quantisation is not None:
         screen.print(_grid_sentence(run.quantisation))
     screen.print()

@@ -106,8 +106,7 @@ def _check(run: LocalRun, codes: dict[str, int]) -> None:
 
 
 def _report(run: LocalRun, *, as_json: bool) -> None:
-    from veilsum.net.receipt import read_receipt
-    from veilsum.net.verifying import verify_receipts
+    from veilsum.net.receipt import read_receipt, verify_receipts
 
     outs = [seat.out for seat in run.seats.values()]
     results: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ import click
 from veilsum.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
-    from veilsum.net.verifying import Finding, Verdict
+    from veilsum.net.receipt import Finding, Verdict
 
 
 @click.command("verify")
@@ -57,8 +57,7 @@ def command(
       veilsum verify out/*/receipt.json --result out/mine/result.json
     """
     from veilsum.files.consortiums import read_consortium
-    from veilsum.net.receipt import read_receipt, read_result
-    from veilsum.net.verifying import verify_receipts
+    from veilsum.net.receipt import read_receipt, read_result, verify_receipts
 
     consortium = None if agreed is None else read_consortium(agreed)
     receipts = [read_receipt(file) for file in files]

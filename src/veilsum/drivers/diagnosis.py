@@ -1,18 +1,63 @@
-"""Which public bound was broken, when iterates have run away.
+"""What went wrong with a simulated run: a broken bound, or masks that drown it.
 
-Only masked costs are looked at: how much their gradients turn between two iterates.
+For a bound only masked costs are looked at: how much their gradients turn between two
+iterates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from veilsum.costs.cost import Cost
+from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.methods.certificate import Bounds
 from veilsum.numbers.arrays import AgentPoints, Vector
 
 # A bound counts as broken when it is exceeded by more than rounding could do.
 LEEWAY = 1e-6
+# Parties whose estimates are this part of the domain's width apart agree on nothing.
+APART = 0.1
+
+
+def drowned(
+    estimates: AgentPoints,
+    effective: EffectiveCost,
+    costs: Sequence[Cost],
+    domain: Domain,
+) -> str | None:
+    """Return in words that masks kept parties apart to the end; None if they did not.
+
+    Args:
+        estimates: the last ones.
+        effective: all agents' masked costs, as the method found them.
+        costs: their private ones; a simulation has them.
+        domain: X; one that is not bounded is never filled.
+    """
+    if not domain.is_bounded:
+        return None
+    centre = estimates.mean(axis=0)
+    apart = np.linalg.norm(estimates - centre, axis=1)
+    furthest = estimates[int(np.argmax(apart))] - centre
+    # How wide the domain is that way: from where it ends to where it ends behind.
+    ends = [domain.project(centre + sign * furthest / APART**2) for sign in (1.0, -1.0)]
+    width = float(np.linalg.norm(ends[0] - ends[1]))
+    if not apart.max() > APART * width:
+        return None
+    own = np.array([one.gradient(x) for one, x in zip(costs, estimates, strict=True)])
+    masks = effective.gradient(estimates) - own
+    pulls = [float(np.linalg.norm(each, axis=1).max()) for each in (masks, own)]
+    if not pulls[0] > pulls[1]:
+        return None
+    return (
+        f"masks drown the answer: estimates end up to {apart.max():.2g} from their "
+        f"average, in a domain {width:.2g} wide, and masks pull at them with "
+        f"{pulls[0]:.2g} where costs do with {pulls[1]:.2g}. Draw masks together first "
+        "(law lattice does, unless recentre = false), or take a smaller sigma, more "
+        "iterations or another method"
+    )
 
 
 def broken_bound(

@@ -16,7 +16,7 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.drivers.diagnosis import broken_bound
 from veilsum.engines.engine import Engine
 from veilsum.errors import BadGradientError, DivergedError, NumericalError
-from veilsum.methods.exchange import State
+from veilsum.methods.base import State
 from veilsum.methods.schedule import Schedule
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
 from veilsum.numbers.shapes import Float, Int

@@ -5,7 +5,7 @@ Both see masked numbers and public data only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,13 +28,11 @@ from veilsum.graphs.spreading import (
     tree_sum,
 )
 from veilsum.graphs.topology import Topology
-from veilsum.methods.link_faults import LinkFaults, check_bears, choose_bearing
-from veilsum.methods.making import Facts
+from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import OneShot
 from veilsum.methods.recentring import recentre
-from veilsum.methods.schedule import FLOAT_BYTES, Schedule, needs, schedule
+from veilsum.methods.schedule import FLOAT_BYTES, Facts, Schedule, schedule
 from veilsum.methods.settings import Settings
-from veilsum.methods.table import Needs
 from veilsum.numbers.arrays import (
     AgentPoints,
     Array,
@@ -43,7 +41,7 @@ from veilsum.numbers.arrays import (
     as_vector,
     frozen,
 )
-from veilsum.numbers.laws import GaussianMasks, LatticeMasks, Law
+from veilsum.numbers.laws import Law
 from veilsum.numbers.shapes import Float, Int, Shaped
 
 MaskedRows = Shaped[Array[Any], "n p"]
@@ -78,7 +76,7 @@ class Outcome:
     bytes: int
     spread: str | None = None
     effective: EffectiveCost | None = None
-    method: str = "one-shot"
+    method: str = OneShot.name
     stopped: str | None = None
     engine: str | None = None
     tolerance_unused: str | None = None
@@ -105,7 +103,7 @@ def phase_two(
     """Return the method that the settings name, or refuse with the reason."""
     wrong = faults is not None and bool(faults.kinds)
     simple = not wrong and _is_simple(settings, basis, remainder)
-    if settings.method == "one-shot" or simple:
+    if settings.method == OneShot.name or simple:
         _check_both_ways(topology)
         _check_no_faults(wrong=wrong)
         method = OneShot(basis, remainder, topology.n_parties, domain)
@@ -116,16 +114,13 @@ def phase_two(
         )
         return OneShotPhase(method, topology, law, way)
     _check_magnitudes(settings, law, wrong=wrong)
-    facts = public_facts(topology, domain, law, basis, remainder)
-    chosen = settings
-    if faults is not None:
-        chosen = _under(faults, settings, needs(settings, facts, topology))
+    facts = public_facts(topology, domain, law, basis, remainder, faults)
     return IterativePhase(
         settings=settings,
         facts=facts,
         topology=topology,
         law=law,
-        schedule=schedule(chosen, facts, topology),
+        schedule=schedule(settings, facts, topology),
         start=_start(settings.start, topology, domain),
         remainder=remainder,
         faults=faults,
@@ -138,31 +133,25 @@ def _is_simple(settings: Settings, basis: Basis, remainder: Remainder) -> bool:
     return settings.method == "auto" and known
 
 
-def _under(faults: LinkFaults, settings: Settings, asked: Needs) -> Settings:
-    """Return the settings with a method that bears the faults, and what they admit."""
-    name = settings.method
-    if name == "auto":
-        name = choose_bearing(faults, asked)
-    check_bears(name, faults, asked)
-    tolerance = None if faults.no_stopping else settings.tolerance
-    return replace(settings, method=name, tolerance=tolerance)
-
-
 def public_facts(
-    topology: Topology, domain: Domain, law: Law, basis: Basis, remainder: Remainder
+    topology: Topology,
+    domain: Domain,
+    law: Law,
+    basis: Basis,
+    remainder: Remainder,
+    faults: LinkFaults | None = None,
 ) -> Facts:
     """Return what everybody knows of a problem."""
-    sigma = 0.0
-    if isinstance(law, GaussianMasks | LatticeMasks):
-        sigma = float(law.sigma.max() * np.sqrt(topology.weights.max()))
+    drawn = np.asarray(law.masks.sigma or 0.0)
     shared = remainder.scale if isinstance(remainder, SquaredNorm) else 0.0
     return Facts(
         domain=domain,
         basis=basis,
         curvature=2.0 * shared if shared > 0 else None,
-        sigma=sigma,
-        integers=isinstance(law, LatticeMasks),
+        sigma=float(drawn.max() * np.sqrt(topology.weights.max())),
+        integers=law.exact,
         number_bytes=law.number_bytes,
+        faults=frozenset() if faults is None else faults.kinds,
     )
 
 
@@ -299,14 +288,14 @@ def _check_no_faults(*, wrong: bool) -> None:
 
 
 def _check_magnitudes(settings: Settings, law: Law, *, wrong: bool) -> None:
-    if law.name == "uniform":
+    if law.sums_only:
         use = "law lattice" if wrong else "method one-shot, or law lattice"
         raise InvalidInputError(
-            f"{settings.method} needs masked costs that have a size, and uniform masks "
-            "leave residues modulo 2^64 that mean nothing until they are summed: use "
-            f"{use}"
+            f"{settings.method} needs masked costs that have a size, and {law.name} "
+            "masks leave residues modulo 2^64 that mean nothing until they are summed: "
+            f"use {use}"
         )
-    if settings.recentre and isinstance(law, GaussianMasks):
+    if settings.recentre and law.hides and not law.exact:
         raise InvalidInputError(
             "recentring keeps the sum exactly, which needs integers: use law lattice"
         )

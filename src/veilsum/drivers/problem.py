@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from types import UnionType
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from veilsum.costs.bases import Basis
 from veilsum.costs.cost import Cost, common_basis
@@ -21,10 +20,10 @@ from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
 from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.laws import Law, LawName, grid_bits, make_law
+from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.masking import ShareStreams, Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.guarantee import Guarantee, guarantee
+from veilsum.privacy.guarantee import Guarantee, against
 
 BOUNDS_READ = (
     "the bounds on the costs were read off all parties' private costs, as only a "
@@ -60,10 +59,7 @@ class Problem(Secret):
         topology: Topology,
         *,
         domain: Domain,
-        sigma: ArrayLike | None = None,
-        law: LawName = "gaussian",
-        grid: int | None = None,
-        largest: float | None = None,
+        masks: Masks,
         corrupted: Iterable[Hashable] = (),
         settings: Settings | None = None,
         faults: LinkFaults | None = None,
@@ -74,7 +70,7 @@ class Problem(Secret):
         _check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
         members = _in_order(costs, topology)
         _check_problem(members, topology, domain)
-        masks = make_law(law, topology, sigma=sigma, bits=grid, largest=largest)
+        law = masks.on(topology)
         chosen = _with_bounds(settings or Settings(), members, domain)
         rest = stack([cost.remainder for cost in members])
         basis = members[0].basis
@@ -82,23 +78,15 @@ class Problem(Secret):
             costs=tuple(members),
             topology=topology,
             domain=domain,
-            law=masks,
+            law=law,
             settings=chosen,
-            method=phase_two(chosen, topology, domain, masks, basis, rest, faults),
+            method=phase_two(chosen, topology, domain, law, basis, rest, faults),
             faults=faults,
             remainder=rest,
             guarantee=_promise(
-                guarantee(
-                    topology,
-                    sigma=sigma,
-                    law=law,
-                    grid=grid_bits(masks),
-                    corrupted=corrupted,
-                ),
-                rest,
-                chosen,
+                against(topology, law.masks, corrupted=corrupted), rest, chosen
             ),
-            private=_encoded(members, topology, masks),
+            private=_encoded(members, topology, law),
         )
 
     @property
@@ -108,14 +96,14 @@ class Problem(Secret):
 
     def streams(self, seed: int | None) -> Streams:
         """Return seeded streams, or the system's where masks are made to be safe."""
-        if seed is None and self.law.name in {"lattice", "uniform"}:
+        if seed is None and self.law.deployable:
             return SystemStreams()
         return ShareStreams.from_seed(seed)
 
 
 def _promise(promise: Guarantee, remainder: Remainder, settings: Settings) -> Guarantee:
     """Return the guarantee with what masks do not cover in this problem."""
-    if promise.law == "none":
+    if not promise.kind.hides:
         return promise
     read = (BOUNDS_READ,) if settings.bounds_from_costs else ()
     limits = dict.fromkeys((*promise.limits, *exposed(remainder), *read))

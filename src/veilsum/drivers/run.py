@@ -11,13 +11,14 @@ import numpy as np
 from veilsum.costs.cost import Cost
 from veilsum.costs.effective import EffectiveCost
 from veilsum.drivers.central import central_minimiser
+from veilsum.drivers.diagnosis import drowned
 from veilsum.drivers.phase_two import MaskedRows, Outcome
 from veilsum.drivers.problem import Problem
 from veilsum.graphs.topology import Topology
 from veilsum.methods.one_shot import OneShot
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray, Vector
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Law, grid_bits
+from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import Shares
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.guarantee import Guarantee
@@ -79,6 +80,8 @@ class Run:
         engine: what carried iterations out; None if parties did, one by one.
         tolerance_unused: why a tolerance that was asked for could not end it; None if
             it could, or there was none.
+        drowned: where masks kept an iterative method from any answer, that they did,
+            and what to do; None otherwise, or if parties ran one by one.
     """
 
     topology: Topology
@@ -98,6 +101,7 @@ class Run:
     stopped: str | None
     engine: str | None
     tolerance_unused: str | None
+    drowned: str | None
     _shares: Shares = field(repr=False)
     _private: MaskedRows = field(repr=False)
 
@@ -145,6 +149,10 @@ class Run:
 def finished_run(problem: Problem, shares: Shares, outcome: Outcome) -> Run:
     """Return the run: what came out, beside what one owner would have computed."""
     reference = central_minimiser(problem.costs, problem.domain)
+    said = None
+    if outcome.effective is not None:
+        last, masked = outcome.estimates[-1], outcome.effective
+        said = drowned(last, masked, problem.costs, problem.domain)
     return Run(
         topology=problem.topology,
         minimiser=outcome.estimates[-1].mean(axis=0),
@@ -163,6 +171,7 @@ def finished_run(problem: Problem, shares: Shares, outcome: Outcome) -> Run:
         stopped=outcome.stopped,
         engine=outcome.engine,
         tolerance_unused=outcome.tolerance_unused,
+        drowned=said,
         _shares=shares,
         _private=problem.private,
     )
@@ -186,7 +195,7 @@ def _farthest(estimates: AgentPoints, point: Vector) -> float:
 def _quantisation(
     problem: Problem, outcome: Outcome, reference: Vector
 ) -> Quantisation | None:
-    bits = grid_bits(problem.law)
+    bits = problem.law.masks.grid
     if bits is None:
         return None
     step = Grid(bits).step

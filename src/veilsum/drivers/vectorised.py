@@ -16,7 +16,7 @@ from veilsum.errors import BadGradientError
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
-from veilsum.numbers.laws import LawName
+from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.masking import draw_shares
 
 
@@ -65,10 +65,7 @@ def solve(
         costs,
         topology,
         domain=domain,
-        sigma=sigma,
-        law=law,
-        grid=grid,
-        largest=largest,
+        masks=Masks(law, sigma, grid, largest),
         corrupted=corrupted,
         settings=settings,
         faults=faults,

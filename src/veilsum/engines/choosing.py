@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from math import inf
 
 from veilsum.engines.engine import Engine, Task, closed_form
+from veilsum.engines.jax import JaxEngine
 from veilsum.engines.numba import FusedEngine, compiled_run
 from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
-from veilsum.engines.traced import JaxEngine
 from veilsum.errors import InvalidInputError, MissingExtraError
 
 AUTO = "auto"

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import NoRemainder, SquaredNorm
-from veilsum.methods.exchange import Method, State, Weighting
+from veilsum.methods.base import Method, State, Weighting
 from veilsum.numbers.arrays import AgentPoints, Array, Sparse
 from veilsum.numbers.shapes import Float
 

@@ -13,47 +13,98 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
 from veilsum.engines.engine import Task
 from veilsum.errors import InvalidInputError
-from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import Message, S, State, Weighting, Weights, mix
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.exchange import Message, Method, State, Weights, mix
-from veilsum.methods.extra import Extra
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.methods.last_heard import LastHeard, Unheard, links_of
-from veilsum.methods.link_faults import (
-    LOST,
-    IdleAgents,
-    LinkFaults,
-    OutLinks,
-    Takes,
-    check_bears,
+from veilsum.methods.choosing import Needs, check_fits
+from veilsum.methods.link_faults import LOST, IdleAgents, LinkFaults, OutLinks, Takes
+from veilsum.numbers.arrays import (
+    AgentPoints,
+    Array,
+    EdgeList,
+    FloatArray,
+    Sparse,
+    Vectors,
 )
-from veilsum.methods.nids import Nids
-from veilsum.methods.push_pull import PushPull
-from veilsum.methods.running_sums import RunningSums
-from veilsum.methods.table import traits
-from veilsum.numbers.arrays import AgentPoints, Array, EdgeList, Sparse
-from veilsum.numbers.shapes import Int
+from veilsum.numbers.shapes import Bool, Float, Int
 
-S = TypeVar("S", bound=State)
 PerLink = Int[Array[np.int64], " links"]
+Messages = Float[FloatArray, "links e"]
+Arrived = Bool[Array[np.bool_], " links"]
 
-NAMES: dict[type, str] = {
-    Dgd: "dgd",
-    Extra: "extra",
-    Nids: "nids",
-    GradientTracking: "gradient-tracking",
-    AcceleratedTracking: "accelerated",
-    PushPull: "push-pull",
-    RunningSums: "running-sums",
-}
+
+@runtime_checkable
+class Unheard(Protocol):
+    """A method that knows what stands for a neighbour never heard."""
+
+    def unheard(self, start: Vectors) -> Message:
+        """Return what everybody counts as having told before the first round."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LastHeard:
+    """The last message that came over every link, all links as rows.
+
+    Attributes:
+        senders: who speaks, link by link.
+        messages: what was last heard of it over that link.
+        own: for each kind of weights, those of the agents for themselves.
+        gather: for each kind, the receivers' weights as an n x links matrix.
+    """
+
+    senders: PerLink
+    messages: Messages
+    own: dict[Weighting, FloatArray]
+    gather: dict[Weighting, Sparse]
+
+    @classmethod
+    def of(cls, weights: Weights, unheard: Message) -> LastHeard:
+        """Return the memory before the first round.
+
+        Args:
+            weights: sparse and n x n, all on the same links.
+            unheard: what each agent counts as having told so far, (n, e).
+        """
+        receivers, senders = links_of(weights)
+        own = {name: each.diagonal() for name, each in weights.items()}
+        gather, links = {}, np.arange(len(receivers))
+        for name, each in weights.items():
+            values = np.asarray(each.tocsr()[receivers, senders]).ravel()
+            shape = (each.shape[0], len(links))
+            gather[name] = sparse.csr_array((values, (receivers, links)), shape=shape)
+        return cls(senders, unheard[senders], own, gather)
+
+    def hear(self, told: Message, arrived: Arrived) -> LastHeard:
+        """Return the memory after a round in which some links were silent."""
+        messages = np.where(arrived[:, None], told[self.senders], self.messages)
+        return replace(self, messages=messages)
+
+    def mixed(self, parts: tuple[Weighting, ...], told: Message) -> Message:
+        """Return each agent's weighted sum: its own message, and those it remembers."""
+        own, heard = (
+            np.split(each, len(parts), axis=-1) for each in (told, self.messages)
+        )
+        sums = [
+            self.own[part][:, None] * mine + self.gather[part] @ theirs
+            for part, mine, theirs in zip(parts, own, heard, strict=True)
+        ]
+        return np.concatenate(sums, axis=-1)
+
+
+def links_of(weights: Weights) -> tuple[PerLink, PerLink]:
+    """Return receivers and senders of all links, one for each direction."""
+    pattern = sum(abs(each) for each in weights.values()).tocoo()
+    between = pattern.row != pattern.col
+    ends = (pattern.row[between], pattern.col[between])
+    receivers, senders = (np.asarray(each, dtype=np.int64) for each in ends)
+    return receivers, senders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,11 +221,24 @@ class FaultyEngine:
     name: str = field(default="numpy, with faults", init=False)
 
     def __post_init__(self) -> None:
-        check_borne(self.task.method, self.faults)
+        self._check_borne()
         if self.task.precision != "float64":
             raise InvalidInputError(
                 "faults are simulated in float64, found precision "
                 f"{self.task.precision}; leave precision out"
+            )
+
+    def _check_borne(self) -> None:
+        """Refuse faults that the method does not bear, and say which one does."""
+        method, kinds = self.task.method, self.faults.kinds
+        check_fits(method, Needs(bounded=True, faults=kinds))
+        # Several rounds of mixing go together only over links that work all along, or
+        # whose two ends know that they do not.
+        known = {"changing", "quantise"} if method.traits.symmetric else {"quantise"}
+        if isinstance(method, Chebyshev) and method.rounds > 1 and not kinds <= known:
+            raise InvalidInputError(
+                f"{method.name} bears such links with one round of mixing in each "
+                f"iteration, found {method.rounds_per_iteration}; leave rounds out"
             )
 
     def begin(self) -> FaultyState:
@@ -249,32 +313,6 @@ class FaultyEngine:
     @cached_property
     def _slow(self) -> IdleAgents:
         return self.faults.slow(len(self.task.start))
-
-
-def check_borne(method: Method[Any], faults: LinkFaults) -> None:
-    """Refuse faults that a method does not bear, with the reason and what to use."""
-    inner = method.method if isinstance(method, Chebyshev) else method
-    name = method_name(inner)
-    check_bears(name, faults)
-    fixed = faults.kinds <= {"changing", "quantise"} and traits(name).symmetric
-    if method.rounds_per_iteration > inner.rounds_per_iteration and not (
-        fixed or faults.kinds <= {"quantise"}
-    ):
-        raise InvalidInputError(
-            f"{name} bears such links with one round of mixing in each iteration, "
-            f"found {method.rounds_per_iteration}; leave rounds out"
-        )
-
-
-def method_name(method: Method[Any]) -> str:
-    """Return what the table calls a method, or the one that it is made from."""
-    for kind in type(method).__mro__:
-        if kind in NAMES:
-            return NAMES[kind]
-    raise InvalidInputError(
-        f"nothing is known of what {type(method).__name__} bears; use one of "
-        f"{', '.join(NAMES.values())}"
-    )
 
 
 def stay(before: S, after: S, idle: IdleAgents) -> S:

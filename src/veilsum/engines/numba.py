@@ -36,10 +36,9 @@ from scipy.sparse import csgraph
 from veilsum.costs.domains import Box, Domain, WholeSpace
 from veilsum.engines.engine import ClosedForm, Precision, Task, closed_form
 from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
+from veilsum.methods.base import Message, Messages, State
 from veilsum.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.methods.dgd import Dgd, DgdState
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import Message, Messages, State
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
 from veilsum.numbers.arrays import AgentPoints, Array, Sparse
 from veilsum.numbers.shapes import Float, Int, UInt
@@ -534,7 +533,7 @@ class PanelledDgd(Panelled):
         from veilsum.engines.kernels import dgd
 
         found, done = np.empty_like(state.x), state.iteration
-        own_point = True if isinstance(self.method, DgdOwnPoint) else None
+        own_point = True if self.method.gradient_at == "own" else None
         sizes = step_sizes(self.method, done, count, self.task.precision)
 
         def piece(panel: Panel, k: range) -> None:
@@ -629,7 +628,7 @@ class CurvedDgd(Curved):
         from veilsum.engines.kernels import curved_dgd
 
         x, done = state.x.copy(), state.iteration
-        own_point = True if isinstance(self.method, DgdOwnPoint) else None
+        own_point = True if self.method.gradient_at == "own" else None
         sizes = step_sizes(self.method, done, count, self.task.precision)
         curved_dgd(x, self._spare[0], *self._costs, own_point, sizes, *self._where)
         return DgdState(x, done + count)
@@ -655,6 +654,5 @@ class CurvedTracking(Curved):
 # one curve for all agents, then with a matrix for each.
 RUNS: dict[type, tuple[Callable[..., CompiledRun], Callable[..., CompiledRun]]] = {
     Dgd: (PanelledDgd, CurvedDgd),
-    DgdOwnPoint: (PanelledDgd, CurvedDgd),
     GradientTracking: (PanelledTracking, CurvedTracking),
 }

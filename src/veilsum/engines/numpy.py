@@ -11,7 +11,7 @@ import numpy as np
 from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Precision, Task
-from veilsum.methods.exchange import State, mix
+from veilsum.methods.base import State, mix
 from veilsum.numbers.arrays import AgentPoints
 
 # Below this many agents a dense product is faster than a sparse one.

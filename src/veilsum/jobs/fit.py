@@ -31,6 +31,7 @@ from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.models.rows import Rows
 from veilsum.models.systems import column_names
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.fixed_point import Grid
 from veilsum.tables.frames import as_frame
 from veilsum.tables.schema import MINIMUM_ROWS, Schema
 
@@ -78,12 +79,12 @@ class FitResult(JobResult):
     @property
     def tiny_columns(self) -> tuple[str, ...]:
         """Columns whose squares the grid may have rounded beyond the ninth digit."""
-        grid = getattr(self.terms.law, "grid", None)
-        if grid is None:
+        bits = self.terms.law.masks.grid
+        if bits is None:
             return ()
         p = len(self.model.names)
         squares = np.diag(smat(self.released.sums[0][: p * (p + 1) // 2], p))
-        least = 1e9 * grid.step * len(self.terms.parties)
+        least = 1e9 * Grid(bits).step * len(self.terms.parties)
         names = zip(self.model.names, squares.tolist(), strict=True)
         return tuple(name for name, square in names if square < least)
 

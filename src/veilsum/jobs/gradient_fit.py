@@ -32,7 +32,7 @@ from veilsum.models.glm_cost import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, Rows
 from veilsum.models.systems import System, check_intercept, column_names, penalties
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.laws import LawName
+from veilsum.numbers.laws import LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 
 # Coefficients of columns with a spread near one are well within.
@@ -161,10 +161,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         costs,
         _graph(topology, held),
         domain=where,
-        sigma=sigma,
-        law=law,
-        grid=grid,
-        largest=largest,
+        masks=Masks(law, sigma, grid, largest),
         corrupted=corrupted,
         settings=replace(settings, step=first),
     )
@@ -327,7 +324,7 @@ def _driven(
 
 def _promise(promise: Guarantee, model: Model, *, step_was_read: bool) -> Guarantee:
     """Return the guarantee in the words of a regression."""
-    if promise.law == "none":
+    if not promise.kind.hides:
         return promise
     shown = Release(model.words, {"X'W(mu(o) - y)": len(model.names)})
     listed = with_releases(promise, [shown])

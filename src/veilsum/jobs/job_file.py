@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -276,9 +276,7 @@ def _agreed_options(table: Mapping[str, Any]) -> Options:
     chosen: dict[str, Any] = {key: policy[key] for key in POLICY if key in policy}
     chosen["waits"] = {key: policy[key] for key in WAITS if key in policy}
     if "masks" in table:
-        law, sigma, grid, largest = masks_of(table["masks"])
-        chosen |= {"law": law, "grid": grid, "largest": largest}
-        chosen["sigma"] = None if sigma is None else float(sigma)
+        chosen |= asdict(masks_of(table["masks"]))
     return Options(**chosen)  # type: ignore[typeddict-item]
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Law, grid_bits
+from veilsum.numbers.laws import Masks
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.privacy.worst_case import MOST_WORK, worst_case
+from veilsum.privacy.worst_case import MOST_WORK, against_any
 
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
@@ -29,7 +29,7 @@ class Promises:
     """What holds among whichever parties go through with it; worked out once each."""
 
     topology: Topology
-    law: Law
+    masks: Masks
     tolerate: int
     _known: dict[tuple[str, ...], Guarantee] = field(default_factory=dict)
 
@@ -37,13 +37,13 @@ class Promises:
         """Return what holds among some of the parties."""
         if members not in self._known:
             self._known[members] = promise_among(
-                members, self.topology, self.law, tolerate=self.tolerate
+                members, self.topology, self.masks, tolerate=self.tolerate
             )
         return self._known[members]
 
 
 def promise_among(
-    members: tuple[str, ...], topology: Topology, law: Law, *, tolerate: int
+    members: tuple[str, ...], topology: Topology, masks: Masks, *, tolerate: int
 ) -> Guarantee:
     """Return what holds among some of the parties against every tolerated coalition.
 
@@ -52,14 +52,12 @@ def promise_among(
     everybody = len(members) == topology.n_parties
     # Others wait for a party that looks at who is left.
     work = MOST_WORK if everybody else MOST_WORK / 4
-    return worst_case(
+    return against_any(
         topology.induced(topology.indices(members)),
+        masks,
         tolerate=tolerate,
-        law=law.name,
-        sigma=getattr(law, "sigma", None),
-        grid=grid_bits(law),
-        # Uniform masks hide the same on every connected graph: no search is needed.
-        most_work=1.0 if law.name == "uniform" else work,
+        # What shows nothing but sums is the same on every connected graph: no search.
+        most_work=1.0 if masks.kind.sums_only else work,
     )
 
 

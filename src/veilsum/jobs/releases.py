@@ -131,12 +131,12 @@ def with_releases(promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
 
     Rounds have fresh masks, so their divergences add.
     """
-    if promise.law == "none":
+    if not promise.kind.hides:
         return promise
     pieces = [part.parties for part in promise.components]
     shown = shown_of(pieces, releases)
-    more = (IDENTICAL,) if promise.law == "uniform" else ()
-    if promise.law != "uniform" and len(releases) > 1:
+    more = (IDENTICAL,) if promise.kind.sums_only else ()
+    if not promise.kind.sums_only and len(releases) > 1:
         more = (ROUNDS.format(rounds=len(releases)),)
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = tuple(line for line in promise.limits if line != REMAINDER_LIMIT)

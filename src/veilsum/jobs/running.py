@@ -18,9 +18,10 @@ from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
 from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import Release as KnownSum
+from veilsum.privacy.accountant import KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Charge as Emission
@@ -188,7 +189,7 @@ class Bookkeeping(Secret):
         return LedgerEntry(
             run=self.terms.run,
             data=ledger.fingerprint(*self.contributions[party].data),  # type: ignore[arg-type]
-            law=self.terms.law.name,
+            law=self.terms.law,
             promise=self.terms.promise,
             tolerate=self.terms.tolerate,
         )
@@ -215,7 +216,7 @@ class LedgerEntry:
 
     run: str
     data: str
-    law: str
+    law: Law
     promise: Promise
     tolerate: int
 
@@ -249,14 +250,14 @@ class LedgerEntry:
         name = _epoch_name(self.run, emission.epoch)
         masked = ",".join(map(str, emission.masked.tolist())).encode()
         # Masks never serve a second epoch: its name stands for them.
-        masks = None if self.law == "none" else ledger.fingerprint(name.encode())
+        masks = ledger.fingerprint(name.encode()) if self.law.hides else None
         promise = self.promise(emission.parties)
         return Charge(
             epoch=name,
             data=self.data,
             effective=ledger.fingerprint(masked),
             masks=masks,
-            law=self.law,
+            law=self.law.name,
             parties=emission.parties,
             exposures=(Exposure.of(promise, tolerate=self.tolerate),),
         )

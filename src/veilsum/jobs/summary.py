@@ -26,6 +26,7 @@ from veilsum.models.glm_fit import GlmFit
 from veilsum.models.inference import table
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import listed
+from veilsum.numbers.laws import LAWS
 
 Fit: TypeAlias = LeastSquaresFit | GlmFit
 Cell: TypeAlias = str | int | float | None
@@ -205,7 +206,7 @@ def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts,
         ("Parties", str(n_parties)),
         ("Residual degrees", _degrees(fit.residual_degrees)),
         ("Coefficients", _degrees(fit.model_degrees)),
-        ("Method", "sum, no masks" if law == "none" else f"sum under masks ({law})"),
+        ("Method", f"sum under masks ({law})" if LAWS[law].hides else "sum, no masks"),
     ]
     likelihood = [
         ("Log-likelihood", number(fit.log_likelihood, LIKELIHOOD_DIGITS)),

@@ -20,9 +20,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.driving import Driver
 from veilsum.jobs.promises import NOBODY_CURIOUS, Promise, Promises
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.fixed_point import COARSEST_BITS
-from veilsum.numbers.laws import Law, LawName, check_law, make_law
-from veilsum.numbers.uniform import UniformMasks
+from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.plan import Plan, Policy
 
@@ -105,7 +103,7 @@ class Terms:
         seed = options.get("seed")
         terms = cls(
             topology=topology,
-            law=_law(topology, options, integers=integers, wide=wide),
+            law=_masks(options).for_sums(topology, integers=integers, wide=wide),
             tolerate=options.get("tolerate", 1),
             minimum_honest=options.get("minimum_honest", 3),
             drop=options.get("drop", False),
@@ -146,7 +144,7 @@ class Terms:
     @cached_property
     def promise(self) -> Promise:
         """What holds among some parties against tolerated coalitions, for each sum."""
-        return Promises(self.topology, self.law, self.tolerate)
+        return Promises(self.topology, self.law.masks, self.tolerate)
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -256,22 +254,10 @@ def _topology(
     return given
 
 
-def _law(topology: Topology, options: Options, *, integers: bool, wide: bool) -> Law:
-    name: LawName = options.get("law", "uniform")
-    sigma, grid = options.get("sigma"), options.get("grid")
-    largest = options.get("largest")
-    if name != "uniform":
-        return make_law(name, topology, sigma=sigma, bits=grid, largest=largest)
-    check_law(name, sigma=sigma, bits=grid, largest=largest)
-    if integers:
-        if grid is not None:
-            raise InvalidInputError("integers are summed exactly: leave grid out")
-        return UniformMasks.integers(topology, wide=wide, largest=largest)
-    if grid is None:
-        return UniformMasks.wide(topology, largest=largest)
-    if grid < COARSEST_BITS:
-        raise InvalidInputError(
-            f"a grid of 2^{-grid} would round statistics away: use {COARSEST_BITS} "
-            "bits or more, or leave grid out"
-        )
-    return UniformMasks.on(topology, bits=grid, largest=largest)
+def _masks(options: Options) -> Masks:
+    return Masks(
+        options.get("law", "uniform"),
+        options.get("sigma"),
+        options.get("grid"),
+        options.get("largest"),
+    )

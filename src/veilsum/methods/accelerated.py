@@ -19,7 +19,8 @@ from typing import ClassVar
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
-from veilsum.methods.exchange import Weighting, check_step
+from veilsum.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.methods.certificate import certified_accelerated_rounds
 from veilsum.numbers.arrays import Vectors
 
 
@@ -52,19 +53,43 @@ class AcceleratedTracking:
         mean_convex: mu_bar of the average cost.
     """
 
+    name: ClassVar[str] = "accelerated"
+    traits: ClassVar[Traits] = Traits(
+        domain=True,
+        nonconvex=True,
+        bears=frozenset({"quantise"}),
+        accelerates=True,
+        traceable=True,
+    )
+    rounds_per_iteration: ClassVar[int] = 2
+
     domain: Domain
     mean_smooth: float
     mean_convex: float
-    rounds_per_iteration: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        check_step("accelerated", 1.0 / self.mean_smooth if self.mean_smooth else 0.0)
+        check_step(self.name, 1.0 / self.mean_smooth if self.mean_smooth else 0.0)
         if not 0 < self.mean_convex <= self.mean_smooth:
             raise InvalidInputError(
                 "accelerated needs a strongly convex average cost, with mean_convex "
                 f"above zero and at most mean_smooth = {self.mean_smooth}, found "
                 f"{self.mean_convex}; use nids or dgd where there is no such bound"
             )
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with the rounds that are certified."""
+        bounds = given.need_bounds(cls.name)
+        if given.step is not None:
+            raise InvalidInputError(
+                "accelerated takes steps of 1 / mean_smooth: leave step out, or use "
+                "gradient-tracking"
+            )
+        return Made(
+            method=cls(given.domain, bounds.mean_smooth, bounds.mean_convex),
+            patience=4.0 * sqrt(bounds.condition),
+            rounds=given.rounds or certified_accelerated_rounds(given.rate, bounds),
+        )
 
     @cached_property
     def momentum(self) -> float:

@@ -18,8 +18,8 @@ from typing import Generic
 
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
+from veilsum.methods.base import Message, Method, S, Traits, Weighting
 from veilsum.methods.certificate import check_rate
-from veilsum.methods.exchange import Message, Method, S, Weighting
 from veilsum.methods.recentring import chebyshev_factors
 from veilsum.numbers.arrays import Vectors
 
@@ -71,6 +71,16 @@ class Chebyshev(Generic[S]):
                 f"mixing takes one round at least, found {self.rounds}"
             )
         check_rate(self.rate)
+
+    @property
+    def name(self) -> str:
+        """The method's own."""
+        return self.method.name
+
+    @property
+    def traits(self) -> Traits:
+        """The method's own."""
+        return self.method.traits
 
     @property
     def rounds_per_iteration(self) -> int:

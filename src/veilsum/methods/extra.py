@@ -24,7 +24,7 @@ from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import DENSE_AGENTS
-from veilsum.methods.exchange import Weighting, check_step
+from veilsum.methods.base import Given, Made, Traits, Weighting, check_step
 from veilsum.numbers.arrays import Sparse, Vectors
 
 # How close to the largest step that is proved the usual one comes.
@@ -49,12 +49,33 @@ class Extra:
         step: a, below (1 + lambda_min(W)) / L.
     """
 
-    domain: Domain
-    step: float
+    name: ClassVar[str] = "extra"
+    traits: ClassVar[Traits] = Traits(
+        domain=True,
+        winds_up=True,
+        bounds="smooth",
+        mixing="lazy-metropolis",
+        bears=frozenset({"quantise"}),
+        traceable=True,
+    )
     rounds_per_iteration: ClassVar[int] = 1
 
+    domain: Domain
+    step: float
+
     def __post_init__(self) -> None:
-        check_step("extra", self.step)
+        check_step(self.name, self.step)
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with nearly the largest step that is proved."""
+        least = least_eigenvalue(given.symmetric)
+        step = given.step or extra_step(given.need_smooth(cls.name), least)
+        return Made(
+            method=cls(given.domain, step),
+            patience=given.held_back(step),
+            rounds=given.rounds or 1,
+        )
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> ExtraState:
         """Return the start, moved into the domain."""

@@ -15,7 +15,8 @@ from typing import ClassVar
 
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
-from veilsum.methods.exchange import Weighting, check_step
+from veilsum.methods.base import Given, Made, Traits, Weighting, check_step
+from veilsum.methods.certificate import certified_rounds
 from veilsum.numbers.arrays import Vectors
 
 
@@ -45,12 +46,32 @@ class GradientTracking:
         step: a; 1 / L_bar with certified rounds of mixing.
     """
 
-    domain: Domain
-    step: float
+    name: ClassVar[str] = "gradient-tracking"
+    traits: ClassVar[Traits] = Traits(
+        domain=True,
+        nonconvex=True,
+        bears=frozenset({"changing", "quantise"}),
+        traceable=True,
+    )
     rounds_per_iteration: ClassVar[int] = 2
 
+    domain: Domain
+    step: float
+
     def __post_init__(self) -> None:
-        check_step("gradient-tracking", self.step)
+        check_step(self.name, self.step)
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with the step and the rounds that are certified."""
+        bounds = given.need_bounds(cls.name)
+        step = given.step or 1.0 / bounds.mean_smooth
+        return Made(
+            method=cls(given.domain, step),
+            patience=2.0 / (step * bounds.mean_convex),
+            rounds=given.rounds
+            or certified_rounds(given.rate, bounds, constrained=given.constrained),
+        )
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> TrackingState:
         """Return the start, moved into the domain, and the gradient there."""

@@ -1,4 +1,4 @@
-"""What goes wrong between agents that iterate, from a seed, and who bears it.
+"""What goes wrong between agents that iterate, from a seed.
 
 Everything is a function of the seed and of the number of the iteration: a run repeats
 itself bit for bit, in whatever portions its iterations are asked for, and one kind of
@@ -9,46 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal, TypeAlias
+from typing import TypeAlias, get_args
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.methods.exchange import Message
-from veilsum.methods.table import Needs, Refusal, fitting, objection, traits
+from veilsum.methods.base import Fault, Message
+from veilsum.methods.stopping import UNSURE
 from veilsum.numbers.arrays import Array, as_whole, is_number, is_whole
 from veilsum.numbers.shapes import Bool, Int
 
-Fault: TypeAlias = Literal["loss", "delay", "stragglers", "changing", "quantise"]
 Takes: TypeAlias = Int[Array[np.int64], " links"]
 OutLinks: TypeAlias = Bool[Array[np.bool_], " pairs"]
 IdleAgents: TypeAlias = Bool[Array[np.bool_], " n"]
 
 # What a message takes that never arrives.
 LOST = -1
-
-# Which faults a method still converges under, if its steps are short enough for them;
-# to the order of the grid if quantised.
-BEARS: dict[str, frozenset[Fault]] = {
-    "dgd": frozenset({"loss", "delay", "stragglers", "changing", "quantise"}),
-    "extra": frozenset({"quantise"}),
-    "nids": frozenset({"quantise"}),
-    "gradient-tracking": frozenset({"changing", "quantise"}),
-    "accelerated": frozenset({"quantise"}),
-    "push-pull": frozenset({"quantise"}),
-    "running-sums": frozenset({"loss", "delay", "stragglers", "changing", "quantise"}),
-}
-
-REASONS: dict[Fault, str] = {
-    "loss": "goes astray if a message is lost",
-    "delay": "goes astray if messages come late",
-    "stragglers": "needs every agent to take part in every iteration",
-    "changing": "is proved only where the same links work in every iteration",
-    "quantise": "needs messages that are not rounded",
-}
-
-# Faults under which nobody can tell when a word has reached everybody.
-UNSURE: frozenset[Fault] = frozenset({"loss", "delay", "stragglers", "changing"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +85,7 @@ class LinkFaults:
     @property
     def no_stopping(self) -> str | None:
         """Why parties cannot stop at a tolerance, all at once; None if they can."""
-        kinds = [kind for kind in REASONS if kind in self.kinds & UNSURE]
+        kinds = [kind for kind in get_args(Fault) if kind in self.kinds & UNSURE]
         if not kinds:
             return None
         return (
@@ -174,52 +150,6 @@ class LinkFaults:
     def _chance(self, *purpose: int) -> np.random.Generator:
         """Return draws that no other purpose or iteration shares."""
         return np.random.default_rng((self.seed, *purpose))
-
-
-def bearing(faults: LinkFaults, asked: Needs | None = None) -> tuple[str, ...]:
-    """Return the methods that bear all these faults and do what a problem asks.
-
-    The most wanted come first. Without a problem, it is one that asks for nothing.
-
-    >>> bearing(LinkFaults(loss=0.3)), bearing(LinkFaults(changing=0.5))
-    (('running-sums', 'dgd'), ('gradient-tracking', 'running-sums', 'dgd'))
-    """
-    names = fitting(asked or Needs(bounded=True))
-    return tuple(name for name in names if faults.kinds <= BEARS[name])
-
-
-def choose_bearing(faults: LinkFaults, asked: Needs) -> str:
-    """Return the method for "auto" under faults."""
-    found = bearing(faults, asked)
-    if not found:
-        objections = [f"{name} {objection(name, asked)}" for name in bearing(faults)]
-        raise InvalidInputError(
-            "no method that bears these faults fits this problem: "
-            + "; ".join(objections)
-        )
-    return found[0]
-
-
-def fault_refusal(
-    name: str, faults: LinkFaults, asked: Needs | None = None
-) -> Refusal | None:
-    """Return why a method is not to be used under these faults, and which one is."""
-    traits(name)
-    unborne = [kind for kind in REASONS if kind in faults.kinds - BEARS[name]]
-    said: str | None = " and ".join(REASONS[kind] for kind in unborne)
-    if not said and asked is not None:
-        said = objection(name, asked)
-    if not said:
-        return None
-    return Refusal(f"{name} {said}", next(iter(bearing(faults, asked)), None))
-
-
-def check_bears(name: str, faults: LinkFaults, asked: Needs | None = None) -> None:
-    """Refuse a method for these faults, with the reason and what to use."""
-    refused = fault_refusal(name, faults, asked)
-    if refused is not None:
-        advice = f"; use {refused.instead}" if refused.instead else ""
-        raise InvalidInputError(f"{refused.reason}{advice}")
 
 
 def _check_chance(what: str, found: object, at_one: str) -> None:

@@ -21,7 +21,7 @@ from typing import ClassVar
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
-from veilsum.methods.exchange import Weighting, check_step
+from veilsum.methods.base import Given, Made, Traits, Weighting, check_step
 from veilsum.numbers.arrays import Vectors
 
 
@@ -44,12 +44,31 @@ class Nids:
         step: a, below 2 / L.
     """
 
-    domain: Domain
-    step: float
+    name: ClassVar[str] = "nids"
+    traits: ClassVar[Traits] = Traits(
+        domain=True,
+        winds_up=True,
+        bounds="smooth",
+        bears=frozenset({"quantise"}),
+        traceable=True,
+    )
     rounds_per_iteration: ClassVar[int] = 1
 
+    domain: Domain
+    step: float
+
     def __post_init__(self) -> None:
-        check_step("nids", self.step)
+        check_step(self.name, self.step)
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with half the largest step that is proved."""
+        step = given.step or nids_step(given.need_smooth(cls.name))
+        return Made(
+            method=cls(given.domain, step),
+            patience=given.held_back(step),
+            rounds=given.rounds or 1,
+        )
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> NidsState:
         """Return the start, moved into the domain."""

@@ -7,6 +7,7 @@ minimises the same sum by itself. It needs remainders that all parties know.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.linalg import norm
@@ -28,6 +29,8 @@ FLAT = 1e-8
 @dataclass(frozen=True)
 class OneShot:
     """What every party knows before the sum arrives: all of it is public."""
+
+    name: ClassVar[str] = "one-shot"
 
     basis: Basis
     remainder: Remainder
@@ -59,17 +62,13 @@ class OneShot:
         least, greatest = curvatures(self.gradient(total), x)
         if not least > FLAT * greatest:
             return None
-        slopes = self.n_parties * norm(self._slopes(x)) / least
-        return float(0.5 * step * slopes)
-
-    def _slopes(self, x: Vector) -> Vector:
-        """Return sum_k |grad phi_k(x)|, one term of the basis after the other."""
-        unit, total = np.zeros(self.basis.size), np.zeros(x.size)
+        # One term of the basis after the other: all at once would be p matrices.
+        unit, slopes = np.zeros(self.basis.size), np.zeros(x.size)
         for k in range(self.basis.size):
             unit[k] = 1.0
-            total += np.abs(self.basis.gradient(unit, x))
+            slopes += np.abs(self.basis.gradient(unit, x))
             unit[k] = 0.0
-        return total
+        return float(0.5 * step * (self.n_parties * norm(slopes) / least))
 
 
 def gradient_of_sum(

@@ -1,9 +1,10 @@
-"""How many plain rounds make Push-Pull provably as good as a central method.
+"""Mixing over links that may be one-way: R and C, and how fast they bring agreement.
 
-Repeated mixing with R ends in u'x for all, repeated mixing with C in shares v_i of the
-sum. Disagreement is measured where mixing shrinks it in every round: by
-sum u_i |x_i|^2 for estimates and by sum |y_i|^2 / v_i for trackers. As with symmetric
-weights, an iteration multiplies three errors by a 3 x 3 matrix M at most.
+Rows of R add up to one, columns of C do. Repeated mixing with R ends in u'x for all,
+repeated mixing with C in shares v_i of the sum. Disagreement is measured where mixing
+shrinks it in every round: by sum u_i |x_i|^2 for estimates and by sum |y_i|^2 / v_i for
+trackers. As with symmetric weights, an iteration of tracking multiplies three errors by
+a 3 x 3 matrix M at most.
 """
 
 from __future__ import annotations
@@ -15,12 +16,37 @@ from scipy import sparse
 
 from veilsum.errors import InvalidGraphError
 from veilsum.graphs.topology import Topology
-from veilsum.methods.certificate import Bounds, Square, fewest, spectral_radius
-from veilsum.methods.push_pull import column_weights, row_weights, who_hears
-from veilsum.numbers.arrays import FloatArray, Matrix, Vector
+from veilsum.methods.certificate import Bounds, Square
+from veilsum.numbers.arrays import FloatArray, Matrix, Sparse, Vector
 from veilsum.numbers.shapes import Float
 
 Shares = Float[FloatArray, " n"]
+
+
+def row_weights(topology: Topology) -> Sparse:
+    """Return R: a receiver gives itself and all it hears equal weights.
+
+    >>> arcs = Topology.from_edges([(0, 1), (1, 2), (2, 0), (0, 2)], directed=True)
+    >>> row_weights(arcs).toarray()[2].round(3).tolist()
+    [0.333, 0.333, 0.333]
+    """
+    heard = who_hears(topology)
+    return sparse.csr_array(sparse.diags_array(1.0 / heard.sum(axis=1)) @ heard)
+
+
+def column_weights(topology: Topology) -> Sparse:
+    """Return C: a sender gives itself and all that hear it equal shares."""
+    heard = who_hears(topology)
+    return sparse.csr_array(heard @ sparse.diags_array(1.0 / heard.sum(axis=0)))
+
+
+def who_hears(topology: Topology) -> Sparse:
+    """Return who hears whom, and everyone itself: row i, column j if j tells i."""
+    sender, receiver = topology.edges.T
+    ones, shape = np.ones(len(sender)), (topology.n_parties, topology.n_parties)
+    arcs = sparse.csr_array((ones, (receiver, sender)), shape=shape)
+    both = arcs if topology.directed else arcs + arcs.T
+    return sparse.csr_array(both + sparse.eye_array(topology.n_parties))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,21 +114,6 @@ class OneWayMixing:
         moved = np.array([whole_v * top, 1.0 + on_row + whole_v * astray, mine])
         track = change * moved + np.array([0.0, 0.0, 1.0])
         return np.array([far, on_row * agree, on_column * track])
-
-
-def certified_push_pull(mixing: OneWayMixing, bounds: Bounds) -> tuple[float, int]:
-    """Return a step and the fewest plain rounds with which Push-Pull is certified.
-
-    The step is 1 / L_bar over the gain, and the spectral radius of M is then at most
-    1 - 1 / (2 kappa). It speaks of the whole space, where no message is lost.
-    """
-    step = 1.0 / (bounds.mean_smooth * mixing.gain)
-    target = 1.0 - 0.5 / bounds.condition
-
-    def holds(rounds: int) -> bool:
-        return spectral_radius(mixing.matrix(bounds, step, rounds)) <= target
-
-    return step, fewest(holds)
 
 
 def _stationary(columns: Matrix) -> Vector:

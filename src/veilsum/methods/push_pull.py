@@ -11,46 +11,54 @@ gradients, u'R = u' and Cv = v, and move by a n u'v times the average gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-from scipy import sparse
-
-from veilsum.graphs.topology import Topology
-from veilsum.methods.exchange import Weighting
+from veilsum.methods.base import Given, Made, Traits, Weighting
+from veilsum.methods.certificate import Bounds, fewest, spectral_radius
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
-from veilsum.numbers.arrays import Sparse
+from veilsum.methods.one_way import OneWayMixing
 
 
 @dataclass(frozen=True)
 class PushPull(GradientTracking):
     """Gradient tracking with R for estimates and C for trackers."""
 
+    name: ClassVar[str] = "push-pull"
+    traits: ClassVar[Traits] = Traits(
+        nonconvex=True,
+        directed=True,
+        symmetric=False,
+        bears=frozenset({"quantise"}),
+        traceable=True,
+    )
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with the step and the plain rounds that are certified."""
+        bounds, mixing = given.need_bounds(cls.name), OneWayMixing.of(given.topology)
+        certified, rounds = certified_push_pull(mixing, bounds)
+        step = given.step or certified
+        return Made(
+            method=cls(given.domain, step),
+            patience=2.0 / (step * mixing.gain * bounds.mean_convex),
+            rounds=given.rounds or rounds,
+        )
+
     def parts(self, state: TrackingState) -> tuple[Weighting, ...]:
         """Return the receivers' weights, or the senders' in the second round."""
         return ("column",) if state.moved else ("row",)
 
 
-def row_weights(topology: Topology) -> Sparse:
-    """Return R: a receiver gives itself and all it hears equal weights.
+def certified_push_pull(mixing: OneWayMixing, bounds: Bounds) -> tuple[float, int]:
+    """Return a step and the fewest plain rounds with which Push-Pull is certified.
 
-    >>> arcs = Topology.from_edges([(0, 1), (1, 2), (2, 0), (0, 2)], directed=True)
-    >>> row_weights(arcs).toarray()[2].round(3).tolist()
-    [0.333, 0.333, 0.333]
+    The step is 1 / L_bar over the gain, and the spectral radius of M is then at most
+    1 - 1 / (2 kappa). It speaks of the whole space, where no message is lost.
     """
-    heard = who_hears(topology)
-    return sparse.csr_array(sparse.diags_array(1.0 / heard.sum(axis=1)) @ heard)
+    step = 1.0 / (bounds.mean_smooth * mixing.gain)
+    target = 1.0 - 0.5 / bounds.condition
 
+    def holds(rounds: int) -> bool:
+        return spectral_radius(mixing.matrix(bounds, step, rounds)) <= target
 
-def column_weights(topology: Topology) -> Sparse:
-    """Return C: a sender gives itself and all that hear it equal shares."""
-    heard = who_hears(topology)
-    return sparse.csr_array(heard @ sparse.diags_array(1.0 / heard.sum(axis=0)))
-
-
-def who_hears(topology: Topology) -> Sparse:
-    """Return who hears whom, and everyone itself: row i, column j if j tells i."""
-    sender, receiver = topology.edges.T
-    ones, shape = np.ones(len(sender)), (topology.n_parties, topology.n_parties)
-    arcs = sparse.csr_array((ones, (receiver, sender)), shape=shape)
-    both = arcs if topology.directed else arcs + arcs.T
-    return sparse.csr_array(both + sparse.eye_array(topology.n_parties))
+    return step, fewest(holds)

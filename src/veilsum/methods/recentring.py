@@ -21,7 +21,7 @@ import numpy as np
 
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse
+from veilsum.numbers.arrays import FloatArray, Sparse
 from veilsum.numbers.fixed_point import Integers, as_python_integers
 from veilsum.numbers.shapes import Float
 
@@ -50,12 +50,14 @@ def recentre(
     topology: Topology, weights: Sparse, masked: Integers, *, rounds: int
 ) -> Integers:
     """Return every party's integers after some rounds; their sum is untouched."""
-    edges, along = topology.edges, edge_weights(topology, weights)
+    (i, j), along = topology.edges.T, edge_weights(topology, weights)
     flow = np.zeros((topology.n_edges, masked.shape[1]))
     y = masked.copy()
     for omega in chebyshev_factors(mixing_rate(weights), rounds):
-        flow = next_flow(flow, _difference(y, edges), along, omega)
-        _move(y, edges, flow)
+        flow = next_flow(flow, (y[j] - y[i]).astype(np.float64), along, omega)
+        whole = as_python_integers(flow) if y.dtype == object else flow.astype(y.dtype)
+        np.add.at(y, i, whole)
+        np.subtract.at(y, j, whole)
     return y
 
 
@@ -79,15 +81,3 @@ def edge_weights(topology: Topology, weights: Sparse) -> EdgeWeights:
     """Return w_ij of every link, in the order of the links."""
     i, j = topology.edges.T
     return np.asarray(weights.tocsr()[i, j], dtype=np.float64).ravel()
-
-
-def _difference(y: Integers, edges: EdgeList) -> Flow:
-    i, j = edges.T
-    return (y[j] - y[i]).astype(np.float64)
-
-
-def _move(y: Integers, edges: EdgeList, flow: Flow) -> None:
-    i, j = edges.T
-    whole = as_python_integers(flow) if y.dtype == object else flow.astype(y.dtype)
-    np.add.at(y, i, whole)
-    np.subtract.at(y, j, whole)

@@ -10,7 +10,7 @@ was missed at once:
 
 where every neighbour counts with what was last heard of it. If nothing is lost, y is
 the tracker of gradient tracking, mixed before the change is added. Whoever drives it
-keeps the last message of every link: `LastHeard` does, for all links at once.
+keeps the last message of every link.
 """
 
 from __future__ import annotations
@@ -23,8 +23,17 @@ import numpy as np
 
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
+from veilsum.methods.base import (
+    EVERY_FAULT,
+    Given,
+    Made,
+    Message,
+    Traits,
+    Weighting,
+    check_step,
+)
 from veilsum.methods.certificate import check_rate
-from veilsum.methods.exchange import Message, Weighting, check_step
+from veilsum.methods.one_way import OneWayMixing
 from veilsum.numbers.arrays import Vectors
 
 
@@ -56,12 +65,33 @@ class RunningSums:
         step: a.
     """
 
-    domain: Domain
-    step: float
+    name: ClassVar[str] = "running-sums"
+    traits: ClassVar[Traits] = Traits(
+        nonconvex=True,
+        directed=True,
+        symmetric=False,
+        vectors=2,
+        bears=EVERY_FAULT,
+    )
     rounds_per_iteration: ClassVar[int] = 1
 
+    domain: Domain
+    step: float
+
     def __post_init__(self) -> None:
-        check_step("running-sums", self.step)
+        check_step(self.name, self.step)
+
+    @classmethod
+    def made(cls, given: Given) -> Made:
+        """Return the method with a step that does well in trials."""
+        bounds, mixing = given.need_bounds(cls.name), OneWayMixing.of(given.topology)
+        rate = min(max(mixing.rates(1)), 1.0 - 1e-9)
+        directed = given.topology.directed
+        usual = running_sums_step(rate, bounds.smooth, directed=directed) / mixing.gain
+        step = given.step or usual
+        # Where mixing is what is slow, moves shrink several times slower than it mixes.
+        patience = max(2.0 / (step * bounds.mean_convex), 10.0 / (1.0 - rate))
+        return Made(method=cls(given.domain, step), patience=patience)
 
     def begin(self, start: Vectors, cost: EffectiveCost) -> RunningSumState:
         """Return the start, moved into the domain, and the gradient there."""

@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.spreading import choose_spread
 from veilsum.methods.certificate import Bounds
-from veilsum.methods.table import TABLE
+from veilsum.methods.choosing import ITERATIVE
+from veilsum.methods.one_shot import OneShot
 from veilsum.numbers.arrays import as_whole, is_number
 
-METHODS = ("auto", "one-shot", *TABLE)
+# The usual one, which is the paper's, before those that ask for more.
+METHODS = ("auto", OneShot.name, *(method.name for method in reversed(ITERATIVE)))
 ENGINES = ("auto", "numpy", "numba", "jax")
 PRECISIONS = ("float64", "float32")
 POSITIVE = ("tolerance", "step", "power", "smooth", "mean_smooth", "mean_convex")
@@ -110,7 +112,7 @@ class Settings:
     @property
     def expected_iterations(self) -> int:
         """How many steps a progress bar counts."""
-        return 1 if self.method == "one-shot" else self.iterations
+        return 1 if self.method == OneShot.name else self.iterations
 
 
 def _check_choice(what: str, found: str, known: tuple[str, ...]) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from veilsum.graphs.topology import Topology
-from veilsum.methods.push_pull import who_hears
+from veilsum.methods.base import Fault
+from veilsum.methods.one_way import who_hears
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors
 from veilsum.numbers.shapes import Float
 
@@ -24,6 +25,9 @@ from veilsum.numbers.shapes import Float
 LOOK_EVERY = 10
 # Up to this many agents the graph's width is computed, beyond it is bounded.
 EXACT_AGENTS = 400
+
+# Faults under which nobody can tell when a word has reached everybody.
+UNSURE: frozenset[Fault] = frozenset({"loss", "delay", "stragglers", "changing"})
 
 Moves = Float[FloatArray, "*batch"]
 

@@ -2,6 +2,7 @@
 
 A receipt holds what everybody may know: who took part, under which plan, which digest
 the released result has, what was promised. It holds nothing private and no hash of it.
+What several parties' receipts prove together is said finding by finding.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from math import isclose
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from veilsum.agreement.consortium import canonical, check_name
+from veilsum.agreement.consortium import Consortium, canonical, check_name
+from veilsum.agreement.pem import der_of
+from veilsum.agreement.sections import refusal
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
-from veilsum.net.identity import Identity, public_key
+from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
+from veilsum.numbers.arrays import is_number, listed
 from veilsum.protocol.codec import Codec
 
 FORMAT = "veilsum receipt 1"
@@ -270,3 +276,330 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "version": _TEXT,
     "signature": (_is_hex(128), "a signature of 128 hexadecimal digits"),
 }
+
+
+# What all receipts of a run must say alike, and how to call it.
+ALIKE = {
+    "run": "the same run",
+    "plan": "the same plan",
+    "consortium": "the same consortium file",
+    "parties": "the same parties",
+    "lost": "the same parties lost",
+    "epochs": "the same epochs",
+    "result": "the same result",
+    "released": "the same release",
+    "guarantee": "the same guarantee",
+}
+
+# How far two machines' guarantees may be apart, each number by itself.
+LAST_DIGITS = 1e-9
+
+# What a guarantee says of the one coalition by which it is told.
+ABOUT_THE_WORST = frozenset(
+    {"corrupted", "honest", "components", "released", "worst_coalition"}
+)
+
+Edge = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: what must hold.
+        good: whether it does.
+        detail: who is concerned.
+    """
+
+    check: str
+    good: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All findings about some receipts.
+
+    Attributes:
+        fingerprints: of each receipt's certificate, by party: without a consortium
+            file only people can say whose they are.
+    """
+
+    findings: tuple[Finding, ...]
+    fingerprints: tuple[tuple[str, str], ...]
+
+    @property
+    def good(self) -> bool:
+        """Whether everything holds."""
+        return all(finding.good for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        prints = [{"party": p, "fingerprint": f} for p, f in self.fingerprints]
+        findings = [asdict(finding) for finding in self.findings]
+        return {"good": self.good, "findings": findings, "fingerprints": prints}
+
+
+def verify_receipts(
+    receipts: Sequence[Receipt],
+    consortium: Consortium | None = None,
+    *,
+    result: ResultFile | None = None,
+) -> Verdict:
+    """Say what receipts prove; with a consortium file also that they are its members'.
+
+    With a result file also that it is the result they speak of. A receipt whose
+    signature is bad still takes part in the other findings.
+    """
+    if not receipts:
+        raise InvalidInputError("expected the receipts of a run, found none")
+    findings = [
+        _signatures(receipts),
+        _own_names(receipts),
+        *([] if consortium is None else _agreed(receipts, consortium)),
+        _once_each(receipts),
+        *(_alike(receipts, field) for field in ALIKE),
+        _committed(receipts),
+        _in_order(receipts),
+        _members(receipts, consortium),
+        _enough(receipts, consortium),
+        _promised(receipts),
+        _missing(receipts, consortium),
+        _edges(receipts, consortium),
+        *([] if result is None else _as_signed(receipts, result)),
+    ]
+    prints = tuple((one.party, fingerprint(one.certificate)) for one in receipts)
+    return Verdict(tuple(findings), prints)
+
+
+def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
+    return Finding(check, not wrong, listed(wrong) if wrong else right)
+
+
+def _of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Finding:
+    """Return a finding about each receipt by itself."""
+    bad = sorted(wrong)
+    return _finding(check, [f"not of {name}" for name in bad], _all_of(receipts))
+
+
+def _all_of(receipts: Sequence[Receipt]) -> str:
+    return f"{len(receipts)} of {len(receipts)}"
+
+
+def _signatures(receipts: Sequence[Receipt]) -> Finding:
+    wrong = (one.party for one in receipts if not one.is_signed)
+    return _of_each("signatures are good", receipts, wrong)
+
+
+def _own_names(receipts: Sequence[Receipt]) -> Finding:
+    wrong = (one.party for one in receipts if not _is_own(one))
+    return _of_each("certificates name their party", receipts, wrong)
+
+
+def _is_own(receipt: Receipt) -> bool:
+    try:
+        return certificate_name(receipt.certificate) == receipt.party
+    except InvalidInputError:
+        return False
+
+
+def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Finding]:
+    """Yield what can be compared with the consortium file."""
+    known = {name: der_of(text) for name, text in consortium.certificates.items()}
+    strangers = (
+        r.party for r in receipts if known.get(r.party) != der_of(r.certificate)
+    )
+    yield _of_each("certificates are the members'", receipts, strangers)
+    here = (consortium.run, consortium.digest.hex())
+    others = (r.party for r in receipts if (r.run, r.consortium) != here)
+    yield _of_each("run and consortium are the file's", receipts, others)
+
+
+def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Finding]:
+    """Yield what can be compared with a party's result file."""
+    others = (one.party for one in receipts if one.result != result.digest)
+    yield _of_each("the file's minimiser is the signed one", receipts, others)
+    told = result.guarantee
+    to_the_word = any(_same(one.guarantee, told) for one in receipts)
+    others = (
+        one.party
+        for one in receipts
+        # A caveat that was taken out is in nobody's receipt either.
+        if not (to_the_word and _same_promise(one.guarantee, told))
+    )
+    yield _of_each("the file's guarantee is the signed one", receipts, others)
+
+
+def _once_each(receipts: Sequence[Receipt]) -> Finding:
+    counts = Counter(one.party for one in receipts)
+    wrong = [f"{name} has {count}" for name, count in counts.items() if count > 1]
+    return _finding("one receipt for each party", wrong, _all_of(receipts))
+
+
+def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
+    """Return whether all say the same; if not, who stands against whom."""
+    camps: list[tuple[Any, list[str]]] = []
+    same = _same_promise if field == "guarantee" else _same
+    for one in receipts:
+        value = getattr(one, field)
+        camp = next((names for said, names in camps if same(said, value)), None)
+        if camp is None:
+            camps.append((value, [one.party]))
+        else:
+            camp.append(one.party)
+    against = " against ".join(listed(names) for _, names in camps)
+    return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
+
+
+def _same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two guarantees promise the same.
+
+    Their limits are sentences of the program that wrote them. What holds against every
+    coalition of a size is told for one of the worst: of several any may be named.
+    """
+    private = one.get("status") == other.get("status") == "private"
+    named = private and "worst_coalition" in one and "worst_coalition" in other
+    left_out = {"limits", *(ABOUT_THE_WORST if named else ())}
+    return _same(
+        *({k: v for k, v in each.items() if k not in left_out} for each in (one, other))
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two parties say the same, each with its own machine's last digits.
+
+    The order of names means nothing.
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        left, right = _sorted_names(one), _sorted_names(other)
+        return len(left) == len(right) and all(map(_same, left, right))
+    if is_number(one) and is_number(other) and one != other:
+        return _is_close(one, other)
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _is_close(one: float, other: float) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return False
+    try:
+        return isclose(one, other, rel_tol=LAST_DIGITS)
+    except OverflowError:  # whoever wrote it wants to be looked at
+        return False
+
+
+def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
+    return sorted(listed_) if all(isinstance(x, str) for x in listed_) else listed_
+
+
+def _committed(receipts: Sequence[Receipt]) -> Finding:
+    wrong = (one.party for one in receipts if not one.epochs)
+    return _of_each("an epoch was committed", receipts, wrong)
+
+
+def _in_order(receipts: Sequence[Receipt]) -> Finding:
+    read = datetime.fromisoformat
+    wrong = (one.party for one in receipts if read(one.started) > read(one.finished))
+    return _of_each("runs started before they finished", receipts, wrong)
+
+
+def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether everybody counts itself in, and who took part adds up."""
+    everybody = None if consortium is None else sorted(consortium.certificates)
+    wrong = []
+    for one in receipts:
+        counted = sorted((*one.parties, *one.lost))
+        twice = len(set(counted)) != len(counted)
+        if one.party not in one.parties or twice or counted != (everybody or counted):
+            wrong.append(f"not those of {one.party}")
+    return _finding("parties and lost ones add up", wrong, _all_of(receipts))
+
+
+def _enough(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether those who took part may go on without those who were lost."""
+    stories = {(frozenset(one.parties), frozenset(one.lost)) for one in receipts}
+    reasons = (_why_not(*story, consortium) for story in stories)
+    wrong = sorted({reason for reason in reasons if reason is not None})
+    left, lost = (set(names) for names in (receipts[0].parties, receipts[0].lost))
+    right = f"{len(left)} of {len(left | lost)}"
+    return _finding("those who are left may go on", wrong, right)
+
+
+def _why_not(
+    left: frozenset[str], lost: frozenset[str], consortium: Consortium | None
+) -> str | None:
+    """Say by the file's own rule, or else by the least of all rules, why they may not.
+
+    Without the file nobody knows whether the policy lets anybody be lost.
+    """
+    if consortium is not None:
+        return refusal(consortium, left)
+    everybody = left | lost
+    if 2 * len(left) > len(everybody):
+        return None
+    names = listed(sorted(left)) or "nobody"
+    return f"{names} of {len(everybody)} parties are not more than half"
+
+
+def _promised(receipts: Sequence[Receipt]) -> Finding:
+    """Return whether the guarantee was worked out for those who took part."""
+    wrong = (r.party for r in receipts if _covered(r.guarantee) != sorted(r.parties))
+    return _of_each("guarantees are about those who took part", receipts, wrong)
+
+
+def _covered(promise: Mapping[str, Any]) -> list[str]:
+    named = (promise.get(side) for side in ("corrupted", "honest"))
+    lists = (names for names in named if isinstance(names, list))
+    return sorted(str(name) for names in lists for name in names)
+
+
+def _lost(receipts: Sequence[Receipt]) -> set[str]:
+    """Return who is lost in everybody's eyes."""
+    return set.intersection(*(set(one.lost) for one in receipts))
+
+
+def _missing(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    named = {name for one in receipts for name in (*one.parties, *one.lost)}
+    expected = named | set(() if consortium is None else consortium.certificates)
+    absent = expected - {one.party for one in receipts}
+    excused = absent & _lost(receipts)
+    wrong = [f"none of {name}" for name in sorted(absent - excused)]
+    right = f"none missing but of lost {listed(sorted(excused))}" if excused else ""
+    return _finding("receipts of all parties", wrong, right or _all_of(receipts))
+
+
+def _edges(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
+    """Return whether both ends confirm every edge between parties that took part.
+
+    Without the file only those edges are known that somebody confirms; then everybody
+    must have one at least.
+    """
+    lost = _lost(receipts)
+    said = {(one.party, other) for one in receipts for other in one.confirmed}
+    said = {pair for pair in said if not lost & set(pair)}
+    claimed = {_edge(*pair) for pair in said}
+    if consortium is None:
+        real = claimed
+        idle = {one.party for one in receipts} - {name for e in real for name in e}
+        wrong = [f"{name} confirms none" for name in sorted(idle)]
+    else:
+        real = {e for e in _graph(consortium) if not lost & set(e)}
+        wrong = [f"{a} - {b} is no edge" for a, b in sorted(claimed - real)]
+    wrong += [
+        f"{a} - {b} not by {a}"
+        for edge in sorted(real)
+        for a, b in (edge, edge[::-1])
+        if (a, b) not in said
+    ]
+    right = f"{len(real)} of {len(real)}"
+    return _finding("edges are confirmed by both ends", wrong, right)
+
+
+def _edge(one: str, other: str) -> Edge:
+    return (one, other) if one < other else (other, one)
+
+
+def _graph(consortium: Consortium) -> set[Edge]:
+    return {_edge(*pair) for pair in consortium.links}

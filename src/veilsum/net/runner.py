@@ -34,8 +34,8 @@ from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.restoring import stored_end, stored_sums
 
 if TYPE_CHECKING:
+    from veilsum.net.links import Network
     from veilsum.net.store import RunStore
-    from veilsum.net.transport import Network
     from veilsum.protocol.machine import Machine
     from veilsum.protocol.plan import Plan
 

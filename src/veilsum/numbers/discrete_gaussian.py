@@ -1,6 +1,6 @@
 """Exact draws of the discrete Gaussian on Z: P(y) proportional to e(y).
 
-e(y) = exp(-y^2 / (2 S^2)), with an integer spread S. "Exact" means: if the words are
+e(y) = exp(-y^2 / (2 S^2)), with an integer deviation S. "Exact" means: if the words are
 uniform, then the law of the draws is this one and not an approximation of it.
 
 Write W = 2^w for the largest power of two with W <= max(1, S/8), so that W > S/16, and
@@ -35,29 +35,31 @@ exp in decimal arithmetic, and both are narrowed until they are apart.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import ceil, nan, sqrt
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.numbers.arrays import Array
-from veilsum.numbers.shapes import Bool
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.shapes import Bool, Int64, Shaped
 from veilsum.numbers.streams import Stream, Words, check_count
-from veilsum.numbers.strips import (
-    ENTRIES,
-    TAIL_ROW,
-    U_BITS,
-    Draws,
-    Integers,
-    Strips,
-    exp_bounds,
-    strips_of,
-)
 
 Verdicts: TypeAlias = Bool[Array[np.bool_], " size"]
+Integers: TypeAlias = Int64[Array[np.int64], " size"]
+Draws: TypeAlias = Shaped[Array[Any], " size"]  # int64, or Python integers
+LowWords: TypeAlias = Shaped[Array[np.uint64], "rows size"]
 
-LEAST_SPREAD, MOST_SPREAD = 4, 2**100
+LEAST_DEVIATION, MOST_DEVIATION = 4, 2**100
 MOST_INT64_DRAW = 2**62
+ENTRIES = 2**12
+U_BITS = 51  # bits of U in a first word
+TAIL_ROW = 16
+MOST_INT64_DEVIATION = 2**52
 
 # Float64 decides beyond this distance from equality; in units of 2^-51, so 2^-40.
 MARGIN = 2.0 ** (U_BITS - 40)
@@ -71,19 +73,27 @@ _U_SHIFT = np.uint64(64 - U_BITS)
 _BATCH = 2**14
 
 
-def discrete_gaussian(stream: Stream, spread: int, count: int) -> Draws:
+# Of a strip's w bits so many go into float64; what they leave out is below 2^-50 of it.
+_TOP_BITS = 50
+# Beyond these tail strips a weight is not kept in float64: decimal decides.
+_TAIL_FLOATS = 8 * TAIL_ROW
+_TABLE_BITS = 64
+_TABLE_DIGITS = 40
+
+
+def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
     """Return `count` exact draws of the discrete Gaussian N_Z(0, S^2).
 
     Args:
         stream: where the uniform words come from.
-        spread: S, in steps of the grid.
+        deviation: S, in steps of the grid.
         count: how many draws.
 
     Returns:
         int64 for S up to 2^52, Python integers in an object array beyond.
 
     Raises:
-        InvalidInputError: a spread that is no integer from 4 to 2^100.
+        InvalidInputError: a deviation that is no integer from 4 to 2^100.
         NumericalError: a proposal beyond 2^62 where draws are int64, which is more
             than 1000 S; uniform words never come there.
 
@@ -93,27 +103,28 @@ def discrete_gaussian(stream: Stream, spread: int, count: int) -> Draws:
     dtype('int64')
     """
     check_count(count)
-    return _draws(stream, strips_of(check_spread(spread)), count, margin=MARGIN)
+    return _draws(stream, strips_of(check_deviation(deviation)), count, margin=MARGIN)
 
 
-def check_spread(spread: object) -> int:
+def check_deviation(deviation: object) -> int:
     """Return S as an int; refuse what is no integer from 4 to 2^100."""
-    if not isinstance(spread, (int, np.integer)):
+    if not isinstance(deviation, (int, np.integer)):
         raise InvalidInputError(
-            f"the spread must be a whole number of grid steps, found {spread!r}; "
+            f"the deviation must be a whole number of grid steps, found {deviation!r}; "
             "take a grid that sigma is a multiple of"
         )
-    if spread < LEAST_SPREAD:
+    if deviation < LEAST_DEVIATION:
         raise InvalidInputError(
-            f"the spread must be at least {LEAST_SPREAD} grid steps, found {spread}; "
+            f"the deviation must be at least {LEAST_DEVIATION} grid steps, found "
+            f"{deviation}; "
             "take a finer grid or a larger sigma"
         )
-    if spread > MOST_SPREAD:
+    if deviation > MOST_DEVIATION:
         raise InvalidInputError(
-            f"the spread must be at most 2^100 grid steps, found {spread}; "
+            f"the deviation must be at most 2^100 grid steps, found {deviation}; "
             "take a coarser grid or a smaller sigma"
         )
-    return int(spread)
+    return int(deviation)
 
 
 def _draws(stream: Stream, strips: Strips, count: int, *, margin: float) -> Draws:
@@ -209,9 +220,121 @@ def _decide(
     while True:
         # Twenty digits more than U has: exp is then the narrower interval.
         digits = 20 + start.bit_length() // 3
-        lower, upper = exp_bounds(strips.spread, y, digits)
+        lower, upper = exp_bounds(strips.deviation, y, digits)
         if start + 1 <= weight * lower * 2**bits:
             return True
         if start >= weight * upper * 2**bits:
             return False
         start, bits = start << 64 | next(further), bits + 64
+
+
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """The proposal of one deviation: S, w, c and N_k."""
+
+    deviation: int
+    shift: int
+    unit: int
+    counts: tuple[int, ...]
+
+    @cached_property
+    def small(self) -> bool:
+        """Whether draws are int64."""
+        return self.deviation <= MOST_INT64_DEVIATION
+
+    @cached_property
+    def n_words(self) -> int:
+        """Words of a proposal: the first, and those that hold j."""
+        return (2 if self.shift else 1) if self.small else 3
+
+    @cached_property
+    def entries(self) -> Integers:
+        """The strip of every entry; the last entry is the tail's, K."""
+        return np.repeat(np.arange(len(self.counts) + 1), [*self.counts, 1])
+
+    @cached_property
+    def weights(self) -> Vector:
+        """The weights in float64, in units of 2^-51; nan stands for all beyond."""
+        known = range(len(self.counts) + _TAIL_FLOATS)
+        return np.array([*(float(self.weight(k) * 2**U_BITS) for k in known), nan])
+
+    @cached_property
+    def top_bits(self) -> int:
+        """Bits of j in a position."""
+        return min(self.shift, _TOP_BITS)
+
+    @cached_property
+    def slope(self) -> float:
+        """What turns a position into |y| / (S sqrt 2)."""
+        return 2.0 ** (self.shift - self.top_bits) / (self.deviation * sqrt(2.0))
+
+    def weight(self, strip: int) -> Fraction:
+        """Return what multiplies e(y): c / N_k, on the tail 2^(G+5) c."""
+        beyond = strip - len(self.counts)
+        if beyond < 0:
+            return Fraction(self.unit, self.counts[strip])
+        return Fraction(self.unit << (5 + beyond // TAIL_ROW))
+
+    def positions(self, strip: Integers, low: LowWords) -> Integers:
+        """Return |y|, or for a large deviation its leading bits."""
+        if not self.shift:
+            return strip
+        # Far out on the tail of a large deviation this wraps; there no weight is known.
+        top = low[0] >> np.uint64(64 - self.top_bits)
+        return (strip << self.top_bits) + top.view(np.int64)
+
+    def chances(self, strip: Integers, position: Integers) -> Vector:
+        """Return the probability of acceptance in float64, in units of 2^-51."""
+        root = position * self.slope
+        chance = np.exp(-root * root)
+        chance *= self.weights.take(strip, mode="clip")
+        return np.asarray(chance)
+
+    def magnitudes(self, strip: Integers, low: LowWords) -> Draws:
+        """Return |y| = k W + j as Python integers."""
+        high, rest = low.astype(object)
+        within = (high << 64) + rest >> (128 - self.shift)
+        return (strip.astype(object) << self.shift) + within
+
+
+@lru_cache(maxsize=64)
+def strips_of(deviation: int) -> Strips:
+    """Return the proposal with the largest c whose entries fit."""
+    shift = max(0, (deviation >> 3).bit_length() - 1)
+    tops = _strip_tops(deviation, 1 << shift)
+    unit = (ENTRIES - 1 << _TABLE_BITS) // sum(tops)
+    while sum(counts := [_shifted_up(unit * top) for top in tops]) >= ENTRIES:
+        unit -= 1
+    # Entries that are left over go to a strip that can take more than it needs.
+    counts[0] += ENTRIES - 1 - sum(counts)
+    return Strips(deviation, shift, unit, tuple(counts))
+
+
+def _shifted_up(number: int) -> int:
+    return -(-number >> _TABLE_BITS)
+
+
+def _strip_tops(deviation: int, width: int) -> list[int]:
+    """Return upper bounds of f_0 ... f_(K-1) in units of 2^-64."""
+    tops, strip = [], 0
+    while (top := _strip_top(deviation, width * strip)) << 17 > 1 << _TABLE_BITS:
+        tops.append(top)
+        strip += 1
+    return tops
+
+
+def _strip_top(deviation: int, start: int) -> int:
+    _, upper = exp_bounds(deviation, start, _TABLE_DIGITS)
+    return ceil(upper * 2**_TABLE_BITS)
+
+
+def exp_bounds(deviation: int, y: int, digits: int) -> tuple[Fraction, Fraction]:
+    """Return two numbers around e(y) that agree to nearly `digits` digits."""
+    if y == 0:
+        return Fraction(1), Fraction(1)
+    exact = Context(prec=digits, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    above = exact.divide(Decimal(-(y**2)), Decimal(2 * deviation**2))
+    # `exp` is within half a unit of its last digit, whatever the rounding.
+    lower = exact.next_minus(exact.exp(exact.next_minus(above)))
+    upper = exact.next_plus(exact.exp(above))
+    return Fraction(lower), Fraction(upper)

@@ -30,9 +30,9 @@ FINEST_BITS = 50
 COARSEST_BITS = 30
 # A share must span this many grid points for the Gaussian formulas to hold, 2^10 of
 # them where real parties depend on it.
-LEAST_SPREAD = 4
-DEPLOYED_SPREAD_BITS = 10
-GREATEST_SPREAD_BITS = 100
+LEAST_DEVIATION = 4
+DEPLOYED_DEVIATION_BITS = 10
+GREATEST_DEVIATION_BITS = 100
 # Magnitudes stay below 2^62: the difference of two still fits 64 bits.
 WORD_BITS = 62
 # A mask beyond 2^6 standard deviations has chance exp(-2048): it never happens.
@@ -64,27 +64,28 @@ class Grid:
         """g, the distance of neighbouring points."""
         return ldexp(1.0, -self.bits)
 
-    def spread(self, sigma: float, weight: float = 1.0) -> int:
+    def deviation(self, sigma: float, weight: float = 1.0) -> int:
         """Return sigma sqrt(weight) in grid steps, rounded up to a whole number.
 
         Rounded up exactly: noise is never less than what was asked for.
         """
-        steps = _spread(self.bits, sigma, weight)
-        self._check_spread(sigma * sqrt(weight), steps)
+        steps = _deviation(self.bits, sigma, weight)
+        self._check_deviation(sigma * sqrt(weight), steps)
         return steps
 
-    def _check_spread(self, sigma: float, steps: int) -> None:
-        if steps < LEAST_SPREAD:
+    def _check_deviation(self, sigma: float, steps: int) -> None:
+        if steps < LEAST_DEVIATION:
             raise InvalidInputError(
-                f"sigma must span at least {LEAST_SPREAD} steps of the grid, but "
+                f"sigma must span at least {LEAST_DEVIATION} steps of the grid, but "
                 f"{sigma:.4g} spans {steps} of 2^{-self.bits}: use a grid of "
-                f"{spreading_bits(sigma, LEAST_SPREAD)} bits or more, or a larger sigma"
+                f"{deviation_bits(sigma, LEAST_DEVIATION)} bits or more, or a larger "
+                "sigma"
             )
-        spare = (steps - 1).bit_length() - GREATEST_SPREAD_BITS
+        spare = (steps - 1).bit_length() - GREATEST_DEVIATION_BITS
         if spare > 0:
             raise InvalidInputError(
-                f"sigma = {sigma:.4g} spans more than 2^{GREATEST_SPREAD_BITS} steps "
-                f"of 2^{-self.bits}, by {spare} bits: use a grid of "
+                f"sigma = {sigma:.4g} spans more than 2^{GREATEST_DEVIATION_BITS} "
+                f"steps of 2^{-self.bits}, by {spare} bits: use a grid of "
                 f"{self.bits - spare} bits or fewer, or a smaller sigma"
             )
 
@@ -116,7 +117,7 @@ def as_python_integers(values: Array[Any]) -> IntegerArray:
 
 
 @lru_cache(1024)  # a graph has few weights, and asks once for each of its links
-def _spread(bits: int, sigma: float, weight: float) -> int:
+def _deviation(bits: int, sigma: float, weight: float) -> int:
     return _ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) * Fraction(4) ** bits)
 
 
@@ -157,10 +158,10 @@ def _label(column: int, columns: int, labels: Sequence[str] | None) -> str:
     )
 
 
-def spreading_bits(sigma: float, steps: int) -> int:
+def deviation_bits(sigma: float, steps: int) -> int:
     """Return the least q with sigma 2^q >= steps.
 
-    >>> spreading_bits(0.5, 2**10)
+    >>> deviation_bits(0.5, 2**10)
     11
     """
     return ceil(log2(steps) - log2(sigma))
@@ -186,7 +187,7 @@ def fitting_bits(
     44
     """
     fitting = floor(WORD_BITS - log2(_greatest(sigma, links, largest, n_parties)))
-    finest = max(FINEST_BITS, spreading_bits(sigma, 2**DEPLOYED_SPREAD_BITS))
+    finest = max(FINEST_BITS, deviation_bits(sigma, 2**DEPLOYED_DEVIATION_BITS))
     return min(fitting, finest)
 
 

@@ -27,7 +27,7 @@ _SHARE_PURPOSE = 1
 # float64, or integers: what the law draws.
 ShareArray = Shaped[Array[np.generic], "e arcs p"]
 EdgeNoise = Shaped[Array[np.generic], "e p"]
-Masks = Shaped[Array[np.generic], "n p"]
+MaskRows = Shaped[Array[np.generic], "n p"]
 
 
 @runtime_checkable
@@ -87,12 +87,12 @@ class Shares(Secret):
             return self.values[:, 0]
         return np.asarray(np.subtract(self.values[:, 0], self.values[:, 1]))
 
-    def masks(self) -> Masks:
+    def masks(self) -> MaskRows:
         """Return u_i, sent minus received: U = Theta c  (Eq. i_vn)."""
-        return spread_over_ends(self.topology, self.edge_noise())
+        return at_both_ends(self.topology, self.edge_noise())
 
 
-def spread_over_ends(topology: Topology, noise: EdgeNoise) -> Masks:
+def at_both_ends(topology: Topology, noise: EdgeNoise) -> MaskRows:
     """Return Theta c: each link's noise added to its first end, taken from the other.
 
     Integers stay integers, of 64 bits or of any length.

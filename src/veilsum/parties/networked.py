@@ -15,8 +15,9 @@ from veilsum.drivers.masked_sums import GivenUpError, Released, rounds_of_a_sum
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.driving import Assignment
 from veilsum.jobs.running import has_charged
+from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
-from veilsum.net.limits import Limits
+from veilsum.net.links import Network
 from veilsum.net.runner import (
     Ending,
     Recording,
@@ -25,9 +26,7 @@ from veilsum.net.runner import (
     erase_secrets,
 )
 from veilsum.net.store import RunStore, has_begun
-from veilsum.net.transport import Network
 from veilsum.net.trust import check_identity
-from veilsum.numbers.laws import check_deployable
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort
@@ -83,7 +82,7 @@ class Networked(Secret):
         """
         plan = assignment.plan
         weights = plan.topology.weights
-        check_deployable(plan.law, least_weight=float(weights.min()))
+        plan.law.check_deployable(least_weight=float(weights.min()))
         self.plan = plan
         store = RunStore.open(
             self.state, plan=plan.digest, party=self.party, consortium=self.consortium

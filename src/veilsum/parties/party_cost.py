@@ -28,7 +28,6 @@ from veilsum.jobs.promises import NOBODY_CURIOUS, Promises, foreseen
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import LedgerEntry
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.laws import check_deployable
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
 from veilsum.protocol.effects import Charge
@@ -98,7 +97,7 @@ class PartyCost(Secret):
     def check(self) -> None:
         """Refuse a law for simulations, and a graph on which nothing would hold."""
         topology = self.consortium.topology
-        check_deployable(self.problem.law, least_weight=float(topology.weights.min()))
+        self.problem.law.check_deployable(least_weight=float(topology.weights.min()))
         reason = self.plan.refusal(topology.parties)
         if reason is not None:
             raise InvalidInputError(
@@ -117,10 +116,7 @@ class PartyCost(Secret):
                 [self.cost] * topology.n_parties,
                 topology,
                 domain=agreed.domain,
-                sigma=agreed.sigma,
-                law=agreed.law,
-                grid=agreed.grid,
-                largest=agreed.largest,
+                masks=agreed.masks,
                 settings=agreed.settings,
             )
         except RangeError as error:
@@ -147,7 +143,7 @@ class PartyCost(Secret):
     @cached_property
     def _promises(self) -> Promises:
         problem = self.problem
-        return Promises(problem.topology, problem.law, self.policy.tolerate)
+        return Promises(problem.topology, problem.law.masks, self.policy.tolerate)
 
     @property
     def method(self) -> str:
@@ -191,7 +187,7 @@ class PartyCost(Secret):
         entry = LedgerEntry(
             run=self.consortium.run,
             data=ledger.fingerprint(self.cost.coefficients),  # type: ignore[arg-type]
-            law=self.problem.law.name,
+            law=self.problem.law,
             promise=self.promise,
             tolerate=self.policy.tolerate,
         )

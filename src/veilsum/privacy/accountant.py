@@ -6,23 +6,30 @@
     an exact aggregate          counted: each data set has a limited number of them
     nearly the same parties     refused: subtracting two sums leaves the few who differ
 
-A decision is a value. Whoever keeps the history acts on it.
+A decision is a value. Whoever keeps the history acts on it. `accounts` says what a
+history amounts to: for each data set what is spent and what is left.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.composition import (
     Charge,
+    Total,
     check_fingerprint,
     check_name,
+    coalitions,
+    component_totals,
     mobile_total,
     party_set,
+    total_against,
+    without_resends,
+    worst_total,
 )
 
 Outcome = Literal["accepted", "already", "resent", "refused"]
@@ -79,7 +86,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class KnownSum:
     """One exact aggregate that all parties of a set learn.
 
     Attributes:
@@ -109,12 +116,15 @@ class Release:
             )
 
 
+Entry: TypeAlias = Charge | KnownSum | Budget
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Everything that was recorded, oldest first."""
 
     charges: tuple[Charge, ...] = ()
-    releases: tuple[Release, ...] = ()
+    releases: tuple[KnownSum, ...] = ()
     budgets: tuple[Budget, ...] = ()
 
     @property
@@ -127,7 +137,7 @@ class History:
         return replace(
             self,
             charges=(*self.charges, *(e for e in entries if isinstance(e, Charge))),
-            releases=(*self.releases, *(e for e in entries if isinstance(e, Release))),
+            releases=(*self.releases, *(e for e in entries if isinstance(e, KnownSum))),
             budgets=(*self.budgets, *(e for e in entries if isinstance(e, Budget))),
         )
 
@@ -138,9 +148,6 @@ class History:
             charges=tuple(c for c in self.charges if c.data == data),
             releases=tuple(r for r in self.releases if r.data == data),
         )
-
-
-Entry: TypeAlias = Charge | Release | Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +183,7 @@ def decide_charge(history: History, charge: Charge, budget: Budget) -> Decision:
     return _within(history.of(charge.data), charge, budget)
 
 
-def decide_release(history: History, release: Release, budget: Budget) -> Decision:
+def decide_release(history: History, release: KnownSum, budget: Budget) -> Decision:
     """Decide whether an exact aggregate may become known.
 
     One that is known already is free. Sums over two party sets that differ by too few
@@ -199,7 +206,7 @@ def decide_release(history: History, release: Release, budget: Budget) -> Decisi
     return Decision("accepted", f"{left} exact aggregates are left")
 
 
-def decide(history: History, entry: Charge | Release, budget: Budget) -> Decision:
+def decide(history: History, entry: Charge | KnownSum, budget: Budget) -> Decision:
     """Decide about a charge or a release."""
     if isinstance(entry, Charge):
         return decide_charge(history, entry, budget)
@@ -305,19 +312,107 @@ def _overspent_sentence(charge: Charge, limit: float, left: float) -> str:
     )
 
 
-def _differing(old: Release, new: Release) -> tuple[str, ...]:
+def _differing(old: KnownSum, new: KnownSum) -> tuple[str, ...]:
     return tuple(sorted({*old.parties} ^ {*new.parties}))
 
 
-def _differencing(old: Release, new: Release, budget: Budget) -> bool:
+def _differencing(old: KnownSum, new: KnownSum, budget: Budget) -> bool:
     # Whatever the statistics are called: names do not say what overlaps.
     return 0 < len(_differing(old, new)) < budget.smallest_difference
 
 
-def _differencing_sentence(old: Release, new: Release, budget: Budget) -> str:
+def _differencing_sentence(old: KnownSum, new: KnownSum, budget: Budget) -> str:
     return (
         f"{old.statistic!r} is known over {listed(old.parties)}; {new.statistic!r} "
         f"over {listed(new.parties)} could give away {listed(_differing(old, new))} by "
         "subtraction: a data set's party sets must be the same or differ by at "
         f"least {budget.smallest_difference} parties"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One data set: what it has spent and what is left.
+
+    `total` is the budget's measure, against an adversary who may choose other parties
+    in every run; `worst` is the largest total of one coalition that was recorded. A
+    coalition is given by its members, or by a size that stands for all of that size.
+    """
+
+    data_set: int
+    runs: int
+    resent: int
+    total: Total
+    worst: Total
+    epsilon_left: float | None
+    coalitions: tuple[tuple[tuple[str, ...] | int, Total], ...]
+    components: tuple[tuple[tuple[str, ...], tuple[str, ...], Total], ...]
+    releases: int
+    releases_left: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; no bound is None, with the reason."""
+        return {
+            "data_set": self.data_set,
+            "runs": self.runs,
+            "resent": self.resent,
+            **_plain(self.total),
+            "epsilon_left": self.epsilon_left,
+            "worst": _plain(self.worst),
+            "coalitions": [
+                {**_who(who), **_plain(total)} for who, total in self.coalitions
+            ],
+            "components": [
+                {**_who(who), "parties": list(parties), **_plain(total)}
+                for who, parties, total in self.components
+            ],
+            "releases": self.releases,
+            "releases_left": self.releases_left,
+        }
+
+
+def accounts(history: History) -> tuple[Account, ...]:
+    """Return one account for each data set, numbered in order of appearance."""
+    return tuple(
+        _account(number, history.of(data))
+        for data, number in data_set_numbers(history).items()
+    )
+
+
+def data_set_numbers(history: History) -> dict[str, int]:
+    """Return a number for each data set: people need no fingerprint."""
+    charged = [charge.data for charge in history.charges]
+    released = [release.data for release in history.releases]
+    seen = dict.fromkeys([*charged, *released])
+    return {data: number for number, data in enumerate(seen, start=1)}
+
+
+def _account(number: int, known: History) -> Account:
+    fresh = without_resends(known.charges)
+    named = [who for who in coalitions(fresh) if not isinstance(who, int)]
+    return Account(
+        data_set=number,
+        runs=len(fresh),
+        resent=len(known.charges) - len(fresh),
+        total=mobile_total(fresh),
+        worst=worst_total(fresh),
+        epsilon_left=epsilon_left(known, known.budget),
+        coalitions=tuple((who, total_against(fresh, who)) for who in coalitions(fresh)),
+        components=tuple(
+            (who, parties, total)
+            for who in named
+            for parties, total in component_totals(fresh, who).items()
+        ),
+        releases=len(known.releases),
+        releases_left=max(0, known.budget.releases - len(known.releases)),
+    )
+
+
+def _who(coalition: tuple[str, ...] | int) -> dict[str, Any]:
+    if isinstance(coalition, int):
+        return {"coalition": None, "tolerate": coalition}
+    return {"coalition": list(coalition), "tolerate": None}
+
+
+def _plain(total: Total) -> dict[str, Any]:
+    return {"epsilon": total.epsilon, "reason": total.reason}

@@ -8,29 +8,42 @@ noise tau of each party's own, which does not cancel,
 
 tau = 0 is Function Sharing: the answer is exact and only inputs of equal honest sum
 can be compared. tau > 0 hides the sum as well, and makes the answer inexact.
+
+All masks together are N+(0, c L), the degenerate Gaussian on the zero-sum subspace (the
+paper's Lemma 1). Its density is with respect to Lebesgue measure on 1-perp, of
+dimension n - 1. The pseudo-inverse is applied by a Cholesky solve of L + 11'/n, which
+agrees with L^+ there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from math import inf
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import linalg
 
-from veilsum.errors import InvalidInputError, InvalidPairError
-from veilsum.graphs.connectivity import components
+from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidPairError
+from veilsum.graphs.connectivity import components, is_connected
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import AgentRows, FloatArray, as_floats, listed
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
-from veilsum.privacy.gaussians import DegenerateGaussian
 
 # Two sums are equal when they differ by rounding error of what was added up: for each
 # term half a unit in the last place, several times over since A and B were rounded too.
 SUM_TOLERANCE = 8 * 2.0**-53
 
 PerColumn = Float[FloatArray, " p"]
+
+# A point is on the zero-sum subspace when its sum is rounding error of its size.
+ZERO_SUM_TOLERANCE = 1e-9
+
+Points = Float[FloatArray, "*batch n"]
 
 
 def kl_divergence(
@@ -67,20 +80,20 @@ def kl_divergence(
         raise InvalidPairError(
             f"A and B differ in shape: {rows_a.shape} and {rows_b.shape}"
         )
-    spread, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
+    sigmas, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
     _check_agreement(topology, rows_a, rows_b, colluders)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
     graph, shift = topology.induced(honest), (rows_a - rows_b)[honest]
     if own.any():
         parts = (
-            _noisy_divergence(graph.induced(part), shift[list(part)], spread, own)
+            _noisy_divergence(graph.induced(part), shift[list(part)], sigmas, own)
             for part in components(graph)
         )
         return float(sum(parts))
     check_pair(topology, rows_a, rows_b, colluders)
     scale = (abs(rows_a) + abs(rows_b))[honest]
     pieces = (
-        _component_divergence(graph, part, shift, scale, spread)
+        _component_divergence(graph, part, shift, scale, sigmas)
         for part in components(graph)
     )
     return float(sum(pieces))
@@ -108,10 +121,10 @@ def swap_divergence(
     topology = Topology.of(topology)
     resistance = effective_resistance(topology, first, second, corrupted=corrupted)
     gaps = np.atleast_1d(as_floats(gap, what="the gap"))
-    spread = _per_column(sigma, gaps[None, :])
+    sigmas = _per_column(sigma, gaps[None, :])
     if not gaps.any():
         return 0.0
-    size = float(((gaps / spread) ** 2).sum())
+    size = float(((gaps / sigmas) ** 2).sum())
     return size * resistance / (2.0 * topology.shares_per_edge)
 
 
@@ -254,3 +267,71 @@ def _resistance(piece: Topology, i: int, j: int) -> float:
     apart = np.zeros(piece.n_parties)
     apart[i], apart[j] = 1.0, -1.0
     return float(DegenerateGaussian(piece, 1.0).squared_norm(apart))
+
+
+@dataclass(frozen=True, eq=False)
+class DegenerateGaussian:
+    """The law of one coordinate of all masks: U^k ~ N+(0, c L), c = 2 sigma^2."""
+
+    topology: Topology
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < np.inf:
+            raise InvalidInputError(
+                f"the scale c must be positive and finite, found {self.scale}"
+            )
+        if not is_connected(self.topology):
+            raise InvalidGraphError(
+                "N+(0, cL) needs a connected graph; take its components one by one"
+            )
+
+    @cached_property
+    def _factor(self) -> Any:
+        """Return the Cholesky factor of L + 11'/n."""
+        n = self.topology.n_parties
+        shifted = self.topology.laplacian.toarray() + np.full((n, n), 1.0 / n)
+        return linalg.cho_factor(shifted, lower=True)
+
+    def sample(self, stream: np.random.Generator, size: int) -> Points:
+        """Return `size` draws, (size, n): each is Theta times weighted edge noise."""
+        noise = stream.standard_normal((self.topology.n_edges, size))
+        noise *= np.sqrt(self.scale * self.topology.weights)[:, None]
+        return np.asarray(self.topology.incidence @ noise).T
+
+    def apply_pinv(self, points: Points) -> Points:
+        """Return L^+ times each zero-sum point."""
+        solved = linalg.cho_solve(self._factor, points.reshape(-1, points.shape[-1]).T)
+        return solved.T.reshape(points.shape)
+
+    def squared_norm(self, points: Points) -> FloatArray:
+        """Return r' L^+ r / c for each zero-sum point r."""
+        product = np.einsum("...n,...n->...", points, self.apply_pinv(points))
+        return np.asarray(product / self.scale)
+
+    def log_density(self, points: Points) -> FloatArray:
+        """Return the log density on 1-perp; -inf for a point that is not zero-sum."""
+        size = np.abs(points).sum(axis=-1)
+        inside = np.abs(points.sum(axis=-1)) <= ZERO_SUM_TOLERANCE * size
+        log_volume = (
+            self._rank * log(2 * pi * self.scale) + self._log_pseudo_determinant
+        )
+        density = -0.5 * (log_volume + self.squared_norm(points))
+        return np.where(inside, density, -np.inf)
+
+    def kl_divergence(self, shift: Points) -> FloatArray:
+        """Return the divergence between this law and itself moved by a zero-sum shift.
+
+        d' L^+ d / (2 c); with c = 2 sigma^2 this is the paper's d' L^+ d / (4 sigma^2).
+        """
+        return np.asarray(0.5 * self.squared_norm(shift))
+
+    @property
+    def _rank(self) -> int:
+        return self.topology.n_parties - 1
+
+    @cached_property
+    def _log_pseudo_determinant(self) -> float:
+        """Return log(mu_2 ... mu_n): L + 11'/n has the same with one eigenvalue 1."""
+        lower, _ = self._factor
+        return 2.0 * float(np.log(np.diag(lower)).sum())

@@ -7,7 +7,9 @@ alternative B with the same sum is impossible when no c at all explains both num
     B_1 + (c + k_1) = a~_1   and   B_2 + (-c + k_2) = a~_2.
 
 In float64 every operation is rounded and such a c may fail to exist; on a lattice of
-integers it always exists. Both are answered for every run, never by sampling c.
+integers it always exists. Both are answered for every run, never by sampling c: floats
+are ordered like integers once their bits are read as such, so "the first float that
+..." is a search over 64 bits, done for all runs at once.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import Array
+from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.shapes import Bool, Float, Int
 from veilsum.numbers.streams import SeededStream
-from veilsum.privacy.float_intervals import Flags, Keys, Runs, preimage
 
 DEFAULT_BITS = 40
 # Below this, sums and numbers of grid steps are finite, as sigma's are.
@@ -34,6 +36,13 @@ PIECE = 50_000
 
 Triple: TypeAlias = tuple[Any, Any, Any]  # three floats, or three integers of any size
 Shares: TypeAlias = Array[Any]  # (runs, 3, 2): edges 12, 13, 23, both directions
+
+Runs: TypeAlias = Float[FloatArray, " runs"]
+Keys: TypeAlias = Int[Array[np.int64], " runs"]
+Flags: TypeAlias = Bool[Array[np.bool_], " runs"]
+
+# The bits of minus zero as an integer; negative floats count up from it, backwards.
+_MINUS_ZERO = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -112,15 +121,15 @@ def lattice_exclusions(
 ) -> FloatLeak:
     """Return the same for integer masks: values and shares on the grid 2^-bits.
 
-    Values are rounded to the grid; shares are discrete Gaussians on it whose spread is
-    sigma, rounded up. The other arguments are those of `float_exclusions`.
+    Values are rounded to the grid; shares are discrete Gaussians on it whose deviation
+    is sigma, rounded up. The other arguments are those of `float_exclusions`.
     """
     values = on_grid(_checked(first, second, third), bits)
-    spread = ceil(float(check_sigma(sigma)) * 2.0**bits)
+    deviation = ceil(float(check_sigma(sigma)) * 2.0**bits)
     draws = SeededStream(stream)
 
     def some(size: int) -> FloatLeak:
-        shares = discrete_gaussian(draws, spread, 6 * size).reshape(size, 3, 2)
+        shares = discrete_gaussian(draws, deviation, 6 * size).reshape(size, 3, 2)
         views = masked(shares.astype(object), values)
         excluded = lattice_excluded(views, values[1], values[0])
         return _counted(excluded, lattice_sum_errors(views, values, bits))
@@ -224,3 +233,41 @@ def _in_pieces(runs: int, some: Callable[[int], FloatLeak]) -> FloatLeak:
         inexact_sums=sum(part.inexact_sums for part in parts),
         max_sum_error=max(part.max_sum_error for part in parts),
     )
+
+
+def preimage(base: float, known: Runs, target: Runs) -> tuple[Keys, Keys]:
+    """Return the keys of the first and last c with fl(base + fl(c + known)) = target.
+
+    Rounding is monotone, so these c are neighbours; if there are none, the first is one
+    above the last.
+    """
+    low = _first_key(lambda c: base + (c + known) >= target, len(known))
+    above = _first_key(lambda c: base + (c + known) > target, len(known))
+    return low, above - 1
+
+
+def _first_key(reached: Callable[[Runs], Flags], runs: int) -> Keys:
+    """Return the first key whose float has reached the target, by bisection.
+
+    Infinity always has and minus infinity never has, so they enclose the answer.
+    """
+    high = np.full(runs, key_of(np.array([np.inf]))[0])
+    low = -high
+    with np.errstate(over="ignore"):
+        for _ in range(64):
+            # The mean rounded down, without the overflow of low + high.
+            middle = (low & high) + ((low ^ high) >> 1)
+            there = reached(float_of(middle))
+            low, high = np.where(there, low, middle), np.where(there, middle, high)
+    return high
+
+
+def key_of(numbers: Runs) -> Keys:
+    """Return integers in the order of the floats, one apart for neighbouring floats."""
+    bits = numbers.view(np.int64)
+    return np.where(bits < 0, _MINUS_ZERO - bits, bits)
+
+
+def float_of(keys: Keys) -> Runs:
+    """Return the floats of these keys; both zeros have the key 0."""
+    return np.where(keys < 0, _MINUS_ZERO - keys, keys).view(np.float64)

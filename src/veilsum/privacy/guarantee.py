@@ -14,8 +14,9 @@ epsilon zero, because there is nothing to see but sums.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +28,15 @@ from veilsum.graphs.spectrum import Certificate, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import LawName, check_law, check_sigma
+from veilsum.numbers.laws import (
+    LAWS,
+    GaussianMasks,
+    LatticeMasks,
+    Law,
+    LawName,
+    Masks,
+    UniformMasks,
+)
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.lattice import (
     epsilon_excess,
@@ -121,6 +130,11 @@ class Guarantee:
     excess: float | None = None
     worst: Worst | None = None
 
+    @property
+    def kind(self) -> type[Law]:
+        """The law, which answers what it hides."""
+        return LAWS[self.law]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""
         plain = asdict(self)
@@ -128,72 +142,107 @@ class Guarantee:
         return plain | (worst or {})
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """How shares were drawn, as far as a bound depends on it.
+@dataclass(frozen=True)
+class Proof:
+    """What is proved of masks: nothing, for a law that has no proof of its own."""
 
-    Attributes:
-        law: its name.
-        sigma: the least standard deviation of a share's coordinate, if it has one.
-        grid: where a lattice lives.
-    """
-
-    law: LawName
-    sigma: float | None = None
-    grid: Grid | None = None
-
-    @classmethod
-    def of(cls, law: LawName, sigma: ArrayLike | None, grid: int | None) -> Noise:
-        """Return checked noise; refuse a contradiction."""
-        check_law(law, sigma=sigma, bits=grid)
-        if law == "lattice" and grid is None:
-            raise InvalidInputError(
-                'law = "lattice" needs a grid: the number of bits q of its step 2^-q'
-            )
-        least = None if sigma is None else float(check_sigma(sigma).min())
-        return cls(law, least, None if grid is None else Grid(grid))
+    masks: Masks
 
     def continuous(self, honest: Topology, mu2: float | None) -> float | None:
         """Return the formula's epsilon for one connected piece."""
-        if self.law == "uniform":
-            return 0.0
-        if self.sigma is None or mu2 is None:
+        del honest, mu2
+        return None
+
+    def excess(self, honest: Topology) -> float | None:
+        """Return what integers add to it on one connected piece, if they do."""
+        del honest
+        return None
+
+    def worst_excess(
+        self, topology: Topology, tolerate: int, mu2: float | None
+    ) -> float | None:
+        """Return what they add at most, whoever of so many colludes."""
+        del topology, tolerate, mu2
+        return None
+
+    def success(self, divergence: float) -> float:
+        """Return a bound on the best attacker's chance."""
+        return lattice_success(divergence)  # true for every law
+
+
+@dataclass(frozen=True)
+class _Gaussian(Proof):
+    """Theorem 1; of several sigmas the least one counts."""
+
+    @cached_property
+    def sigma(self) -> float:
+        return float(np.min(np.asarray(self.masks.sigma)))
+
+    def continuous(self, honest: Topology, mu2: float | None) -> float | None:
+        if mu2 is None:
             return None
         arcs = honest.shares_per_edge
         return epsilon_bound(sigma=self.sigma, mu2=mu2, shares_per_edge=arcs)
 
+    def success(self, divergence: float) -> float:
+        return attacker_success(divergence)  # exact
+
+
+@dataclass(frozen=True)
+class _Lattice(_Gaussian):
+    """Theorem 1 and what `privacy.lattice` proves that integers add to it."""
+
+    def __post_init__(self) -> None:
+        if self.masks.grid is None:
+            raise InvalidInputError(
+                f'law = "{self.masks.law}" needs a grid: the number of bits q of its '
+                "step 2^-q"
+            )
+
+    @cached_property
+    def grid(self) -> Grid:
+        assert self.masks.grid is not None
+        return Grid(self.masks.grid)
+
     def excess(self, honest: Topology) -> float:
-        """Return what the lattice adds to epsilon on one connected piece."""
-        if self.law != "lattice":
-            return 0.0
-        return self._per_distance(lattice_excess(honest, self.spreads(honest)))
+        found = lattice_excess(honest, self._deviations(honest))
+        return epsilon_excess(found, self.grid.step)
 
     def worst_excess(
         self, topology: Topology, tolerate: int, mu2: float | None
     ) -> float:
-        """Return what it adds at most, whoever of so many colludes."""
-        if self.law != "lattice":
-            return 0.0
-        found = worst_excess(topology, self.spreads(topology), tolerate, mu2=mu2)
-        return self._per_distance(found)
-
-    def spreads(self, topology: Topology) -> FloatArray:
-        """Return every link's sigma in grid steps."""
-        assert self.grid is not None
-        assert self.sigma is not None
-        weights, places = np.unique(topology.weights, return_inverse=True)
-        steps = [float(self.grid.spread(self.sigma, w)) for w in weights.tolist()]
-        return np.array(steps)[places]
+        found = worst_excess(topology, self._deviations(topology), tolerate, mu2=mu2)
+        return epsilon_excess(found, self.grid.step)
 
     def success(self, divergence: float) -> float:
-        """Return the best attacker's chance, exact for gaussian, else a bound."""
-        if self.law == "lattice":
-            return lattice_success(divergence)
-        return attacker_success(divergence)
+        return lattice_success(divergence)
 
-    def _per_distance(self, nats: float) -> float:
-        assert self.grid is not None
-        return epsilon_excess(nats, self.grid.step)
+    def _deviations(self, topology: Topology) -> FloatArray:
+        """Return every link's sigma in grid steps."""
+        weights, places = np.unique(topology.weights, return_inverse=True)
+        steps = [float(self.grid.deviation(self.sigma, w)) for w in weights.tolist()]
+        return np.array(steps)[places]
+
+
+@dataclass(frozen=True)
+class _Uniform(Proof):
+    """There is nothing to see but sums: equal ones are never told apart."""
+
+    def continuous(self, honest: Topology, mu2: float | None) -> float:
+        del honest, mu2
+        return 0.0
+
+
+PROOFS: Mapping[type[Law], type[Proof]] = {
+    GaussianMasks: _Gaussian,
+    LatticeMasks: _Lattice,
+    UniformMasks: _Uniform,
+}
+
+
+def proof_of(masks: Masks) -> Proof:
+    """Return what is proved of these masks."""
+    return PROOFS.get(masks.kind, Proof)(masks)
 
 
 def guarantee(
@@ -220,27 +269,39 @@ def guarantee(
     >>> promise.status, round(promise.epsilon, 12)
     ('private', 0.125)
     """
-    topology = Topology.of(topology)
+    masks = Masks(law, sigma, grid)
+    whole = Topology.of(topology)
+    return against(whole, masks, corrupted=corrupted, distance=distance)
+
+
+def against(
+    topology: Topology,
+    masks: Masks,
+    *,
+    corrupted: Iterable[Hashable] = (),
+    distance: float | None = None,
+) -> Guarantee:
+    """Return what these masks promise against one coalition; see `guarantee`."""
     colluders = topology.indices(corrupted)
-    noise = Noise.of(law, sigma, grid)
+    proof = proof_of(masks)
     honest = topology.without(colluders)
-    pieces = [_piece(honest, part, noise) for part in components(honest)]
+    pieces = [_piece(honest, part, proof) for part in components(honest)]
     parts = tuple(piece.component for piece in pieces)
-    status = _status(parts, law)
+    status = _status(parts, masks)
     epsilon = parts[0].epsilon if status == "private" else None
     return Guarantee(
         status=status,
-        law=law,
+        law=masks.law,
         epsilon=epsilon,
         mu2=_overall_mu2(parts),
         mu2_certificate=_overall_certificate(pieces),
         corrupted=topology.names(colluders),
         honest=honest.parties,
         components=parts,
-        attacker_success=success_at(status, epsilon, distance, noise),
-        released=_released(parts, law),
-        limits=_limits(noise),
-        excess=_overall_excess(pieces) if law == "lattice" else None,
+        attacker_success=success_at(status, epsilon, distance, proof),
+        released=_released(parts, masks),
+        limits=_limits(masks),
+        excess=_overall_excess(pieces),
     )
 
 
@@ -262,31 +323,31 @@ def epsilon_bound(*, sigma: float, mu2: float, shares_per_edge: int = 2) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A component with how its mu2 is known and what the lattice adds."""
+    """A component with how its mu2 is known and what integers add."""
 
     component: Component
     certificate: Certificate = "none"
-    excess: float = 0.0
+    excess: float | None = None
 
 
-def _piece(honest: Topology, part: tuple[int, ...], noise: Noise) -> _Piece:
-    names = honest.names(part)
+def _piece(honest: Topology, part: tuple[int, ...], proof: Proof) -> _Piece:
+    names, hides = honest.names(part), proof.masks.kind.hides
     if len(part) == 1:
-        status: Status = "no_privacy" if noise.law == "none" else "exposed"
+        status: Status = "exposed" if hides else "no_privacy"
         return _Piece(Component(names, status, None, None))
     graph = honest.induced(part)
     found = certified_mu2(graph)
-    status = "no_privacy" if noise.law == "none" else "private"
-    epsilon, excess = noise.continuous(graph, found.lower), noise.excess(graph)
-    total = None if epsilon is None else epsilon + excess
+    status = "private" if hides else "no_privacy"
+    epsilon, excess = proof.continuous(graph, found.lower), proof.excess(graph)
+    total = None if epsilon is None else epsilon + (excess or 0.0)
     component = Component(names, status, total, found.lower)
     return _Piece(component, found.certificate, excess)
 
 
-def _status(parts: tuple[Component, ...], law: LawName) -> Status:
+def _status(parts: tuple[Component, ...], masks: Masks) -> Status:
     if not parts:
         return "vacuous"
-    if law == "none":
+    if not masks.kind.hides:
         return "no_privacy"
     if all(part.status == "exposed" for part in parts):
         return "exposed"
@@ -309,12 +370,13 @@ def _overall_certificate(pieces: list[_Piece]) -> Certificate:
 
 def _overall_excess(pieces: list[_Piece]) -> float | None:
     """Return the largest excess of a piece; None where there is nothing to bound."""
-    bounded = [piece for piece in pieces if piece.component.epsilon is not None]
-    return max((piece.excess for piece in bounded), default=None)
+    bounded = (piece for piece in pieces if piece.component.epsilon is not None)
+    found = [piece.excess for piece in bounded if piece.excess is not None]
+    return max(found, default=None)
 
 
 def success_at(
-    status: Status, epsilon: float | None, distance: float | None, noise: Noise
+    status: Status, epsilon: float | None, distance: float | None, proof: Proof
 ) -> float | None:
     """Return the attacker's bound at a distance, None where there is none.
 
@@ -330,11 +392,11 @@ def success_at(
         return 0.5
     if epsilon is None:
         return None if status == "private" else 1.0
-    return noise.success(epsilon * distance * distance)
+    return proof.success(epsilon * distance * distance)
 
 
-def _released(parts: tuple[Component, ...], law: LawName) -> tuple[str, ...]:
-    if law == "none":
+def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
+    if not masks.kind.hides:
         return ("every coefficient of every party",)
     return tuple(released_by(part.parties) for part in parts)
 
@@ -346,10 +408,10 @@ def released_by(parties: tuple[str, ...]) -> str:
     return f"the sum of the coefficients of {', '.join(parties)}"
 
 
-def _limits(noise: Noise) -> tuple[str, ...]:
-    if noise.law == "none":
+def _limits(masks: Masks) -> tuple[str, ...]:
+    if not masks.kind.hides:
         return ("no masks: every coefficient can be reconstructed from the messages",)
-    if noise.law == "gaussian":
+    if not masks.kind.exact:
         return (*LIMITS, FLOAT_LIMIT)
-    step = "the grid" if noise.grid is None else f"2^{-noise.grid.bits}"
+    step = "the grid" if masks.grid is None else f"2^{-masks.grid}"
     return (*LIMITS, GRID_LIMIT.format(step=step), GENERATOR_LIMIT)

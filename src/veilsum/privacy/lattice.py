@@ -4,32 +4,70 @@ Each of the s draws on a link is discrete Gaussian on Z: P(y) ~ exp(-y^2 / (2 S^
 the link's own. With L the Laplacian of weights s S^2 and d = A - B in steps of the
 grid, real shares have KL = d' L^+ d / 2. Two proofs bound what integers add to it.
 
-Cycles. Masks are flows up to cycles, and the sums over cycles are nearly constant once
-S is large: `cycle_lattice` has the proof. What is left falls like exp(-S^2).
+**Cycles.** Masks are flows up to cycles, and the sums over cycles are nearly constant
+once S is large: what is left falls like exp(-S^2).
 
-Flows. Moving the draws by an integer flow costs little more than by a real one:
-`integer_flows` has the proof. What is left falls like 1 / S^2, also where S is small.
+The s draws of a link add up to c with P(c) ~ exp(-c^2 / (2 s S^2)) h(c), where h = 1
+for s = 1, h(c) = sum_r exp(-(r - c/2)^2 / S^2) for s = 2. The c with masks v are the
+electrical flow of v plus what is orthogonal to it: integer cycles, displaced by some
+t(v). Hence P(v) ~ exp(-v' L^+ v / 2) R(v), R a Gaussian sum over those cycles, weighted
+by h. Let Z be k fundamental cycles, G = Z diag(1 / S^2) Z'. By Poisson summation h, and
+R but for its weights, are up to a constant
+
+    h = sum_{w in Z} exp(-pi^2 S^2 w^2) cos(..)
+    R = sum_{w in Z^k} exp(-2 pi^2 s w' G^-1 w) cos(..)
+
+and within 1 -+ eta, eta the sum over w != 0 without cosines. In KL the term linear in v
+is exactly 0, since E[v] = 0 by symmetry; so |KL - d' L^+ d / 2| is at most the sum of
+log((1 + eta) / (1 - eta)) over every link's h and R. Either of these bounds R's eta:
+
+    dominated  G <= diag(g), g_i = (|Z| diag(1 / S^2) |Z|' x)_i / x_i, for any x > 0:
+               1 + eta <= prod (1 + q_i) / (1 - q_i), q_i = exp(-2 pi^2 s / g_i)
+    packed     w' G^-1 w >= w_i^2 / G_ii >= m = 1 / max G_ii, so the w are apart and at
+               most (2j + 3)^k <= 5^jk of them are nearer to 0 than (j + 1) sqrt(m):
+               eta <= sum_{j > 0} 5^jk exp(-2 pi^2 s m j^2)
+
+With x = 1 the g_i are Gershgorin's row sums; x = sqrt(G_ii) makes every g_i <= trace G,
+and replacing x by g x lowers the largest one.
+
+**Flows.** Moving the draws by an integer flow costs little more than by a real one:
+what is left falls like 1 / S^2, also where S is small.
+
+A view is computed from the draws, so moving the s draws of every link by integers y
+that add up to a flow of d = A - B costs at least KL (data processing); it costs the sum
+of y^2 / (2 S^2) over the draws, S the link's own deviation. With L the Laplacian of
+weights s S^2, the electrical flow f of d for conductances S^2, 1/s of it on each draw,
+would cost d' L^+ d / 2, as real shares do.
+
+All flows of d between that one rounded down and rounded up form a polytope. Its corners
+are integral (incidence matrices are totally unimodular, also with each link s times),
+and it is a mean of corners. In this mean an entry that lies p above an integer is
+rounded up with weight p: its square grows by p (1 - p) <= 1/4, whatever the other
+entries do and whatever their S. So some corner costs at most the sum of 1 / (8 S^2)
+over the draws more. The search below finds the cheapest y for one d.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from math import expm1, frexp, fsum, inf, ldexp, sqrt
+from math import acosh, atanh, exp, expm1, floor, frexp, fsum, inf, ldexp, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.sparse import csgraph, linalg
 
 from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import FloatArray, as_rows, as_vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, Sparse, as_rows, as_vector, listed
 from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
-from veilsum.privacy.cycle_lattice import any_excess, fundamental_excess, longest_cycle
-from veilsum.privacy.integer_flows import Shift, cheapest_flow_cost, electrical_flow
 
 # A larger flow has no exact neighbours in float64 once it was computed with.
 LARGEST_FLOW = 2.0**40
@@ -39,6 +77,22 @@ NEGLIGIBLE = 1e-12
 
 PerLink = Float[FloatArray, " e"]
 WholeRows = Shaped[IntegerArray, "n p"]
+
+# Taken off every exponent: more than rounding adds to sums of a million terms.
+SAFE = 1.0 - 1e-9
+# Links on all fundamental cycles together; more would not fit a laptop's memory.
+MOST_CYCLE_LINKS = 2e7
+AVERAGING_ROUNDS = 6
+# Costs and deviations beyond these change no bound; their products stay in float64.
+LEAST_COST, GREATEST_DEVIATION = 1e-30, 1e100
+# Rounded up.
+LOG_5 = 1.6094379125
+PerCycle = Float[FloatArray, " k"]
+Indices = Array[np.int64]
+Rows = Float[FloatArray, "n p"]
+LinkRows = Float[FloatArray, "e p"]
+Shift = Shaped[IntegerArray, " n"]
+Flow = Shaped[IntegerArray, " e"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +132,36 @@ def lattice_divergence(
     if any(shift[list(part)].sum(axis=0).any() for part in components(graph)):
         return LatticeDivergence(inf, inf, 0.0)
     found = [
-        flow_divergence(graph, shift[:, scale == one], _link_spreads(graph, grid, one))
+        flow_divergence(
+            graph, shift[:, scale == one], _link_deviations(graph, grid, one)
+        )
         for one in np.unique(scale).tolist()
     ]
     return _total(found)
 
 
 def flow_divergence(
-    topology: Topology, shift: ArrayLike, spreads: ArrayLike
+    topology: Topology, shift: ArrayLike, deviations: ArrayLike
 ) -> LatticeDivergence:
     """Return a bound on KL for d = `shift`, whole grid steps that cancel in each piece.
 
     The better one of the cheapest integer flow and of the formula with `cycle_excess`.
     """
-    spread, rows = _spreads(topology, spreads), _whole_rows(topology, shift)
+    deviation, rows = _deviations(topology, deviations), _whole_rows(topology, shift)
     for part in components(topology):
         if rows[list(part)].sum(axis=0).any():
             names = listed(topology.names(part))
             raise InvalidPairError(f"the shift must add up to zero over {names}")
     rows = rows[:, (rows != 0).any(axis=0)]
-    sizes, least = np.abs(rows).max(axis=0, initial=0), spread.min(initial=inf)
-    flows = electrical_flow(topology, (rows / sizes).astype(np.float64), spread / least)
-    excess = cycle_excess(topology, spread)
+    sizes, least = np.abs(rows).max(axis=0, initial=0), deviation.min(initial=inf)
+    flows = electrical_flow(
+        topology, (rows / sizes).astype(np.float64), deviation / least
+    )
+    excess = cycle_excess(topology, deviation)
     columns = zip(rows.T, sizes, flows.T, strict=True)
-    return _total([_column_bound(topology, spread, excess, *each) for each in columns])
+    return _total(
+        [_column_bound(topology, deviation, excess, *each) for each in columns]
+    )
 
 
 def lattice_success(divergence: float) -> float:
@@ -134,17 +194,21 @@ def epsilon_excess(excess: float, grid_step: float) -> float:
         return inf
 
 
-def lattice_excess(topology: Topology, spreads: ArrayLike) -> float:
-    """Return the least proved excess per coefficient; `spreads` holds S, link by link.
+def lattice_excess(topology: Topology, deviations: ArrayLike) -> float:
+    """Return the least proved excess per coefficient; `deviations`: S, link by link.
 
     >>> lattice_excess(Topology.family("petersen"), 1024)
     0.0
     """
-    return min(cycle_excess(topology, spreads), flow_excess(topology, spreads))
+    return min(cycle_excess(topology, deviations), flow_excess(topology, deviations))
 
 
 def worst_excess(
-    topology: Topology, spreads: ArrayLike, tolerate: int, *, mu2: float | None = None
+    topology: Topology,
+    deviations: ArrayLike,
+    tolerate: int,
+    *,
+    mu2: float | None = None,
 ) -> float:
     """Return an excess that holds for what every coalition of so many leaves over.
 
@@ -154,47 +218,47 @@ def worst_excess(
     if tolerate < 0:
         raise InvalidInputError(f"tolerate must not be negative, found {tolerate}")
     if tolerate == 0:
-        return lattice_excess(topology, spreads)
-    spread = _spreads(topology, spreads)
-    by_cycles = any_excess(topology, spread, longest_cycle(topology, mu2))
-    return min(by_cycles, flow_excess(topology, spread))
+        return lattice_excess(topology, deviations)
+    deviation = _deviations(topology, deviations)
+    by_cycles = any_excess(topology, deviation, longest_cycle(topology, mu2))
+    return min(by_cycles, flow_excess(topology, deviation))
 
 
-def flow_excess(topology: Topology, spreads: ArrayLike) -> float:
+def flow_excess(topology: Topology, deviations: ArrayLike) -> float:
     """Return the excess per coefficient by flows, the sum of 1 / (8 S^2) over draws.
 
     >>> flow_excess(Topology.family("ring:4"), 4)
     0.0625
     """
-    spread = _spreads(topology, spreads)
-    return topology.shares_per_edge * fsum((0.125 / spread / spread).tolist())
+    deviation = _deviations(topology, deviations)
+    return topology.shares_per_edge * fsum((0.125 / deviation / deviation).tolist())
 
 
-def cycle_excess(topology: Topology, spreads: ArrayLike) -> float:
+def cycle_excess(topology: Topology, deviations: ArrayLike) -> float:
     """Return the excess per coefficient by cycles; it falls like exp(-S^2).
 
-    In pieces, their excesses together. Infinite where the proof needs more spread.
+    In pieces, their excesses together. Infinite where the proof needs more deviation.
 
     >>> ring = Topology.family("ring:4")
     >>> cycle_excess(ring, 0.3), cycle_excess(ring, 4) < 1e-60
     (inf, True)
     """
-    return fundamental_excess(topology, _spreads(topology, spreads))
+    return fundamental_excess(topology, _deviations(topology, deviations))
 
 
-def _spreads(topology: Topology, spreads: ArrayLike) -> PerLink:
-    array = as_vector(spreads, dim=topology.n_edges, what="spreads")
+def _deviations(topology: Topology, deviations: ArrayLike) -> PerLink:
+    array = as_vector(deviations, dim=topology.n_edges, what="deviations")
     if not ((array > 1e-100) & (array < 1e150)).all():
         raise InvalidInputError(
-            "spreads must be positive, and their squares within float64; they are "
+            "deviations must be positive, and their squares within float64; they are "
             "standard deviations in steps of the grid"
         )
     return array
 
 
-def _link_spreads(topology: Topology, grid: Grid, sigma: float) -> list[int]:
-    spread = {w: grid.spread(sigma, w) for w in set(topology.weights.tolist())}
-    return [spread[w] for w in topology.weights.tolist()]
+def _link_deviations(topology: Topology, grid: Grid, sigma: float) -> list[int]:
+    deviation = {w: grid.deviation(sigma, w) for w in set(topology.weights.tolist())}
+    return [deviation[w] for w in topology.weights.tolist()]
 
 
 def _quantised_shift(
@@ -252,19 +316,246 @@ def _total(parts: list[LatticeDivergence]) -> LatticeDivergence:
 
 def _column_bound(
     topology: Topology,
-    spread: PerLink,
+    deviation: PerLink,
     excess: float,
     shift: Shift,
     size: int,
     flow: PerLink,
 ) -> LatticeDivergence:
     """Return the better bound for one coefficient; its flow is in units of `size`."""
-    least, draws = float(spread.min()), topology.shares_per_edge
-    cost = fsum(((flow * (least / spread)) ** 2).tolist())
+    least, draws = float(deviation.min()), topology.shares_per_edge
+    cost = fsum(((flow * (least / deviation)) ** 2).tolist())
     continuous = cost * (size / least) * (size / least) / (2 * draws)
-    excess = min(excess, flow_excess(topology, spread))
+    excess = min(excess, flow_excess(topology, deviation))
     exact = size * float(np.abs(flow).max()) < LARGEST_FLOW
     if exact and excess > NEGLIGIBLE * continuous:
-        cheapest = cheapest_flow_cost(topology, shift, spread, size * flow)
+        cheapest = cheapest_flow_cost(topology, shift, deviation, size * flow)
         excess = min(excess, max(cheapest - continuous, 0.0))
     return LatticeDivergence(continuous + excess, continuous, excess)
+
+
+def fundamental_excess(topology: Topology, deviation: PerLink) -> float:
+    """Return the bound in nats per coefficient; in pieces, that of all together."""
+    forest = spanning_forest(topology)
+    if forest.depth[topology.edges[forest.rest]].sum() > MOST_CYCLE_LINKS:
+        return any_excess(topology, deviation, topology.n_parties)
+    cycles, cost = fundamental_cycles(topology, forest), relative_costs(deviation)
+    reach = _reach(topology, deviation)
+    dominated = _theta(reach / dominating(cycles, cost))
+    packed = _packed(reach, float((cycles @ cost).max(initial=0.0)), len(forest.rest))
+    return _gap(np.array([min(dominated, packed)])) + _link_excess(topology, deviation)
+
+
+def any_excess(topology: Topology, deviation: PerLink, longest: int) -> float:
+    """Return a bound in nats per coefficient for the graph and every induced one.
+
+    Fewer parties have no more independent cycles and no other links; a cycle of at most
+    `longest` links costs no more than the dearest ones.
+    """
+    n_cycles = topology.n_edges - topology.n_parties + len(components(topology))
+    dearest = np.sort(relative_costs(deviation))[::-1][:longest].sum()
+    eta = _packed(_reach(topology, deviation), float(dearest), n_cycles)
+    return _gap(np.array([eta])) + _link_excess(topology, deviation)
+
+
+def longest_cycle(topology: Topology, mu2: float | None = None) -> int:
+    """Return how long a fundamental cycle of an induced graph is at most.
+
+    A cycle visits a party once. If the induced graph has this mu2 or more, two parties
+    further than D apart have p(L)_uv = 0 for every p of degree D; with p(0) = 1 that
+    needs |p| >= 1 / (n - 1) somewhere on [mu2, largest], and Chebyshev's p is the
+    smallest. A cycle follows two shortest paths from the root, and one more link.
+
+    >>> complete = Topology.family("complete:100")
+    >>> longest_cycle(complete), longest_cycle(complete, mu2=98.0)
+    (100, 9)
+    """
+    n = topology.n_parties
+    if mu2 is None or n < 3 or mu2 <= 0:
+        return n
+    largest = 2.0 * float(topology.laplacian.diagonal().max())
+    low = SAFE * min(mu2, largest / 2.0)
+    # acosh((largest + low) / (largest - low)), exact also where low is tiny.
+    per_step = 2.0 * atanh(sqrt(low / largest))
+    return int(min(n, 2.0 * floor(acosh(n - 1.0) / per_step / SAFE) + 3.0))
+
+
+def relative_costs(deviation: PerLink) -> PerLink:
+    """Return 1 / S^2 of each link in units of the dearest one's, rounded up."""
+    return np.maximum((deviation.min(initial=inf) / deviation) ** 2, LEAST_COST)
+
+
+def dominating(cycles: Sparse, cost: PerLink) -> PerCycle:
+    """Return g with Z diag(cost) Z' <= diag(g), from |Z|."""
+    x = np.sqrt(cycles @ cost)
+    bound: PerCycle = x
+    for _ in range(AVERAGING_ROUNDS):
+        y = cycles @ (cost * (cycles.T @ x))
+        bound, x = y / x, y / y.max(initial=0.0)
+    return bound
+
+
+class Forest(NamedTuple):
+    """A tree in every piece; the parent of all roots is the index n."""
+
+    parent: Indices
+    depth: Indices
+    via: Indices  # the link to the parent, -1 at a root
+    rest: Indices  # the links on no tree: each closes one cycle
+
+
+def spanning_forest(topology: Topology) -> Forest:
+    """Return breadth-first trees from the best connected parties: short cycles."""
+    order, parent = _breadth_first(topology)
+    depth, above = [0] * (topology.n_parties + 1), parent.tolist()
+    for node in order[1:].tolist():
+        depth[node] = depth[above[node]] + 1
+    via, links = np.full(topology.n_parties, -1), np.arange(topology.n_edges)
+    i, j = topology.edges.T
+    up, down = parent[i] == j, parent[j] == i
+    # Of two opposite arcs one is overwritten here, and closes a cycle.
+    via[i[up]] = links[up]
+    via[j[down]] = links[down]
+    return Forest(parent, np.array(depth), via, np.setdiff1d(links, via))
+
+
+def _breadth_first(topology: Topology) -> tuple[Indices, Indices]:
+    """Return every party and its parent, all pieces hanging from an index n."""
+    n, (i, j) = topology.n_parties, topology.edges.T
+    degree = topology.degrees
+    roots = [max(part, key=lambda v: degree[v]) for part in components(topology)]
+    heads = np.concatenate([i, roots]).astype(np.int64)
+    tails = np.concatenate([j, np.full(len(roots), n)])
+    entries = (np.ones(len(heads)), (heads, tails))
+    joined = sparse.csr_array(entries, shape=(n + 1, n + 1))
+    order, parent = csgraph.breadth_first_order(joined, n, directed=False)
+    return order.astype(np.int64), parent.astype(np.int64)
+
+
+def fundamental_cycles(topology: Topology, forest: Forest) -> Sparse:
+    """Return |Z|: for each link off the forest, the links on its cycle.
+
+    >>> triangle = Topology.family("complete:3")
+    >>> fundamental_cycles(triangle, spanning_forest(triangle)).toarray().tolist()
+    [[1.0, 1.0, 1.0]]
+    """
+    row, (i, j) = np.arange(len(forest.rest)), topology.edges[forest.rest].T
+    rows, links = [row], [forest.rest]
+    while len(row):
+        # The deeper end climbs until both ends meet.
+        lower = forest.depth[i] >= forest.depth[j]
+        i, j = np.where(lower, i, j), np.where(lower, j, i)
+        rows.append(row)
+        links.append(forest.via[i])
+        i = forest.parent[i]
+        apart = i != j
+        row, i, j = row[apart], i[apart], j[apart]
+    places = (np.concatenate(rows), np.concatenate(links))
+    shape = (len(forest.rest), topology.n_edges)
+    return sparse.csr_array((np.ones(len(places[0])), places), shape=shape)
+
+
+def _reach(topology: Topology, deviation: PerLink) -> float:
+    """Return 2 pi^2 s S^2 for the least S."""
+    least = float(deviation.min(initial=GREATEST_DEVIATION))
+    return 2.0 * pi**2 * topology.shares_per_edge * least**2
+
+
+def _tilts(exponents: PerCycle) -> PerCycle:
+    """Return 2 q / (1 - q) >= sum over w != 0 of q^(w^2), q = exp(-exponent)."""
+    safe = SAFE * exponents
+    return 2.0 * np.exp(-safe) / -np.expm1(-safe)
+
+
+def _theta(exponents: PerCycle) -> float:
+    """Return the dominated bound on eta; what is above 1 is of no use."""
+    return expm1(min(float(np.log1p(_tilts(exponents)).sum()), 1.0))
+
+
+def _packed(reach: float, longest: float, n_cycles: int) -> float:
+    """Return the packed bound on eta, a geometric series as j^2 >= j."""
+    if n_cycles == 0:
+        return 0.0
+    exponent = SAFE * reach / longest - n_cycles * LOG_5
+    return exp(-exponent) / -expm1(-exponent) if exponent > 0 else inf
+
+
+def _link_excess(topology: Topology, deviation: PerLink) -> float:
+    """Return what two draws on one link add, all links together."""
+    if topology.shares_per_edge == 1:
+        return 0.0
+    return _gap(_tilts(pi**2 * np.minimum(deviation, GREATEST_DEVIATION) ** 2))
+
+
+def _gap(eta: PerCycle) -> float:
+    """Return the sum of log((1 + eta) / (1 - eta))."""
+    return inf if (eta >= 1.0).any() else 2.0 * float(np.arctanh(eta).sum())
+
+
+def electrical_flow(topology: Topology, shift: Rows, deviation: PerLink) -> LinkRows:
+    """Return the flow of each column that minimises the sum of (f / S)^2.
+
+    Each piece's column must add up to zero.
+    """
+    grounded = [part[0] for part in components(topology)]
+    free = np.setdiff1d(np.arange(topology.n_parties), grounded)
+    potential = np.zeros(shift.shape)
+    tension = sparse.diags_array(deviation) @ topology.incidence.T
+    if shift.size and free.size:
+        laplacian = sparse.csc_array((tension.T @ tension)[free][:, free])
+        solver = linalg.splu(laplacian, permc_spec="MMD_AT_PLUS_A")
+        potential[free] = solver.solve(shift[free])
+    return deviation[:, None] * (tension @ potential)
+
+
+def cheapest_flow_cost(
+    topology: Topology, shift: Shift, deviation: PerLink, electrical: PerLink
+) -> float:
+    """Return the least cost of an integer flow, infinite if none was found.
+
+    Costs are convex, so a flow that no unit step improves is a cheapest one; the first
+    step leads from the electrical flow, rounded, to a flow.
+    """
+    flow, best = as_python_integers(np.rint(electrical)), inf
+    while (moved := _unit_step(topology, shift, deviation, flow)) is not None:
+        charges = _charges(topology, moved).astype(np.float64) / deviation / deviation
+        cost = fsum(charges.tolist()) / (2 * topology.shares_per_edge)
+        if cost >= best:
+            break
+        flow, best = moved, cost
+    return best
+
+
+def _unit_step(
+    topology: Topology, shift: Shift, deviation: PerLink, flow: Flow
+) -> Flow | None:
+    """Return the cheapest flow of the shift that is nowhere 2 away from this one."""
+    here, theta = _charges(topology, flow), topology.incidence
+    # Subtracted as integers: squares of large flows do not fit a float.
+    steps = [_charges(topology, flow + way) - here for way in (1, -1)]
+    relative = (deviation.min() / deviation) ** 2
+    prices = np.concatenate([step.astype(np.float64) * relative for step in steps])
+    missing = (shift - _divergence(topology, flow)).astype(np.float64)
+    both = sparse.hstack([theta, -theta])
+    found = scipy.optimize.linprog(
+        prices, A_eq=both, b_eq=missing, bounds=(0, 1), method="highs-ds"
+    )
+    if found.x is None:
+        return None
+    up, down = as_python_integers(np.rint(found.x)).reshape(2, -1)
+    moved: Flow = flow + up - down
+    # The solver works in floats; what it found is only believed if it is a flow.
+    return moved if (_divergence(topology, moved) == shift).all() else None
+
+
+def _charges(topology: Topology, flow: Flow) -> Flow:
+    """Return s times the sum of y^2 over a link's draws, which share its flow."""
+    return flow * flow + (topology.shares_per_edge - 1) * (flow % 2)
+
+
+def _divergence(topology: Topology, flow: Flow) -> Shift:
+    """Return Theta f, exactly."""
+    out = as_python_integers(np.zeros(topology.n_parties))
+    np.add.at(out, topology.edges[:, 0], flow)
+    np.subtract.at(out, topology.edges[:, 1], flow)
+    return out

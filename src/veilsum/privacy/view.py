@@ -17,7 +17,7 @@ import numpy as np
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.masking import Masks, ShareArray, Shares, spread_over_ends
+from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
 from veilsum.numbers.shapes import Float, Shaped
 
 Estimates = Float[FloatArray, "times heard m"]
@@ -98,11 +98,11 @@ def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
     return inside[:, 0] | inside[:, 1]
 
 
-def known_masks(shares: Shares, known: Array[np.bool_]) -> Masks:
+def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
     """Return the part of every mask that comes from known edges."""
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = 0
-    return spread_over_ends(shares.topology, noise)
+    return at_both_ends(shares.topology, noise)
 
 
 def _neighbours(topology: Topology, colluders: frozenset[int]) -> set[int]:

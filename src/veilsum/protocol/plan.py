@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.spreading import Spread
@@ -106,14 +104,14 @@ class Plan:
         return hashlib.sha256(b"veilsum plan\0" + here + b"\0" + self.terms).digest()
 
     def _here(self) -> dict[str, Any]:
-        law = self.law
+        law, masks = self.law, self.law.masks
         return {
             "parties": self.parties,
             "edges": self.topology.edges.tolist(),
             "weights": self.topology.weights.tolist(),
-            "law": [law.name, str(law.dtype), getattr(law, "largest", None)],
-            "sigma": np.asarray(getattr(law, "sigma", 0.0)).tolist(),
-            "grid": getattr(getattr(law, "grid", None), "bits", None),
+            "law": [law.name, str(law.dtype), masks.largest],
+            "sigma": masks.sigma or 0.0,
+            "grid": masks.grid,
             "sizes": [self.size, self.answer_size, self.round_size],
             "tolerance": self.tolerance,
             "spread": self.spread,

@@ -19,10 +19,9 @@ from veilsum.costs.remainders import Remainder
 from veilsum.errors import BadGradientError, DivergedError
 from veilsum.graphs.mixing import mixing_rate
 from veilsum.graphs.topology import Topology
-from veilsum.methods.exchange import Weighting, mix
-from veilsum.methods.making import Facts
+from veilsum.methods.base import Weighting, mix
 from veilsum.methods.recentring import chebyshev_factors, next_flow
-from veilsum.methods.schedule import Schedule, schedule
+from veilsum.methods.schedule import Facts, Schedule, schedule
 from veilsum.methods.settings import Settings
 from veilsum.methods.stopping import Stopping
 from veilsum.numbers.arrays import Array, Vector

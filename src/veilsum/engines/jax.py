@@ -21,29 +21,12 @@ from veilsum.costs.domains import Ball, Box, WholeSpace
 from veilsum.engines.engine import ClosedForm, Task, closed_form
 from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
 from veilsum.errors import InvalidInputError
-from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import State
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import State
-from veilsum.methods.extra import Extra
-from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.methods.nids import Nids
-from veilsum.methods.push_pull import PushPull
 from veilsum.numbers.arrays import AgentPoints, Sparse
 
 Tables: TypeAlias = dict[str, Any]
 
-# The sources that JAX can follow: they compute with operators alone.
-FOLLOWED = (
-    AcceleratedTracking,
-    Dgd,
-    DgdOwnPoint,
-    Extra,
-    GradientTracking,
-    Nids,
-    PushPull,
-)
 # What a state holds beside numbers; it decides what the source does.
 SWITCHES = frozenset({"moved", "round"})
 # Up to so many neighbours a product is written out neighbour by neighbour.
@@ -134,7 +117,8 @@ def written_down(told: Any, x: Any, one: Any) -> Any:
 def check_followed(method: Any) -> None:
     """Refuse a method or a domain that JAX cannot follow."""
     bare: Any = method.method if isinstance(method, Chebyshev) else method
-    if type(bare) not in FOLLOWED:
+    # A class answers for its own source: what is built on it may do something else.
+    if "traits" not in vars(type(bare)) or not bare.traits.traceable:
         raise unknown(f"the method {type(bare).__name__}")
     if not isinstance(bare.domain, WholeSpace | Box | Ball):
         raise unknown(f"the domain {type(bare.domain).__name__}")

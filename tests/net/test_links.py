@@ -11,12 +11,12 @@ from contextlib import closing
 
 import pytest
 
+from idle_clock import patiently
 from net.village import HOST, QUICK, Village, all_connected, free_port, until
 from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError, PeerProtocolError, SecretError
-from veilsum.net import sockets, transport
-from veilsum.net.hello import Close
-from veilsum.net.limits import Limits
+from veilsum.net import links, sockets
+from veilsum.net.hello import Close, Limits
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_frames_arrive_in_order_both_ways(village):
             assert a.met == ["b"]
             assert b.met == ["a"]
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_frames_of_all_sizes_arrive_whole(village):
@@ -70,7 +70,7 @@ def test_frames_of_all_sizes_arrive_whole(village):
             assert [frame for _, frame in a.heard] == frames
             assert [frame for _, frame in b.heard] == frames
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_what_waits_keeps_its_order_and_drain_waits_for_it(village):
@@ -89,7 +89,7 @@ def test_what_waits_keeps_its_order_and_drain_waits_for_it(village):
             await a.network.drain(20.0)
             assert not a.network.unsent
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_a_frame_for_somebody_who_is_not_there_is_dropped_and_counted(village):
@@ -101,7 +101,7 @@ def test_a_frame_for_somebody_who_is_not_there_is_dropped_and_counted(village):
             assert a.network.unsent == {"b": 3}
             assert a.network.pending == 0
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_every_edge_of_a_ring_has_one_connection(tmp_path, log):
@@ -118,7 +118,7 @@ def test_every_edge_of_a_ring_has_one_connection(tmp_path, log):
                 assert all(sender.encode() == frame for sender, frame in one.heard)
                 assert sorted(one.met) == sorted(others(one))
 
-    asyncio.run(main())
+    patiently(main())
     assert len(messages(log, "connected")) == 10
 
 
@@ -134,7 +134,7 @@ def test_a_party_without_an_address_calls(tmp_path):
             assert a.network.ports == ()
             assert b.network._peers["a"].link.dialled is False
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_a_later_party_without_an_address_calls_an_earlier_one(tmp_path):
@@ -145,7 +145,7 @@ def test_a_later_party_without_an_address_calls_an_earlier_one(tmp_path):
             await all_connected([a, b])
             assert b.network._peers["a"].link.dialled is True
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_the_end_that_need_not_call_does_if_it_must(village):
@@ -165,7 +165,7 @@ def test_the_end_that_need_not_call_does_if_it_must(village):
         finally:
             await asyncio.gather(a.network.close(), b.network.close())
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_calls_that_cross_leave_one_connection(tmp_path):
@@ -196,7 +196,7 @@ def test_calls_that_cross_leave_one_connection(tmp_path):
         ]
         return len(ends) == 2 and ends[0] == ends[1][::-1]
 
-    asyncio.run(main())
+    patiently(main())
 
 
 # Leaving
@@ -214,7 +214,7 @@ def test_a_bye_is_told_now_and_to_those_who_come_later(village):
             async with village.stations("b") as (b,):
                 await until(lambda: b.left == ["a"])
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_nothing_is_left_after_close(village):
@@ -229,7 +229,7 @@ def test_nothing_is_left_after_close(village):
             found.bind((address.host, address.port))
         await a.network.close()
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_a_party_that_comes_back_is_met_again(village):
@@ -242,7 +242,7 @@ def test_a_party_that_comes_back_is_met_again(village):
                     b.send("a", b"%d" % count)
                     await until(lambda: len(a.heard) == count)  # noqa: B023
 
-    asyncio.run(main())
+    patiently(main())
 
 
 # Agreement
@@ -266,7 +266,7 @@ def test_another_file_is_refused_and_both_ends_say_where_it_differs(village, log
         finally:
             await asyncio.gather(a.network.close(), b.network.close())
 
-    asyncio.run(main())
+    patiently(main())
     found = messages(log, "connection refused")
     assert {record.party for record in found} == {"a", "b"}
 
@@ -284,7 +284,7 @@ def test_somebody_who_mends_the_file_is_met(village):
                 await all_connected([a, b])
                 assert a.network.differences() == {}
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_another_plan_is_refused(village):
@@ -301,7 +301,7 @@ def test_another_plan_is_refused(village):
         finally:
             await asyncio.gather(a.network.close(), b.network.close())
 
-    asyncio.run(main())
+    patiently(main())
 
 
 # Clocks
@@ -315,7 +315,7 @@ def test_clocks_minutes_apart_are_said_once(village, log):
                 async with village.stations("b", **slow) as (b,):
                     await all_connected([a, b])
 
-    asyncio.run(main())
+    patiently(main())
     said = [one for one in messages(log, "clocks differ") if one.party == "b"]
     assert len(said) == 1
     assert re.search(
@@ -335,7 +335,7 @@ def test_clocks_hours_apart_are_refused_with_the_name(village, log):
                 assert "behind" in b.condition("a")
                 assert a.met == b.met == []
 
-    asyncio.run(main())
+    patiently(main())
     assert {one.party for one in messages(log, "connection refused")} <= {"a", "b"}
 
 
@@ -359,7 +359,7 @@ def test_of_two_processes_under_one_name_the_newest_wins(village, log):
             finally:
                 await new.network.close()
 
-    asyncio.run(main())
+    patiently(main())
     (said,) = messages(log, "replaced")
     assert said.levelno == logging.ERROR
     assert "another process under the name 'a'" in said.reason
@@ -379,7 +379,7 @@ def test_an_address_in_use_is_the_users_to_mend(village):
             assert "another program listens there" in str(caught.value)
             await a.network.close()
 
-    asyncio.run(main())
+    patiently(main())
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_an_address_of_another_machine_is_the_users_to_mend(village, host, words
         assert "say where to listen" in str(caught.value)
         await a.network.close()
 
-    asyncio.run(main())
+    patiently(main())
 
 
 @pytest.mark.parametrize(
@@ -402,7 +402,7 @@ def test_an_address_of_another_machine_is_the_users_to_mend(village, host, words
 )
 def test_where_to_listen_instead_has_the_port_that_others_dial(host, instead):
     error = OSError(errno.EADDRNOTAVAIL, "x")
-    found = transport.cannot_listen(Address(host, 9102), error)
+    found = links.cannot_listen(Address(host, 9102), error)
     assert str(found).endswith(f"such as --listen {instead}")
 
 
@@ -426,7 +426,7 @@ def test_conditions_are_said_in_words(village):
             said = f"not connected: connection refused at {where}"
             await until(lambda: a.condition("b") == said)
 
-    asyncio.run(main())
+    patiently(main())
 
 
 # What the party itself finds
@@ -457,7 +457,7 @@ def test_a_refused_frame_ends_the_connection_and_names_the_sender(village, log):
         finally:
             await asyncio.gather(a.network.close(), b.network.close())
 
-    asyncio.run(main())
+    patiently(main())
     (said,) = messages(log, "frame refused")
     assert said.party == "a"
     assert "not making sense" in said.reason
@@ -492,7 +492,7 @@ def test_a_failure_of_its_own_is_not_swallowed(village):
         finally:
             await asyncio.gather(a.network.close(), b.network.close())
 
-    asyncio.run(main())
+    patiently(main())
     assert [str(one["exception"]) for one in failures] == ["disk full"]
     assert heard == [b"x", b"y"]
 
@@ -508,7 +508,7 @@ def exchange_of(village, frame):
             b.send("a", frame)
             await until(lambda: a.heard and b.heard)
 
-    asyncio.run(main())
+    patiently(main())
 
 
 def test_no_log_at_any_level_shows_a_frame(village, caplog):
@@ -582,7 +582,7 @@ def test_the_environments_proxy_is_used(tmp_path, monkeypatch):
             proxy.close()
             await proxy.wait_closed()
 
-    asyncio.run(main())
+    patiently(main())
     assert asked == [f"CONNECT {OUTSIDE} HTTP/1.1"]
 
 
@@ -599,12 +599,12 @@ async def said_through(folder, monkeypatch, port, words):
     monkeypatch.setenv("no_proxy", "")
     said = f"not connected: the proxy {HOST}:{port} {words}"
     async with village.stations("a") as (a,):
-        await until(lambda: a.condition("b") == said, said, patience=3.0)
+        await until(lambda: a.condition("b") == said, said)
 
 
 def test_a_proxy_that_is_not_there_is_said(tmp_path, monkeypatch, log):
     words = f"cannot be reached on the way to {OUTSIDE}: connection refused"
-    asyncio.run(said_through(tmp_path, monkeypatch, free_port(), words))
+    patiently(said_through(tmp_path, monkeypatch, free_port(), words))
     [failed] = messages(log, "call failed")
     assert failed.reason.endswith(words)
     assert "secret" not in failed.reason
@@ -622,4 +622,4 @@ def test_what_a_proxy_answers_is_said(tmp_path, monkeypatch):
             words = f"did not reach {OUTSIDE} (HTTP 502)"
             await said_through(tmp_path, monkeypatch, port, words)
 
-    asyncio.run(main())
+    patiently(main())

@@ -15,12 +15,13 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.methods.accelerated import AcceleratedTracking
+from veilsum.methods.base import iterations, mix
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.methods.exchange import iterations, mix
 from veilsum.methods.extra import Extra
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids
-from veilsum.methods.push_pull import PushPull, column_weights, row_weights
+from veilsum.methods.one_way import column_weights, row_weights
+from veilsum.methods.push_pull import PushPull
 from veilsum.methods.running_sums import RunningSums
 
 METHODS = {

@@ -2,13 +2,13 @@
 
 import pytest
 
+from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.drivers.history import broken_rules
 from veilsum.protocol.effects import Abort, Charge
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked
 from veilsum.protocol.phases import SUMMING
-from worlds import Setting, effects_until
+from worlds import Setting, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -156,3 +156,11 @@ def test_a_planted_defect_is_caught_and_its_rule_named(defect, setting, faults, 
     defective = setting.world(faults, make=defect).run()
     found = broken_rules(defective)
     assert any(rule in one for one in found), found
+
+
+def test_a_failing_schedule_says_how_to_replay_it():
+    setting, faults = Setting(seed=7), Faults(loss=0.25)
+    with pytest.raises(AssertionError) as caught:
+        replayed(setting, faults, make=AddsOne)
+    assert repr(setting) in str(caught.value)
+    assert repr(faults) in str(caught.value)

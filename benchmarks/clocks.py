@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PACKAGES = ("veilsum", "numpy", "scipy", "numba", "jax")
 
 Action = Callable[[], object]
 # Whatever can be run for a number of iterations.
 Runs = Callable[[int], object]
-Tick = Callable[[int], None]
-# Told what comes next, in words, and its number of rounds; what it returns is told how
-# many of these are over.
-Watch = Callable[[str, int], Tick]
 
 
 @dataclass(frozen=True)
@@ -81,18 +84,64 @@ def suitable_count(runs: Runs, *, seconds: float, most: int) -> int:
 
 
 def in_turn(
-    contestants: Mapping[str, Callable[[], Lap]], *, repeats: int, tick: Tick
+    contestants: Mapping[str, Callable[[], Lap]], *, repeats: int
 ) -> dict[str, Laps]:
-    """Return everybody's laps, one each in every round.
-
-    Args:
-        contestants: each runs once and says how long it took.
-        repeats: how many rounds.
-        tick: told the number of finished rounds.
-    """
+    """Return the laps of all who run once and say how long it took, one a round."""
     found: dict[str, list[Lap]] = {name: [] for name in contestants}
-    for done in range(repeats):
+    for _ in range(repeats):
         for name, run in contestants.items():
             found[name].append(run())
-        tick(done + 1)
     return {name: Laps(tuple(laps)) for name, laps in found.items()}
+
+
+def clock(action: Action) -> float:
+    """Return the seconds that an action takes, by the clock on the wall."""
+    return clocked(action).wall
+
+
+def side_by_side(ours: Action, floor: Action, repeats: int) -> dict[str, float]:
+    """Time both in turn after a warm start; the ratio is that of the rounds."""
+    runs = {"ours": ours, "floor": floor}
+    for action in runs.values():
+        action()
+    laps = in_turn(
+        {name: lambda action=action: clocked(action) for name, action in runs.items()},
+        repeats=repeats,
+    )
+    return {
+        "ours_s": laps["ours"].wall,
+        "floor_s": laps["floor"].wall,
+        "ratio": laps["ours"].over(laps["floor"]).wall,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return the day, the machine, how busy it is, and versions."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": usable_cores(),
+        "architecture": platform.machine(),
+        "system": platform.system(),
+        "load": _load(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _load() -> float | None:
+    """Return how many processes wanted a core in the last minute, where it is known."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

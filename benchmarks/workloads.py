@@ -1,29 +1,37 @@
-"""What is run: a method, a size, costs; and what is wanted of the time it takes."""
+"""What is run: methods, sizes, costs, plain loops; and what is wanted of the time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from veilsum.costs.bases import Affine
+from veilsum.costs.cost import Cost, coefficient_rows
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import SquaredNorm
+from veilsum.costs.remainders import SquaredNorm, stack
 from veilsum.engines.engine import Task
-from veilsum.jobs.bench.least_squares import LeastSquares
-from veilsum.jobs.bench.loops import REACH, Slope
+from veilsum.graphs.mixing import metropolis
+from veilsum.graphs.topology import Topology
+from veilsum.methods.base import Method
 from veilsum.methods.dgd import Dgd
-from veilsum.methods.dgd_own_point import DgdOwnPoint
-from veilsum.methods.exchange import Method
 from veilsum.methods.gradient_tracking import GradientTracking
-from veilsum.numbers.arrays import AgentPoints, Sparse, Vector
+from veilsum.models.families import Gaussian
+from veilsum.models.glm_cost import glm_cost
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import AgentPoints, FloatArray, Sparse, Vector
 
 Costs: TypeAlias = Literal["distances", "least squares"]
 
 NEIGHBOURS = 6
+# Of each agent in least squares.
+ROWS, NOISE = 20, 0.1
 # The longest run that is timed at once.
 ITERATIONS = 1_000
 
@@ -34,8 +42,65 @@ TRACKING_STEP = 0.4
 # L of the least squares here.
 SMOOTH = 8.0
 
-DGD_FORMS: dict[str, type[Dgd]] = {"mixed": Dgd, "own": DgdOwnPoint}
+# Where dgd takes its gradients.
+DGD_FORMS = ("mixed", "own")
 FORMS = {"dgd": "mixed", "gradient-tracking": "atc"}
+
+
+Slope = Callable[[AgentPoints], AgentPoints]  # every agent's gradient at its own row
+# The methods as a reader of the papers would write them, each in the form that some
+# package implements. They are the floor that engines are measured against, and what
+# other packages' answers are checked with. Weights are n x n, dense or
+# sparse; there is one iteration for each step size.
+Loop: TypeAlias = Callable[[Any, Slope, AgentPoints, Vector], AgentPoints]
+
+# Nobody's estimate comes near: dgd needs a compact domain, and most packages have none.
+REACH = 1e3
+
+
+def at_mixed(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentPoints:
+    """Return x after DGD with the gradient at the mixed point."""
+    for step in steps:
+        mixed = weights @ x
+        x = np.clip(mixed - step * slope(mixed), -REACH, REACH)
+    return x
+
+
+def at_own(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentPoints:
+    """Return x after DGD with the gradient at an agent's own point."""
+    for step in steps:
+        x = np.clip(weights @ x - step * slope(x), -REACH, REACH)
+    return x
+
+
+def tracked(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentPoints:
+    """Return x after gradient tracking that mixes what was adapted."""
+    y = old = slope(x)
+    for step in steps:
+        x = weights @ (x - step * y)
+        new = slope(x)
+        y, old = weights @ (y + new - old), new
+    return x
+
+
+def tracked_apart(
+    weights: Any, slope: Slope, x: AgentPoints, steps: Vector
+) -> AgentPoints:
+    """Return x after gradient tracking that adapts what was mixed."""
+    y = old = slope(x)
+    for step in steps:
+        x = weights @ x - step * y
+        new = slope(x)
+        y, old = weights @ y + new - old, new
+    return x
+
+
+LOOPS: dict[str, Loop] = {
+    "mixed": at_mixed,
+    "own": at_own,
+    "atc": tracked,
+    "diging": tracked_apart,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +181,79 @@ QUICK = (
     Case(method="dgd", agents=1_000, dim=20),
     Case(method="gradient-tracking", agents=1_000, dim=20),
 )
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """||A_i x - b_i||^2 / 2 for each agent; nothing here is anybody's secret.
+
+    Attributes:
+        topology: who talks to whom.
+        designs: A_i, (n, r, m).
+        responses: b_i, (n, r).
+    """
+
+    topology: Topology
+    designs: FloatArray
+    responses: FloatArray
+
+    @classmethod
+    def of(cls, *, agents: int, dim: int) -> LeastSquares:
+        """Return the same numbers for the same size."""
+        stream = np.random.default_rng(0)
+        designs = stream.standard_normal((agents, ROWS, dim)) / np.sqrt(ROWS)
+        truth = stream.standard_normal(dim)
+        noise = NOISE * stream.standard_normal((agents, ROWS))
+        topology = Topology.family(f"regular:{agents}:{NEIGHBOURS}:seed=0")
+        return cls(topology, designs, designs @ truth + noise)
+
+    @cached_property
+    def weights(self) -> Sparse:
+        """W."""
+        return metropolis(self.topology)
+
+    @cached_property
+    def costs(self) -> list[Cost]:
+        """What each party would give."""
+        pairs = zip(self.designs, self.responses, strict=True)
+        return [glm_cost(Gaussian(), Rows.of(a, b)) for a, b in pairs]
+
+    @property
+    def cost(self) -> EffectiveCost:
+        """What phase II is handed, here without masks."""
+        remainder = stack([cost.remainder for cost in self.costs])
+        basis = Affine(self.designs.shape[2])
+        return EffectiveCost(basis, coefficient_rows(self.costs), remainder)
+
+    @cached_property
+    def grams(self) -> FloatArray:
+        """A_i'A_i."""
+        return np.swapaxes(self.designs, 1, 2) @ self.designs
+
+    @cached_property
+    def linear(self) -> AgentPoints:
+        """Return -A_i'b_i."""
+        return -(self.responses[:, None, :] @ self.designs)[:, 0]
+
+    def slope(self, x: AgentPoints) -> AgentPoints:
+        """Return every agent's gradient at its own row."""
+        return (self.grams @ x[:, :, None])[:, :, 0] + self.linear
+
+    def answer(self) -> Vector:
+        """Return what one owner of all rows would find."""
+        rows = self.designs.reshape(-1, self.designs.shape[2])
+        found, *_ = np.linalg.lstsq(rows, self.responses.ravel())
+        return np.asarray(found, dtype=np.float64)
+
+    def save(self, path: Path, **more: float) -> None:
+        """Write all of it to a file that other packages' scripts read."""
+        arrays: dict[str, Any] = {
+            "designs": self.designs,
+            "responses": self.responses,
+            "weights": self.weights.toarray(),
+            **more,
+        }
+        np.savez(path, **arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +341,8 @@ def step_sizes(form: str, iterations: int, smooth: float = SMOOTH) -> Vector:
 
 def _method(form: str, dim: int, step: float) -> Method[Any]:
     if form in DGD_FORMS:
-        return DGD_FORMS[form](Box(-REACH, REACH, dim=dim), scale=step, power=POWER)
+        at: Literal["mixed", "own"] = "own" if form == "own" else "mixed"
+        return Dgd(Box(-REACH, REACH, dim=dim), step, POWER, gradient_at=at)
     return GradientTracking(WholeSpace(dim), step)
 
 

@@ -1,1 +1,0 @@
-"""How fast the engines are: beside this machine's floors, and beside other packages."""

@@ -1,0 +1,759 @@
+"""A party's connections with its neighbours: one WebSocket per edge, mutual TLS 1.3.
+
+Whoever the consortium says calls, and calls again when a connection breaks; should it
+not come, the other end calls as well. TLS has shown which member is at the other end.
+Both say hello before anything else, and what they say must fit the certificates; then
+the connection becomes the one with that neighbour, or is closed with the reason.
+Nothing here can be told to do without TLS.
+
+Frames may be lost whenever a connection breaks. The protocol above asks for what it
+lacks, so that nothing is kept for somebody who is not there.
+
+Read from the top: what is refused (logged, but nobody can fill the log), one connection
+(`Link`), the way to one neighbour (`Peer`), one meeting, all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import ssl
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from random import uniform
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from veilsum.errors import InvalidInputError, PeerProtocolError
+from veilsum.net.hello import (
+    BYE,
+    PROTOCOL,
+    REFUSALS,
+    Close,
+    Hello,
+    Limits,
+    Refusal,
+    close_reason,
+    is_bye,
+    read_hello,
+    refusal,
+    said,
+    skew,
+    written,
+)
+from veilsum.net.sockets import (
+    UNANSWERED,
+    Answered,
+    ConnectionClosed,
+    Door,
+    Wire,
+    broadcast,
+    call_failure,
+    caller,
+    certificate,
+    dial,
+    failure,
+)
+from veilsum.net.trust import check_member, client_context, owner, server_context
+from veilsum.numbers.secrets import Secret
+
+if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Address
+if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Address, Consortium
+    from veilsum.net.identity import Identity
+
+
+LOG = logging.getLogger("veilsum.net")
+# Sources that are told apart at a time; the oldest is forgotten.
+SOURCES = 1024
+
+
+@dataclass(slots=True)
+class _Window:
+    start: float
+    logged: int = 0
+    withheld: int = 0
+
+
+class Refusals:
+    """A log of refusals with so many lines for each source and minute."""
+
+    def __init__(
+        self, limits: Limits, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limits, self._clock = limits, clock
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
+        self.count = 0
+
+    def note(self, source: str, event: str, **about: str) -> None:
+        """Log an event, unless its source has had its share of the log."""
+        self.count += 1
+        window = self._window(source)
+        if window.logged >= self._limits.refusals:
+            window.withheld += 1
+            return
+        window.logged += 1
+        LOG.warning(event, extra=about)
+
+    def _window(self, source: str) -> _Window:
+        """Return a source's count, a new one once its time is over."""
+        now, found = self._clock(), self._windows.get(source)
+        if found is None or now - found.start >= self._limits.refusals_seconds:
+            if found is not None and found.withheld:
+                about = {"source": source, "count": str(found.withheld)}
+                LOG.warning("more refusals were not logged", extra=about)
+            found = self._windows[source] = _Window(now)
+        self._windows.move_to_end(source)
+        if len(self._windows) > SOURCES:
+            self._windows.popitem(last=False)
+        return found
+
+
+Take: TypeAlias = "Callable[[Link, bytes | str], None]"
+
+
+class Link(Secret):
+    """A connection that is up.
+
+    Frames go straight to the connection while it takes them. Then they wait here, up
+    to a number of bytes, and one task gives them on as the other end reads.
+
+    Attributes:
+        name: who is at the other end.
+        dialled: whether this party made the call.
+        since: when it came up, by the event loop's clock.
+        said_at: the time in the neighbour's hello.
+        ended: why the connection is over, for a person; empty while it is not.
+        code: of the close frame that the other end sent.
+        writer: the task that passes on what waits, while something does.
+    """
+
+    def __init__(
+        self, name: str, connection: Wire, limits: Limits, *, dialled: bool
+    ) -> None:
+        self.name, self.dialled = name, dialled
+        self.connection, self._limits = connection, limits
+        self._loop = asyncio.get_running_loop()
+        self.since = self._loop.time()
+        self.said_at, self.said_bye = 0.0, False
+        self.ended, self.code = "", 0
+        self._queue: deque[bytes | str] = deque()
+        self._held = 0
+        self.writer: asyncio.Task[None] | None = None
+        self._replacing: asyncio.Task[None] | None = None
+        self._watch = self._loop.call_later(limits.silence, self._look)
+
+    @property
+    def alive(self) -> bool:
+        """Whether frames can still go this way."""
+        connection = self.connection
+        is_open = connection.is_open and not connection.transport.is_closing()
+        return is_open and not self.ended
+
+    @property
+    def pending(self) -> int:
+        """Bytes that the connection has not passed on yet."""
+        return self._held + self.connection.buffered
+
+    def send(self, item: bytes | str) -> bool:
+        """Pass a frame or a text on, now or when there is room; say whether it was."""
+        if not self.alive:
+            return False
+        connection, limits = self.connection, self._limits
+        if not self._held and connection.buffered < limits.write_bytes:
+            broadcast((connection,), item)
+            return True
+        return self._enqueue(item)
+
+    def _enqueue(self, item: bytes | str) -> bool:
+        # Whatever its size, one frame may always wait.
+        if self._held and self._held + len(item) > self._limits.queue_bytes:
+            return False
+        self._queue.append(item)
+        self._held += len(item)
+        if self.writer is None:
+            self.writer = self._loop.create_task(self._write())
+        return True
+
+    async def _write(self) -> None:
+        """Give what waits to the connection, as fast as that takes it."""
+        try:
+            while self._queue:
+                item = self._queue.popleft()
+                await self.connection.send(item)
+                self._held -= len(item)
+        except ConnectionClosed:
+            self._queue.clear()
+            self._held = 0
+        finally:
+            self.writer = None
+
+    def _look(self) -> None:
+        """Cut a connection that has shown no sign of life."""
+        left = self.connection.heard_at + self._limits.silence - self._loop.time()
+        if left > 0:
+            self._watch = self._loop.call_later(left, self._look)
+            return
+        self.cut(f"nothing was heard of it for {self._limits.silence:g} s")
+
+    def cut(self, why: str) -> None:
+        """End the connection at once, without a word to the other end."""
+        self.ended = self.ended or why
+        self.connection.transport.abort()
+
+    async def close(self, code: Close, why: str) -> None:
+        """End the connection, and tell the other end why."""
+        self.ended = self.ended or why
+        await self.connection.close(code, close_reason(why))
+
+    def replace(self) -> None:
+        """Close the connection in favour of a newer one; nobody waits for it."""
+        why = "a newer connection took its place"
+        self.ended = self.ended or why
+        self._replacing = self._loop.create_task(self.close(Close.REPLACED, why))
+
+    async def gone(self) -> None:
+        """Stop everything that belongs to a connection that has ended."""
+        self._watch.cancel()
+        if self.writer is not None:
+            self.writer.cancel()
+        tasks = [one for one in (self.writer, self._replacing) if one is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def read(self, take: Take) -> None:
+        """Hand over all that comes, until the connection ends.
+
+        Frames may overtake texts, and messages in pieces. What `take` raises ends it.
+        """
+        failed: asyncio.Future[None] = self._loop.create_future()
+        self.connection.take = partial(self._take_now, take, failed)
+        rest = self._loop.create_task(self._read_rest(take))
+        try:
+            await asyncio.wait({rest, failed}, return_when=asyncio.FIRST_COMPLETED)
+            await (failed if failed.done() else rest)
+        finally:
+            self.connection.take = None
+            rest.cancel()
+            await asyncio.gather(rest, return_exceptions=True)
+
+    def _take_now(self, take: Take, failed: asyncio.Future[None], frame: bytes) -> None:
+        """Hand over a frame, unless it is over."""
+        if self.ended or failed.done():
+            return
+        try:
+            take(self, frame)
+        except Exception as error:
+            failed.set_exception(error)
+
+    async def _read_rest(self, take: Take) -> None:
+        """Hand over what does not come in one frame, and note the end."""
+        receive = self.connection.recv
+        try:
+            while not self.ended:
+                take(self, await receive())
+        except ConnectionClosed as error:
+            self.code = 0 if error.rcvd is None else error.rcvd.code
+            self.ended = self.ended or last_words(error)
+
+
+def last_words(error: ConnectionClosed) -> str:
+    """Say how the other end ended a connection, if it did."""
+    if error.rcvd is None:
+        return "the connection broke"
+    found = error.rcvd.code
+    if found in {Close.DONE, Close.GOING}:
+        return "it closed the connection"
+    # The words are the other end's: they stay on one line.
+    words = "".join(c if c.isprintable() else "?" for c in error.rcvd.reason)
+    return f"it closed the connection ({found}: {words or 'no reason given'})"
+
+
+class Peer:
+    """A neighbour: where it is, the connection with it, or why there is none.
+
+    Attributes:
+        name: who it is.
+        address: where to call it; None if it only calls.
+        designated: whether this party is the one to call.
+        link: the connection, while there is one.
+        trouble: why there is none, for a person.
+        refused: whether one of the two did not want the other.
+        refusal: why it was last refused, or refused this party; kept until they meet.
+        sections: where its file differs from this party's.
+        finished: whether it has said so.
+        skewed: whether its clock has been complained about.
+        yielded: whether another process under this party's own name took over.
+    """
+
+    def __init__(self, name: str, address: Address | None, *, designated: bool) -> None:
+        self.name, self.address, self.designated = name, address, designated
+        self.link: Link | None = None
+        self.trouble = "never called"
+        self.refused, self.refusal = False, ""
+        self.sections: tuple[str, ...] = ()
+        self.finished, self.yielded, self.skewed = False, False, False
+        self._up, self._down = asyncio.Event(), asyncio.Event()
+        self._down.set()
+
+    def connect(self, link: Link) -> None:
+        """Take a connection as the one."""
+        self.link, self.refused, self.sections = link, False, ()
+        self.refusal, self.finished = "", False
+        self._down.clear()
+        self._up.set()
+
+    def disconnect(self, link: Link) -> bool:
+        """Note that a connection is over; say whether it was the one."""
+        if self.link is not link:
+            return False
+        self.link, self.trouble = None, link.ended
+        self._up.clear()
+        self._down.set()
+        return True
+
+    def fail(self, why: str, *, refused: bool, sections: tuple[str, ...] = ()) -> None:
+        """Note why a call did not lead to a connection; one that stands is no news."""
+        if self.link is None:
+            self.trouble, self.refused = why, refused
+            # Why, and what differed, is known until a good hello says otherwise.
+            self.refusal = why if refused else self.refusal
+            self.sections = sections or self.sections
+
+    def condition(self) -> str:
+        """Say in one clause how things are."""
+        if self.link is not None:
+            return "connected"
+        if self.finished:
+            return "not connected: it has finished"
+        if self.refused:
+            return f"refused: {self.trouble}"
+        before = f"; before that it was refused: {self.refusal}" if self.refusal else ""
+        return f"not connected: {self.trouble}{before}"
+
+    async def lonely(self, seconds: float) -> None:
+        """Wait until there has been no connection for so long."""
+        while True:
+            await self._down.wait()
+            if seconds <= 0:
+                return
+            try:
+                await asyncio.wait_for(self._up.wait(), seconds)
+            except TimeoutError:
+                return
+
+
+class Backoff:
+    """How long to wait before the next call: longer each time, and never in step."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._tries = limits, 0
+
+    def settled(self) -> None:
+        """Begin anew, after a connection that was a good one."""
+        self._tries = 0
+
+    def next(self) -> float:
+        """Return seconds, drawn from all up to twice the bound before."""
+        most = self._limits.first_retry * 2 ** min(self._tries, 30)
+        self._tries += 1
+        return uniform(0, min(most, self._limits.longest_retry))
+
+    def slow(self) -> float:
+        """Return seconds before a call that will not be welcome yet."""
+        return self._limits.slow_retry * uniform(0.5, 1.5)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Meetings(Secret):
+    """What a party does with its connections.
+
+    Attributes:
+        own: this party's hello, but for whom and when.
+        peers: its neighbours by name.
+        certificates: every member's.
+        finished: whether it says goodbye to everybody it meets.
+    """
+
+    own: Hello
+    peers: Mapping[str, Peer]
+    certificates: Mapping[str, str]
+    limits: Limits
+    refusals: Refusals
+    clock: Callable[[], float]
+    hear: Callable[[str, bytes], None]
+    met: Callable[[str], None]
+    left: Callable[[str], None]
+    finished: bool = False
+
+    async def hold(self, connection: Wire, called: Peer | None) -> float:
+        """Say hello, then carry frames to the end; return how long that was.
+
+        Args:
+            connection: just made.
+            called: whom this party has called, if it has.
+        """
+        name = owner(certificate(connection), self.certificates)
+        peer = self.peers.get(name or "")
+        heard = await self._greet(connection, peer, called, f"{name!r}")
+        if peer is None or isinstance(heard, Refusal):
+            assert isinstance(heard, Refusal)
+            await self._refuse(connection, called or peer, str(name), heard)
+            return 0.0
+        connection.known()
+        link = Link(peer.name, connection, self.limits, dialled=called is not None)
+        link.said_at = heard.time
+        if not self._admits(peer, link):
+            await link.close(Close.SURPLUS, "there is a connection already")
+            await link.gone()
+            return 0.0
+        await self._serve(peer, link)
+        return asyncio.get_running_loop().time() - link.since
+
+    # The hello
+
+    async def _greet(
+        self, connection: Wire, peer: Peer | None, called: Peer | None, name: str
+    ) -> Hello | Refusal:
+        """Say hello and return the neighbour's, unless something is wrong."""
+        if called is not None and peer is not called:
+            return Refusal(Close.CERTIFICATE, f"it has the certificate of {name}")
+        if peer is None:
+            return Refusal(Close.STRANGER, f"{name} is no neighbour")
+        own = said(self.own, to=peer.name, time=self.clock())
+        heard = await exchanged(connection, own, self.limits)
+        if isinstance(heard, Refusal):
+            return heard
+        return self._checked(peer, heard, said(own, to=peer.name, time=self.clock()))
+
+    def _checked(self, peer: Peer, heard: Hello, own: Hello) -> Hello | Refusal:
+        found = refusal(heard, own, peer.name, self.limits)
+        if found is not None:
+            return found
+        if abs(heard.time - own.time) > self.limits.clock_skew and not peer.skewed:
+            peer.skewed = True
+            about = {"party": peer.name, "reason": skew(heard, own)}
+            LOG.warning("clocks differ", extra=about)
+        return heard
+
+    async def _refuse(
+        self, connection: Wire, peer: Peer | None, name: str, found: Refusal
+    ) -> None:
+        """End a connection with a reason, noted under the name that TLS has shown."""
+        address = caller(connection.transport)
+        about = {"party": name, "address": address, "reason": found.reason}
+        if found.code == Close.DONE:
+            LOG.info("looked at", extra=about)
+        elif connection.is_open or found.code in REFUSALS:
+            self.refusals.note(name, "connection refused", **about)
+        if peer is not None:
+            worse = found.code in REFUSALS
+            peer.fail(found.reason, refused=worse, sections=found.sections)
+        await connection.close(found.code, close_reason(found.reason))
+
+    # The connection
+
+    def _admits(self, peer: Peer, link: Link) -> bool:
+        """Say whether a connection takes the place of what there is.
+
+        Calls can cross. Both ends keep the one made by the end that is to call, and of
+        several of these the one whose hello was said last.
+        """
+        old = peer.link
+        if old is None or not old.alive:
+            return True
+        if link.dialled != peer.designated:
+            return False
+        return old.dialled != peer.designated or link.said_at >= old.said_at
+
+    async def _serve(self, peer: Peer, link: Link) -> None:
+        """Make a connection the one with its neighbour, and read it to its end."""
+        old = peer.link
+        peer.connect(link)
+        try:
+            if old is not None:
+                old.replace()
+            about = {"party": peer.name, "address": caller(link.connection.transport)}
+            LOG.info("connected", extra=about)
+            if self.finished:
+                link.send(BYE)
+            self.met(peer.name)
+            await link.read(self._take)
+        except PeerProtocolError as error:
+            about = {"party": peer.name, "reason": str(error)}
+            self.refusals.note(peer.name, "frame refused", **about)
+            await link.close(Close.FRAME, "a frame that no honest party sends")
+        except Exception as error:
+            # Not the neighbour's fault: whoever runs the event loop has to know.
+            context = {"message": "cannot deal with a frame", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+            await link.close(Close.GOING, "this party cannot go on")
+        finally:
+            await link.gone()
+            self._part(peer, link)
+
+    def _take(self, link: Link, item: bytes | str) -> None:
+        if isinstance(item, bytes):
+            self.hear(link.name, item)
+            return
+        if not is_bye(item):
+            raise PeerProtocolError(link.name, "a text that is no control message")
+        if not link.said_bye:
+            link.said_bye = self.peers[link.name].finished = True
+            self.left(link.name)
+
+    def _part(self, peer: Peer, link: Link) -> None:
+        """Draw the conclusions from the end of a connection."""
+        if not peer.disconnect(link):
+            return
+        LOG.info("disconnected", extra={"party": peer.name, "reason": link.ended})
+        peer.refused = link.code in REFUSALS
+        if link.code == Close.REPLACED and link.dialled and peer.designated:
+            peer.yielded = True
+            me = self.own.name
+            peer.fail(f"another process under the name {me!r} took over", refused=True)
+            LOG.error("replaced", extra={"party": peer.name, "reason": peer.trouble})
+
+
+async def exchanged(connection: Wire, own: Hello, limits: Limits) -> Hello | Refusal:
+    """Say hello, and return what the other end says, or why that is no hello."""
+    try:
+        await connection.send(written(own))
+        text = await asyncio.wait_for(connection.recv(), limits.hello_timeout)
+    except TimeoutError:
+        return Refusal(Close.LATE, "it said no hello in time")
+    except ConnectionClosed as error:
+        code = error.rcvd.code if error.rcvd is not None else Close.LATE
+        return Refusal(code, last_words(error))
+    return read_hello(text)
+
+
+Hear = Callable[[str, bytes], None]
+Tell = Callable[[str], None]
+
+DEFAULT_LIMITS = Limits()
+
+
+class Network(Secret):
+    """The way to all neighbours of one party, in one run.
+
+    `open` first, `close` last. `hear`, `met` and `left` are called in the event loop.
+
+    Args:
+        identity: this party's key and certificate.
+        consortium: who else there is.
+        plan: the digest of the plan.
+        hear: takes a neighbour's frame; raises PeerProtocolError to be rid of it.
+        met: told whenever a connection with a neighbour is up.
+        left: told when a neighbour says that it has finished.
+        limits: sizes and waits.
+        listen: where to listen, if it is not where the others call.
+        clock: the time of day.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        consortium: Consortium,
+        *,
+        plan: bytes,
+        hear: Hear,
+        met: Tell,
+        left: Tell,
+        limits: Limits = DEFAULT_LIMITS,
+        listen: Address | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        check_member(identity, consortium.certificates)
+        self._identity, self._consortium, self._limits = identity, consortium, limits
+        self._listen = listen or consortium.member(identity.name).address
+        self._refusals = Refusals(limits)
+        neighbours = consortium.topology.neighbours(identity.name)
+        self._peers = {name: self._peer(name) for name in neighbours}
+        self._meetings = Meetings(
+            own=own_hello(identity.name, consortium, plan),
+            peers=self._peers,
+            certificates=consortium.certificates,
+            limits=limits,
+            refusals=self._refusals,
+            clock=clock,
+            hear=hear,
+            met=met,
+            left=left,
+        )
+        self._door: Door | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self.unsent: Counter[str] = Counter()
+
+    def _peer(self, name: str) -> Peer:
+        agreed, me = self._consortium, self._identity.name
+        address = agreed.member(name).address
+        return Peer(name, address, designated=agreed.dials(me, name))
+
+    # Opening and closing
+
+    async def open(self) -> None:
+        """Listen where the others call, and begin to call those who wait for it.
+
+        Raises:
+            InvalidInputError: the address cannot be listened at.
+        """
+        if self._listen is not None:
+            await self._open_door(self._listen)
+        certificates = self._consortium.certificates
+        call = partial(self._call, client_context(self._identity, certificates))
+        for peer in self._peers.values():
+            if peer.address is not None:
+                self._start(self._keep_calling(peer, partial(call, peer, peer.address)))
+
+    async def _open_door(self, address: Address) -> None:
+        context = server_context(self._identity, self._consortium.certificates)
+        door = Door(context, self._limits, self._turned_away)
+        try:
+            await door.open(address, self._answer)
+        except OSError as error:
+            raise cannot_listen(address, error) from None
+        self._door = door
+        LOG.info("listening", extra={"address": str(address)})
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports that this party listens at."""
+        return () if self._door is None else self._door.ports
+
+    async def close(self) -> None:
+        """End all connections; nothing of this network is left afterwards."""
+        self._closing = True
+        links = [peer.link for peer in self._peers.values() if peer.link is not None]
+        parting = [link.close(Close.GOING, "this party has left") for link in links]
+        if self._door is not None:
+            parting.append(self._door.close())
+        await asyncio.gather(*parting)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Sending
+
+    def send(self, to: str, frame: bytes) -> None:
+        """Send a frame, or drop and count it if there is no way or no room."""
+        link = self._peers[to].link
+        if link is None or not link.send(frame):
+            self.unsent[to] += 1
+
+    def say_bye(self) -> None:
+        """Tell every neighbour, now or when it comes, that this party has finished."""
+        self._meetings.finished = True
+        for peer in self._peers.values():
+            if peer.link is not None:
+                peer.link.send(BYE)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until nothing waits for a neighbour who reads slowly, at most so long.
+
+        What the connections themselves still hold is sent before they close.
+        """
+        links = [peer.link for peer in self._peers.values() if peer.link is not None]
+        writers = [link.writer for link in links if link.writer is not None]
+        if writers:
+            await asyncio.wait(writers, timeout=seconds)
+
+    @property
+    def pending(self) -> int:
+        """Bytes that wait for neighbours who read slowly."""
+        links = [peer.link for peer in self._peers.values()]
+        return sum(link.pending for link in links if link is not None and link.alive)
+
+    # Saying how things are
+
+    def condition(self, name: str) -> str:
+        """Say in one clause how things are with a neighbour."""
+        return self._peers[name].condition()
+
+    def differences(self) -> Mapping[str, tuple[str, ...]]:
+        """Return who holds another consortium file or plan, and where they differ."""
+        peers = self._peers.values()
+        return {peer.name: peer.sections for peer in peers if peer.sections}
+
+    # Calling and answering
+
+    async def _keep_calling(
+        self, peer: Peer, call: Callable[[], Coroutine[Any, Any, float]]
+    ) -> None:
+        """Call a neighbour whenever there is no connection with it."""
+        backoff = Backoff(self._limits)
+        while not self._closing:
+            await peer.lonely(0 if peer.designated else self._limits.fallback)
+            lasted = await call()
+            if peer.yielded:
+                return
+            if lasted >= self._limits.settled:
+                backoff.settled()
+            await asyncio.sleep(backoff.slow() if peer.refused else backoff.next())
+
+    async def _call(
+        self, context: ssl.SSLContext, peer: Peer, address: Address
+    ) -> float:
+        """Call once, and serve the connection to its end; say how long that was."""
+        try:
+            connection = await dial(address, context, self._limits)
+        except UNANSWERED as error:
+            why = call_failure(error, str(address))
+            if why != peer.trouble:
+                LOG.info("call failed", extra={"party": peer.name, "reason": why})
+            peer.fail(why, refused=isinstance(error, ssl.SSLError))
+            return 0.0
+        try:
+            return await self._meetings.hold(connection, peer)
+        finally:
+            connection.transport.abort()
+
+    async def _answer(self, connection: Answered) -> None:
+        """Serve a connection that somebody else made."""
+        await self._meetings.hold(connection, None)
+
+    def _turned_away(self, address: str, error: BaseException) -> None:
+        """Note a caller that did not get through TLS: nobody knows its name."""
+        about = {"address": address, "reason": failure(error)}
+        self._refusals.note(address.rpartition(":")[0], "caller refused", **about)
+
+
+def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
+    """Return what a party says, but for whom and when; no plan: it only looks."""
+    return Hello(
+        protocol=PROTOCOL,
+        name=name,
+        to=name,
+        run=agreed.run,
+        plan=plan.hex(),
+        consortium=agreed.digest.hex(),
+        sections=agreed.section_digests,
+        time=0.0,
+        version=version("veilsum"),
+    )
+
+
+def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
+    """Return why an address cannot be listened at, and what to do."""
+    anywhere = "[::]" if ":" in address.host else "0.0.0.0"
+    fixes = {
+        errno.EADDRINUSE: "another program listens there: end it, or listen elsewhere "
+        "with --listen and have the port forwarded",
+        errno.EADDRNOTAVAIL: "this machine has no such address: say where to listen "
+        f"instead, such as --listen {anywhere}:{address.port}",
+        errno.EACCES: "this user may not listen at that port: listen at one above 1023 "
+        "with --listen and have the port forwarded",
+    }
+    why = "no such host" if error.errno is None or error.errno < 0 else error.strerror
+    fix = fixes.get(error.errno or 0, f"{why}: say where to listen with --listen")
+    return InvalidInputError(f"cannot listen at {address}: {fix}")
