@@ -90,6 +90,7 @@ class Journey:
     times: Times
     progress: Progress | None = None
     _kept: list[int] = field(default_factory=list)
+    _estimates: Float[FloatArray, "times n m"] | None = None
     _before: tuple[AgentPoints, AgentPoints] | None = None
     _end: int | None = None
     _sound: State | None = None
@@ -114,7 +115,7 @@ class Journey:
             self._check_settling(state)
         return Iterated(
             np.array(self._kept, dtype=np.int64),
-            self._estimates[: len(self._kept)],
+            np.asarray(self._estimates)[: len(self._kept)],
             "tolerance" if arrived else self.schedule.limit,
         )
 
@@ -147,14 +148,12 @@ class Journey:
     def _marks(self) -> frozenset[int]:
         return frozenset(self.times.tolist())
 
-    @cached_property
-    def _estimates(self) -> Float[FloatArray, "times n m"]:
-        """Room for what is kept: at all times, and where it ends before the last."""
-        like = self.engine.points(self.engine.begin())
-        return np.empty((len(self.times) + 1, *like.shape))
-
     def _keep(self, state: State) -> None:
-        self._estimates[len(self._kept)] = self.engine.points(state)
+        points = self.engine.points(state)
+        if self._estimates is None:
+            # Room for all times, and for an end before the last of them.
+            self._estimates = np.empty((len(self.times) + 1, *points.shape))
+        self._estimates[len(self._kept)] = points
         self._kept.append(state.iteration)
 
     def _note(self, state: State) -> None:
@@ -183,6 +182,8 @@ class Journey:
             try:
                 after = self.engine.advance(state, iteration - state.iteration)
             except BadGradientError as error:
+                if not self._strayed(state).any():
+                    self._earlier, self._sound = self._sound, state
                 self._complain(iteration, error)
             if not over and iteration % self._stride:
                 return after
