@@ -40,7 +40,7 @@ from veilsum.jobs.recipes import Contribution, OneSum, PartyWork, Sums
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.sums import sum as private_sum
 from veilsum.jobs.terms import Terms
-from veilsum.models.climb import SMALL
+from veilsum.models.newton import SMALL
 from veilsum.numbers.masking import SystemStreams
 from veilsum.tables.schema import Column, Schema
 

@@ -23,7 +23,7 @@ from veilsum.methods.base import Method
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.models.families import Gaussian
-from veilsum.models.glm_cost import glm_cost
+from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import AgentPoints, FloatArray, Sparse, Vector
 

@@ -12,7 +12,7 @@ import numpy as np
 from rules import broken_rules
 from veilsum.drivers.loopback import Event, World
 from veilsum.numbers.masking import SystemStreams
-from veilsum.protocol.effects import Abort, Charge, Deliver, Finish, Persist
+from veilsum.protocol.effects import Abort, Deliver, Emission, Finish, Persist
 
 # Between any two of these a process may die; a batch of writes is one of them.
 POINTS = {"written", "send", "charge", "deliver", "finish", "abort", "receive"}
@@ -47,7 +47,7 @@ def _packed(what, detail):
     match detail:
         case Persist():
             return [detail.key, detail.value]
-        case Charge():
+        case Emission():
             return [detail.epoch, detail.parties, _numbers(detail.masked)]
         case Deliver():
             return [detail.index, _numbers(detail.total)]
@@ -76,7 +76,7 @@ def _unpacked(what, detail):
         case "persist":
             return Persist(*detail)
         case "charge":
-            return Charge(detail[0], tuple(detail[1]), _array(detail[2]))
+            return Emission(detail[0], tuple(detail[1]), _array(detail[2]))
         case "deliver":
             return Deliver(detail[0], _array(detail[1]))
         case "finish":

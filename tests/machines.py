@@ -6,7 +6,7 @@ through everything they refer to.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from itertools import count
 
 import msgspec
@@ -15,8 +15,8 @@ import numpy as np
 from veilsum.drivers.identities import SimulatedKeys
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import GaussianMasks, LatticeMasks, UniformMasks
+from veilsum.protocol.book import Keys
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.keys import Keys
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
 
@@ -56,7 +56,7 @@ def _picture_of_object(value):
 
 
 # What is computed from the rest the first time somebody asks.
-CACHED = {"neighbours", "weights", "tree", "_known"}
+CACHED = {"neighbours", "weights", "tree", "parent", "children", "_known"}
 
 
 class Stopped(Exception):
@@ -92,3 +92,16 @@ def stopped_at(setting, party, phase, faults=None):
 def keys_of(world, party) -> Keys:
     """Return a party's keys, to sign with what it never signed."""
     return world.nodes[party].machine._keys
+
+
+def sealed(world, record, by=None):
+    """Return a record as its author would sign it, or as somebody else would."""
+    content = Codec(10**6).signed_part(record)
+    signed = b"veilsum record\0" + world.plan.digest + content
+    signature = keys_of(world, by or record.party).sign(signed)
+    return msgspec.structs.replace(record, signature=signature)
+
+
+def changed(phase, **parts):
+    """Return the table of a machine that is wrong in one line of it."""
+    return {**Machine.table, phase: replace(Machine.table[phase], **parts)}

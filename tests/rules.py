@@ -22,8 +22,8 @@ import numpy as np
 from veilsum.drivers.loopback import Event, World
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
-from veilsum.protocol.edges import confirmation
-from veilsum.protocol.effects import Charge, Persist
+from veilsum.protocol.effects import Emission, Persist
+from veilsum.protocol.epoch import confirmation
 from veilsum.protocol.messages import (
     Confirm,
     Deposit,
@@ -38,7 +38,6 @@ from veilsum.protocol.messages import (
     Share,
     Up,
 )
-from veilsum.protocol.party import codec_for
 
 # What shows masked numbers, in any form.
 EMISSIONS = (Masked, Deposit, Round, Up, Down)
@@ -81,7 +80,7 @@ class _Story(Secret):
 class _Checker:
     def __init__(self, world: World) -> None:
         self.world, self.plan = world, world.plan
-        self.codec = codec_for(self.plan)
+        self.codec = self.plan.codec
         self.stories = {name: _Story() for name in self.plan.parties}
         self.shares: dict[EdgeEpoch, Share] = {}
         self.all_shares: dict[EdgeEpoch, list[Share]] = defaultdict(list)
@@ -169,7 +168,7 @@ class _Checker:
     def _members(self, lost: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in self.plan.parties if name not in lost)
 
-    def _charged(self, event: Event, story: _Story, charge: Charge) -> None:
+    def _charged(self, event: Event, story: _Story, charge: Emission) -> None:
         known = story.charged.setdefault(charge.epoch, charge.masked)
         if not np.array_equal(known, charge.masked):
             self.complain(event, f"charged epoch {charge.epoch} for two vectors")

@@ -24,7 +24,6 @@ from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import SeededStream
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.party import codec_for
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.rounds import MethodRounds, Schedules
 from veilsum.protocol.work import SumWork
@@ -160,7 +159,7 @@ def replayed(setting, faults, make=Machine):
 
 def effects_of(world, party):
     """Return the kind of every effect a party carried out; a Send's is its message."""
-    codec = codec_for(world.plan)
+    codec = world.plan.codec
     kinds = {"send": lambda event: type(codec.decode(event.detail)).__name__}
     for event in world.history:
         if event.party == party and event.what in EFFECTS:

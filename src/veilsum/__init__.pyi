@@ -183,11 +183,11 @@ from .methods.one_shot import OneShot as OneShot
 from .methods.settings import Settings as Settings
 from .models.curvature import curvature_bounds as curvature_bounds
 from .models.dispatch import Site as Site
-from .models.glm_cost import glm_cost as glm_cost
-from .models.losses import (
+from .models.row_costs import glm_cost as glm_cost
+from .models.row_costs import (
     huber_cost as huber_cost,
 )
-from .models.losses import (
+from .models.row_costs import (
     smoothed_hinge_cost as smoothed_hinge_cost,
 )
 from .models.rows import Rows as Rows

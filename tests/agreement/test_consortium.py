@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.drafting import consortium_of
 from veilsum.agreement.pem import der_of, pem_of
+from veilsum.agreement.sections import ScenarioFile
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
+from veilsum.reading import read
 
 RUN = "a-test-" + "0123456789abcdef" * 2
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -111,12 +113,12 @@ def test_a_consortium_says_who_runs_what_with_whom():
     assert found.member("cem").address is None
     assert der_of(found.certificates["cem"]) == b"the certificate of cem"
     assert found.title == "a test"
-    assert found.sections["method"] == {"name": "dgd", "step": 0.5}
+    assert found.to_table()["method"] == {"name": "dgd", "step": 0.5}
     assert consortium_from(found.to_table()).digest == found.digest
 
 
 def test_a_job_on_data_has_a_schema_instead_of_costs():
-    assert consortium_from(job()).sections["model"] == {"formula": "y ~ x"}
+    assert consortium_from(job()).to_table()["model"] == {"formula": "y ~ x"}
     consortium_from(job(model=None, statistics={"columns": ["x"]}))
     dispatched = {"dispatch": {"prices": [0, 1]}}
     consortium_from(job(model=None, schema=None, **dispatched))
@@ -174,7 +176,7 @@ def test_of_every_link_exactly_one_end_dials_and_the_other_is_reachable(reachabl
         ({"deployment": {}}, r"\[deployment\] has no place"),
         ({"parties": {"names": ["ann"]}}, r"\[parties\] has no place"),
         ({"members": None}, r"needs 'members'"),
-        ({"members": "ann"}, "expected a list"),
+        ({"members": "ann"}, r"members must be a list, .*, found 'ann'"),
         ({"members": ["ann", "bob"]}, "must be tables"),
         ({"graph": None}, r"\[graph\] needs 'edges'"),
         ({"graph": {"family": "complete:3"}}, "unknown key 'family'"),
@@ -237,6 +239,30 @@ def test_an_odd_file_is_refused(changes, words):
 def test_an_odd_job_is_refused(changes, words):
     with pytest.raises(InvalidScenarioError, match=words):
         consortium_from(job(**changes))
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"members": [member(f"m{k}", f"m{k}:1") for k in range(1001)]},
+            "1000 members",
+        ),
+        ({"cost": {"kind": "quadratic", "dim": 10**5}}, "5.0e.09 coefficients"),
+        ({"cost": {"kind": "affine", "dim": 10**30}}, "use fewer variables"),
+        ({"cost": {"kind": "polynomial", "dim": 90, "degree": 90}}, "coefficients"),
+        ({"cost": {"kind": "polynomial", "dim": 1, "degree": 10**30}}, "coefficients"),
+        ({"method": {"start": nested(20)}}, r"\[method\] has .* more than 16 deep"),
+    ],
+    ids=["members", "quadratic", "affine", "both", "degree", "depth"],
+)
+def test_what_is_too_large_is_refused_before_it_is_made(changes, words):
+    with pytest.raises(InvalidScenarioError, match=words):
+        consortium_from(table(**changes))
 
 
 @pytest.mark.parametrize("key", ["coefficients", "targets", "matrices", "vectors"])
@@ -310,7 +336,7 @@ def test_the_order_of_keys_means_nothing(order, made):
     found, other = consortium_from(made()), consortium_from(shuffled(made(), order))
     assert found.digest == other.digest
     assert found.section_digests == other.section_digests
-    assert str(found.sections) == str(other.sections)
+    assert str(found.to_table()) == str(other.to_table())
 
 
 def test_how_a_certificate_is_spelt_means_nothing():
@@ -363,7 +389,7 @@ def test_a_consortium_does_not_change_with_the_table_it_came_from():
     given = table()
     found = consortium_from(given)
     given["method"]["step"] = 9.0
-    assert found.sections["method"]["step"] == 0.5
+    assert found.to_table()["method"]["step"] == 0.5
 
 
 # From a scenario
@@ -387,7 +413,7 @@ def scenario(**changes):
 def drafted(names=("ann", "bob", "cem"), addresses=None, **changes):
     everywhere = {name: Address(f"{name}.example.org", 8443) for name in names}
     return consortium_of(
-        scenario(**changes),
+        read(scenario(**changes), ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses=everywhere if addresses is None else addresses,
         run=RUN,
@@ -396,9 +422,9 @@ def drafted(names=("ann", "bob", "cem"), addresses=None, **changes):
 
 def test_a_scenario_becomes_a_consortium_without_its_private_parts():
     found, left_out = drafted()
-    assert found.sections["cost"] == {"kind": "affine", "dim": 2}
-    assert found.sections["masks"] == {"law": "lattice", "sigma": 500.0, "grid": 30}
-    assert found.sections["graph"]["edges"] == [
+    assert found.to_table()["cost"] == {"kind": "affine", "dim": 2}
+    assert found.to_table()["masks"] == {"law": "lattice", "sigma": 500.0, "grid": 30}
+    assert found.to_table()["graph"]["edges"] == [
         *(["ann", "bob"], ["ann", "cem"], ["bob", "cem"])
     ]
     assert "41.5" not in str(found.to_table())
@@ -443,7 +469,7 @@ def test_a_scenario_becomes_a_consortium_without_its_private_parts():
 )
 def test_the_size_of_a_cost_is_public(cost, public):
     found, left_out = drafted(cost=cost)
-    assert found.sections["cost"] == public
+    assert found.to_table()["cost"] == public
     private = {"coefficients", "targets", "matrices", "vectors"} & set(cost)
     named = {words.split()[1].rstrip(":") for words in left_out if "[cost]" in words}
     assert named == private
@@ -452,7 +478,7 @@ def test_the_size_of_a_cost_is_public(cost, public):
 def test_a_named_coalition_is_left_out_and_that_is_said():
     policy = {"corrupted": ["bob", "cem"], "tolerate": 2, "deadline": 5}
     found, left_out = drafted(policy=policy)
-    assert found.sections["policy"] == {"tolerate": 2, "deadline": 5}
+    assert found.to_table()["policy"] == {"tolerate": 2, "deadline": 5}
     (words,) = [line for line in left_out if "[policy]" in line]
     assert words.startswith("[policy] corrupted: ")
     assert words.endswith("tolerate covers every coalition of that size")
@@ -512,7 +538,7 @@ def test_entries_that_do_not_fit_each_other_are_refused():
 )
 def test_deployments_masks_go_before_the_simulations(masks, deployment, expected):
     found, _ = drafted(masks=masks, deployment=deployment)
-    assert found.sections["masks"] == expected
+    assert found.to_table()["masks"] == expected
 
 
 def test_masks_for_simulation_are_refused():
@@ -536,8 +562,8 @@ def test_a_jobs_parties_are_called_by_their_certificates(graph):
     found, left_out = drafted(names=("cem", "ann", "bob"), **data_job(graph=graph))
     assert found.topology.parties == ("cem", "ann", "bob")
     assert found.topology.n_edges == 3
-    assert found.sections["masks"] == {"law": "uniform"}
-    assert "data" not in found.sections
+    assert found.to_table()["masks"] == {"law": "uniform"}
+    assert "data" not in found.to_table()
     assert left_out[0].startswith("[data]: private")
 
 
@@ -579,7 +605,7 @@ def test_a_graph_with_one_way_links_is_refused():
     names = arcs.parties
     with pytest.raises(InvalidScenarioError, match="one direction"):
         consortium_of(
-            scenario(graph={"file": "net"}, parties=None),
+            read(scenario(graph={"file": "net"}, parties=None), ScenarioFile, ""),
             certificates={name: certificate(name) for name in names},
             addresses={name: Address(name, 1) for name in names},
             run=RUN,
@@ -595,11 +621,11 @@ def test_every_example_can_be_agreed_on(path):
     if plan.get("masks", {}).get("law") == "gaussian":
         plan["deployment"] = {"law": "lattice", "sigma": 1e6}
     found, left_out = consortium_of(
-        plan,
+        read(plan, ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(f"h{name}", 1) for name in names},
         run=RUN,
     )
     assert found.topology == family.renamed(names)
-    assert not {"data", "simulation"} & set(found.sections)
+    assert not {"data", "simulation"} & set(found.to_table())
     assert any("simulation" in words for words in left_out)

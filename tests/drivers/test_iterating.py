@@ -24,7 +24,7 @@ from veilsum.methods.schedule import Facts, schedule
 from veilsum.methods.settings import Settings
 from veilsum.methods.stopping import LOOK_EVERY, Stopping, width
 from veilsum.models.families import Poisson
-from veilsum.models.glm_cost import glm_cost
+from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 
 

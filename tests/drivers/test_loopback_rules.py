@@ -10,7 +10,7 @@ from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import World
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
     Deposit,
@@ -22,7 +22,6 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
-from veilsum.protocol.party import codec_for
 from veilsum.protocol.plan import Policy
 from worlds import Setting
 
@@ -36,7 +35,7 @@ class RefusingLedger(World):
 
     def _carry_out(self, node, effects):
         for k, effect in enumerate(effects):
-            if node.name == "2" and isinstance(effect, Charge):
+            if node.name == "2" and isinstance(effect, Emission):
                 super()._carry_out(node, effects[:k])
                 super()._carry_out(node, node.machine.stop("ledger", "nothing left"))
                 return
@@ -44,7 +43,7 @@ class RefusingLedger(World):
 
 
 def sent_by(world, party):
-    codec = codec_for(world.plan)
+    codec = world.plan.codec
     for event in world.history:
         if event.what == "send" and event.party == party:
             yield codec.decode(event.detail)

@@ -251,7 +251,7 @@ def test_neighbours_stand_in_for_a_party_that_vanished_after_its_deposit(work):
 def test_a_policy_without_stand_ins_waits_and_then_gives_up():
     policy = Policy(stand_in=False)
     setting = Setting("complete:5", spread="tree", policy=policy)
-    after = effects_until(setting, "2", "Charge")
+    after = effects_until(setting, "2", "Emission")
     world = replayed(setting, Faults(crashes=(Crash("2", after, None),)))
     reasons = Counter(one.reason for one in world.aborted.values())
     assert reasons == {"timeout": 4}

@@ -19,8 +19,7 @@ from veilsum.methods.choosing import Needs, called, check_fits
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Gaussian
-from veilsum.models.glm_cost import glm_cost
-from veilsum.models.losses import huber_cost
+from veilsum.models.row_costs import glm_cost, huber_cost
 from veilsum.models.rows import Rows
 from veilsum.numbers.laws import Masks
 

@@ -2,12 +2,13 @@
 
 import pytest
 
+from machines import changed
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.protocol.effects import Abort, Charge
+from veilsum.protocol.effects import Abort, Emission
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked
-from veilsum.protocol.phases import SUMMING
+from veilsum.protocol.table import COMMITTING, CONFIRMING, GREETING, SUMMING
 from worlds import Setting, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -18,10 +19,13 @@ class EmitsBeforeCommit(Machine):
 
     def _declare_ready(self):
         phase = super()._declare_ready()
-        numbers = self._private + self._edges.mask()
+        numbers = self._epoch.private + self._epoch.mask()
         masked = Masked(party=self.me, epoch=self.epoch, numbers=numbers)
-        self._send_all(masked, self._codec.encode(self._book.sealed(masked)))
+        frame = self.plan.codec.encode(self._book.sealed(masked))
+        self._out += self._peers.tell(masked, frame)
         return phase
+
+    table = changed(CONFIRMING, action=_declare_ready)
 
 
 class RedrawsOnRestart(Machine):
@@ -29,8 +33,9 @@ class RedrawsOnRestart(Machine):
 
     def _restore_epoch(self, stored):
         super()._restore_epoch(stored)
-        for name in self._edges.sent:
-            self._edges.sent[name] = self._new_share(name)
+        epoch = self._epoch
+        for name in epoch.sent:
+            epoch.sent[name] = epoch.new_share(name, self._streams, self._keys)
 
 
 class DropsAfterCommit(Machine):
@@ -41,7 +46,7 @@ class DropsAfterCommit(Machine):
 
     def _overdue(self):
         if self.phase == SUMMING:
-            self._give_up_on(self._missing())
+            self._give_up_on(self.waiting_for)
         else:
             super()._overdue()
 
@@ -49,24 +54,27 @@ class DropsAfterCommit(Machine):
 class ReusesAnEpoch(Machine):
     """Counts sums but not losses."""
 
-    @property
-    def epoch(self):
-        return len(self._answers) * (len(self.plan.parties) + 1)
+    def _begin_epoch(self, lost, private=None):
+        super()._begin_epoch(lost, private)
+        self._epoch.number -= len(lost)
 
 
 class ReusesTheFirstEpoch(Machine):
     """Counts losses but not sums."""
 
-    @property
-    def epoch(self):
-        return len(self._lost)
+    def _begin_epoch(self, lost, private=None):
+        super()._begin_epoch(lost, private)
+        self._epoch.number = len(lost)
 
 
 class SkipsOneConfirmation(Machine):
     """Is content when all edges but one are confirmed."""
 
-    def _edges_confirmed(self):
-        return len(self._edges.confirmations) >= len(self._neighbours) - 1
+    def _nearly_confirmed(self):
+        epoch = self._epoch
+        return len(epoch.confirmations) >= len(epoch.place.neighbours) - 1
+
+    table = changed(CONFIRMING, guard=_nearly_confirmed)
 
 
 class ChargesAfterEmission(Machine):
@@ -74,28 +82,30 @@ class ChargesAfterEmission(Machine):
 
     def _commit(self):
         phase = super()._commit()
-        charges = [one for one in self._out if isinstance(one, Charge)]
-        self._out = [one for one in self._out if not isinstance(one, Charge)] + charges
+        self._out.sort(key=lambda effect: isinstance(effect, Emission))
         return phase
+
+    table = changed(COMMITTING, action=_commit)
 
 
 class CommitsAlone(Machine):
     """Does not wait until everybody is ready."""
 
-    def _all_ready(self):
-        return True
-
     def _commit(self):
-        self._persist(f"commit/{self.epoch}", b"")
+        self._keep(f"commit/{self.epoch}", b"")
         return SUMMING
+
+    table = changed(COMMITTING, guard=lambda self: True, action=_commit)
 
 
 class AddsOne(Machine):
     """Masks another vector than its own."""
 
     def _commit(self):
-        self._private = self._private + 1
+        self._epoch.private = self._epoch.private + 1
         return super()._commit()
+
+    table = changed(COMMITTING, action=_commit)
 
 
 class AnswersWrong(Machine):
@@ -112,6 +122,8 @@ class GivesNoReason(Machine):
     def _draw_shares(self):
         self._out.append(Abort("bored", ""))
         return "aborted"
+
+    table = changed(GREETING, action=_draw_shares)
 
 
 QUIET = Faults()
@@ -132,7 +144,12 @@ def back(setting, party, kind):
 PLANTED = [
     (EmitsBeforeCommit, FLOODING, QUIET, "showed masked numbers of epoch 0 uncommit"),
     (RedrawsOnRestart, FLOODING, back(FLOODING, "2", "Confirm"), "sent two shares to "),
-    (DropsAfterCommit, FLOODING, gone(FLOODING, "2", "Charge"), "dropped a party aft"),
+    (
+        DropsAfterCommit,
+        FLOODING,
+        gone(FLOODING, "2", "Emission"),
+        "dropped a party aft",
+    ),
     (ReusesAnEpoch, FLOODING, gone(FLOODING, "2", "Share"), "used epoch 0 for two set"),
     (SkipsOneConfirmation, FLOODING, QUIET, "was ready without '"),
     (ChargesAfterEmission, FLOODING, QUIET, "showed masked numbers of epoch 0 unchar"),

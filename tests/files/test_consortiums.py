@@ -3,15 +3,22 @@
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.agreement.consortium import (
+    Address,
+    canonical,
+    consortium_from,
+    plain,
+)
 from veilsum.agreement.pem import pem_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError, OutputError
 from veilsum.files.consortiums import (
+    _toml,
     draft_consortium,
     new_run,
     read_consortium,
@@ -63,7 +70,7 @@ def consortium(**sections):
         "graph": {"edges": [["ann", "bob"]]},
         "masks": {"law": "uniform"},
         "statistics": {"columns": ["x"]},
-        "schema": {"columns": {}},
+        "schema": {"columns": {"x": {"kind": "number"}}},
     }
     return consortium_from({**table, **sections})
 
@@ -95,10 +102,17 @@ values = st.recursive(
 )
 
 
-@given(title=words, content=st.dictionaries(words, values, max_size=4))
-def test_what_is_written_is_what_is_read(tmp_path_factory, title, content):
-    """Whatever members agree on, and whatever a text contains."""
-    made = consortium(title=title, schema={"columns": content})
+@given(content=st.dictionaries(words, values, max_size=4))
+def test_whatever_is_plain_survives_the_file(content):
+    """Whatever a text contains, and however values lie in each other."""
+    spelt = {key: plain(value, "a section") for key, value in content.items()}
+    assert canonical(tomllib.loads(_toml(spelt))) == canonical(spelt)
+
+
+@given(title=words, edges=st.lists(numbers, min_size=2, max_size=4))
+def test_what_is_written_is_what_is_read(tmp_path_factory, title, edges):
+    """Whatever members agree on."""
+    made = consortium(title=title, statistics={"histograms": {"x": edges}})
     path = tmp_path_factory.mktemp("files") / "a.veil"
     write_consortium(path, made)
     found = read_consortium(path)
@@ -155,7 +169,7 @@ def test_a_plan_finds_graph_and_certificates_beside_it(plan):
     edges = [("ann", "bob"), ("bob", "cem"), ("ann", "cem")]
     assert found.topology == Topology.from_edges(edges, weights=[2.0, 1.0, 1.0])
     assert found.links == (("ann", "bob"), ("cem", "ann"), ("cem", "bob"))
-    assert found.sections["cost"] == {"kind": "squared-distance", "dim": 1}
+    assert found.to_table()["cost"] == {"kind": "squared-distance", "dim": 1}
     assert left_out[0].startswith("[cost] targets: private")
 
 

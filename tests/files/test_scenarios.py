@@ -5,13 +5,15 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from veilsum.agreement.scenario import SECTIONS, scenario_from
+from veilsum.agreement.scenario import scenario_from
+from veilsum.agreement.sections import ScenarioFile
 from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.numbers.laws import Masks
+from veilsum.reading import read, section_keys
 
 
 def table(**changes):
@@ -26,7 +28,8 @@ def table(**changes):
 
 
 def parsed(**changes):
-    return scenario_from(table(**changes), _no_files)
+    file = read(table(**changes), ScenarioFile, "the scenario")
+    return scenario_from(file, _no_files)
 
 
 def _no_files(name, weight):
@@ -45,6 +48,23 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     path.write_bytes("title = 1".encode("utf-16"))
     with pytest.raises(InvalidScenarioError, match=r"broken\.toml is not valid TOML"):
         read_toml(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = " + "[" * 5000 + "]" * 5000, "too deep"),
+        ("a = " + "9" * 5000, "not valid TOML"),
+        ("# much\n" * 20, "140 bytes, and 100 are the most"),
+    ],
+    ids=["deep", "long number", "large"],
+)
+def test_a_file_that_would_cost_too_much_is_refused(tmp_path, text, words):
+    path = tmp_path / "odd.toml"
+    path.write_text(text)
+    most = 100 if "bytes" in words else 10**6
+    with pytest.raises(InvalidScenarioError, match=words):
+        read_toml(path, most_bytes=most)
 
 
 def test_defaults_are_the_papers_method():
@@ -132,6 +152,9 @@ def test_a_graph_file_is_found_beside_the_scenario(tmp_path):
     assert found.masks == Masks("none")
 
 
+SECTIONS = section_keys(ScenarioFile)
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_misspelt_key_in_any_section_is_answered_with_the_nearest(section):
     key = SECTIONS[section][0]
@@ -150,7 +173,7 @@ def test_a_missing_section_is_named(needed):
     ("changes", "words"),
     [
         ({"graph": "complete:3"}, "must be a section"),
-        ({"graph": {"edges": "ab"}}, "expected a list"),
+        ({"graph": {"edges": "ab"}}, "must be a list of pairs .*, found 'ab'"),
         ({"graph": {"edges": [["a", "b", "c"]]}}, "pairs of names"),
         ({"parties": {"names": "abc"}}, "list of names"),
         ({"parties": {"names": ["a", "b"]}}, "expected 3 different"),
@@ -169,7 +192,10 @@ def test_a_missing_section_is_named(needed):
         ({"masks": {"law": "uniform", "grid": 20.5}}, "whole number"),
         ({"masks": {"law": "uniform", "largest": "much"}}, "must be a number"),
         ({"method": {"name": "extr"}}, "did you mean 'extra'"),
-        ({"method": {"recentre": "yes"}}, "recentre is true or false"),
+        (
+            {"method": {"recentre": "yes"}},
+            "recentre must be true or false, found 'yes'",
+        ),
         ({"method": {"spread": "gossip"}}, "auto, flooding, tree"),
         ({"simulation": {"seed": 1.5}}, "whole number"),
         (

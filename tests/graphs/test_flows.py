@@ -4,8 +4,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from strategies import any_topologies, few
-from veilsum.graphs.connectivity import components, vertex_connectivity
-from veilsum.graphs.flows import disjoint_paths, separator, split_graph
+from veilsum.graphs.connectivity import (
+    components,
+    disjoint_paths,
+    separator,
+    split_graph,
+    vertex_connectivity,
+)
 from veilsum.graphs.topology import Topology
 
 

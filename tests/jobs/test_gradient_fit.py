@@ -17,7 +17,7 @@ from veilsum.jobs.gradient_fit import (
     fit_by_gradients,
 )
 from veilsum.models.families import Binomial
-from veilsum.models.glm_cost import FEATURES, RESPONSES, SPLIT, glm_cost
+from veilsum.models.row_costs import FEATURES, RESPONSES, SPLIT, glm_cost
 from veilsum.models.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

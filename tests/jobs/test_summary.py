@@ -24,8 +24,14 @@ from veilsum.jobs.summary import (
     table_rows,
     to_markdown,
 )
-from veilsum.models.families import Binomial, Gaussian, NegativeBinomial, Poisson
-from veilsum.models.gammas import Gamma, GammaInverseLink
+from veilsum.models.families import (
+    Binomial,
+    Gamma,
+    GammaInverseLink,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+)
 from veilsum.models.glm import statistics as glm_statistics
 from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton

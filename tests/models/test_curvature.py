@@ -13,8 +13,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.methods.certificate import Bounds
 from veilsum.models.curvature import curvature_bounds
 from veilsum.models.families import Binomial, Gaussian, Poisson
-from veilsum.models.glm_cost import glm_cost
-from veilsum.models.losses import huber_cost, smoothed_hinge_cost
+from veilsum.models.row_costs import glm_cost, huber_cost, smoothed_hinge_cost
 from veilsum.models.rows import Rows
 
 DIM, PARTIES = 3, 4

@@ -7,12 +7,13 @@ from scipy import stats
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import (
     Binomial,
+    Gamma,
+    GammaInverseLink,
     Gaussian,
+    LikelihoodSums,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.family import LikelihoodSums
-from veilsum.models.gammas import Gamma, GammaInverseLink
 
 FAMILIES = [
     Gaussian(),

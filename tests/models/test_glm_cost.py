@@ -17,13 +17,13 @@ from veilsum.costs.remainders import exposed
 from veilsum.errors import InvalidInputError, SecretError
 from veilsum.models.families import (
     Binomial,
+    Gamma,
+    GammaInverseLink,
     Gaussian,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.gammas import Gamma, GammaInverseLink
-from veilsum.models.glm_cost import FEATURES, curvature, glm_cost
-from veilsum.models.row_remainder import RowRemainder
+from veilsum.models.row_costs import FEATURES, RowRemainder, curvature, glm_cost
 from veilsum.models.rows import Rows
 
 FAMILIES = {"gaussian": Gaussian(), "logistic": Binomial(), "poisson": Poisson()}

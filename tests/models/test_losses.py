@@ -13,9 +13,10 @@ from strategies import eighths, few, seeds
 from veilsum.costs.bases import Affine
 from veilsum.costs.remainders import exposed, stack
 from veilsum.errors import InvalidInputError
-from veilsum.models.curves import HuberCurve, SmoothedHingeCurve
-from veilsum.models.losses import (
+from veilsum.models.row_costs import (
     RESPONSES_INSIDE,
+    HuberCurve,
+    SmoothedHingeCurve,
     huber_cost,
     smoothed_hinge_cost,
 )

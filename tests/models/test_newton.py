@@ -12,16 +12,18 @@ from strategies import few, seeds
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.families import (
     Binomial,
+    Gamma,
+    GammaInverseLink,
     Gaussian,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.gammas import Gamma, GammaInverseLink
-from veilsum.models.glm import round_statistics, statistics
-from veilsum.models.glm_sums import (
+from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
     RoundStatistics,
+    round_statistics,
+    statistics,
 )
 from veilsum.models.newton import Newton
 from veilsum.models.rows import Rows

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from strategies import few, seeds
 from veilsum.costs.remainders import SquaredNorm, stack
 from veilsum.errors import SecretError
-from veilsum.models import row_remainder
-from veilsum.models.curves import HuberCurve, MeanCurve, SmoothedHingeCurve
+from veilsum.models import row_costs
 from veilsum.models.families import Binomial, Gaussian, Poisson
-from veilsum.models.row_remainder import RowRemainder, RowStack, SquareStack
+from veilsum.models.row_costs import (
+    HuberCurve,
+    MeanCurve,
+    RowRemainder,
+    RowStack,
+    SmoothedHingeCurve,
+    SquareStack,
+)
 from veilsum.models.rows import Rows
 
 CURVES = {
@@ -146,7 +152,7 @@ def test_what_is_not_alike_is_evaluated_one_by_one(members):
 
 
 def test_large_tables_are_not_copied(monkeypatch):
-    monkeypatch.setattr(row_remainder, "LARGE", 20)
+    monkeypatch.setattr(row_costs, "LARGE", 20)
     assert stack(members_of("logistic", lengths=(6, 6))).together is not None
     assert stack(members_of("logistic", lengths=(7, 7))).together is None
     assert stack(members_of("gaussian", lengths=(7, 7))).matrices is not None

@@ -195,17 +195,20 @@ def test_without_signs_of_life_the_policy_has_to_help(tmp_path):
 
 
 def narrow(network):
-    """Take away the room that the operating system has for what is not sent yet."""
+    """Take away the room below TLS for what is not sent yet, here and in the system."""
     for peer in network._peers.values():
         if peer.link is not None:
-            found = peer.link.connection.transport.get_extra_info("socket")
+            secured = peer.link.connection.transport
+            found = secured.get_extra_info("socket")
             if found is not None:  # one that closes has none any more
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 12)
+                plain = secured._ssl_protocol._transport
+                plain.set_write_buffer_limits(high=1 << 12)
 
 
 def slow_run(folder, limits):
     """A run with long frames between slow readers: the most that ever waited."""
-    size = 16_000  # a frame is more than any buffer on its way holds
+    size = 4000
     long = np.random.default_rng(8).uniform(-50, 50, size=(4, size)).tolist()
     cost, most = {"kind": "squared-distance", "targets": long}, [0]
 

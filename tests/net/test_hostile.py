@@ -31,7 +31,6 @@ from veilsum.net.trust import client_context, server_context
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist, Send
 from veilsum.protocol.messages import Record, Share
-from veilsum.protocol.party import codec_for
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -591,7 +590,7 @@ class Defender:
     def __init__(self):
         self.world = stopped_at(SETTING, ME, "committing")
         self.machine = self.world.nodes[ME].machine
-        self.codec = codec_for(self.world.plan)
+        self.codec = self.world.plan.codec
         self.before = picture(self.machine)
         self.effects, self.refused, self.taken = [], 0, 0
 

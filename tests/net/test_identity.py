@@ -34,7 +34,7 @@ from veilsum.net.identity import (
     read_identity,
     validity,
 )
-from veilsum.protocol.keys import Keys
+from veilsum.protocol.book import Keys
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 NOW = datetime(2030, 5, 1, tzinfo=UTC)

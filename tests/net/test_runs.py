@@ -30,7 +30,6 @@ from veilsum.net.receipt import verify_receipts
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.accountant import Budget
-from veilsum.protocol.party import codec_for
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -372,7 +371,7 @@ def test_a_budget_that_allows_it_lets_it_leave(tmp_path):
 
 def _shown(company, seen):
     """The kinds of messages of its own that a party sent, in order."""
-    codec = codec_for(company.drivers["b"].plan)
+    codec = company.drivers["b"].plan.codec
     sent = [codec.decode(detail) for what, detail in seen if what == "send"]
     # Others' records are passed on, too.
     return [type(one).__name__ for one in sent if getattr(one, "party", "b") == "b"]

@@ -26,7 +26,6 @@ from veilsum.drivers.masked_sums import GivenUpError
 from veilsum.files.output import as_json
 from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.messages import Deposit, Masked, Share
-from veilsum.protocol.party import codec_for
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -76,7 +75,7 @@ class Witness:
         return [detail for what, detail, _ in self.events if what == "send"]
 
     def messages(self, plan):
-        codec = codec_for(plan)
+        codec = plan.codec
         kept = [
             detail.value
             for what, detail, _ in self.events
@@ -186,7 +185,7 @@ def test_only_neighbours_are_told_shares(tmp_path):
     company = Company(tmp_path, changed(COSTS, graph={"family": "ring:4"}))
     witnesses = watched(company)
     answers(company.run())
-    codec = codec_for(company.drivers["a"].plan)
+    codec = company.drivers["a"].plan.codec
     for witness in witnesses.values():
         to = {}
         for what, frame, peer in witness.events:
@@ -433,7 +432,7 @@ def test_deposits_are_masked_numbers_only(tmp_path):
     company = Company(tmp_path, changed(COSTS, method={"name": "one-shot"}))
     witnesses = watched(company)
     answers(company.run())
-    codec = codec_for(company.drivers["a"].plan)
+    codec = company.drivers["a"].plan.codec
     kinds = {
         type(codec.decode(frame))
         for one in witnesses.values()

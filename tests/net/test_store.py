@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -18,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import veilsum.net.store as store_module
-from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.consortium import consortium_from
+from veilsum.agreement.pem import pem_of
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.net.store import STORE, RunStore
@@ -342,8 +342,19 @@ def test_a_store_that_another_process_turned_meanwhile_is_refused(path, monkeypa
         assert of_run(store) == {"input/0": b""}
 
 
-FILE = Consortium("test-" + "0" * 32, (), {"title": "one", "cost": {"dim": 2}})
-OTHER_FILE = replace(FILE, sections={"title": "two", "cost": {"dim": 2}, "policy": {}})
+TABLE = {
+    "format": 1,
+    "run": "test-" + "0" * 32,
+    "members": [
+        {"name": name, "certificate": pem_of(name.encode()), "address": f"{name}:1"}
+        for name in "ab"
+    ],
+    "graph": {"edges": [["a", "b"]]},
+    "masks": {"law": "uniform"},
+    "dispatch": {"prices": [0, 1]},
+}
+FILE = consortium_from({**TABLE, "title": "one"})
+OTHER_FILE = consortium_from({**TABLE, "title": "two", "policy": {}})
 
 
 @pytest.mark.parametrize("plan", [PLAN, OTHER_PLAN], ids=["same plan", "other plan"])

@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import Stopped, keys_of, stopped_at
+from machines import Stopped, sealed, stopped_at
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from veilsum.agreement.consortium import consortium_from
-from veilsum.agreement.sections import PUBLIC_COST
+from veilsum.agreement.costs import COST_KINDS
 from veilsum.costs import domains
 from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidInputError
@@ -41,10 +41,10 @@ from veilsum.jobs.statistics_result import Ask, StatisticsRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.jobs.wishes import Wishes, wishes_of
 from veilsum.methods.choosing import ITERATIVE
-from veilsum.models import families, gammas
+from veilsum.models import families
 from veilsum.models.dispatch import PriceSearch
-from veilsum.models.family import Family, LogLink
-from veilsum.models.glm_sums import (
+from veilsum.models.families import Family, LogLink
+from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
     RoundStatistics,
@@ -55,16 +55,13 @@ from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import Masks, UniformMasks
-from veilsum.parties.agreed import stand_in
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
-from veilsum.protocol.book import Book
 from veilsum.protocol.effects import Abort, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
-from veilsum.protocol.party import codec_for
-from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
+from veilsum.protocol.table import BEFORE_COMMIT
 from veilsum.tables.frames import as_frame
 from veilsum.tables.schema import Schema
 from worlds import Setting
@@ -110,17 +107,17 @@ class Witness:
         raise _SeenError
 
 
-def job_plan(sections, kind, table, **changes):
+def job_plan(sections, table, **changes):
     witness = Witness()
     found = agreed(sections, **changes)
     with pytest.raises(_SeenError):
-        job_of(found, kind, {"ann": as_frame(table)}, driver=witness).run()
+        job_of(found, {"ann": as_frame(table)}, driver=witness).run()
     return witness.plan
 
 
 def cost_plan(cost, **sections):
     found = agreed({**COST, **sections, "cost": cost})
-    return PartyCost.of(found, stand_in(cost)).plan
+    return PartyCost.of(found, found.questions[0].cost.stand_in()).plan
 
 
 RNG = np.random.default_rng(0)
@@ -135,12 +132,12 @@ HISTOGRAM = {"statistics": {"histograms": {"x": [0, 1]}}}
 
 def plans():
     yield "cost", cost_plan(COST["cost"])
-    yield "model", job_plan(MODEL, "model", TABLE_OF_ANN)
+    yield "model", job_plan(MODEL, TABLE_OF_ANN)
     changed = {"model": {"family": "gamma", "formula": "y ~ x"}}
-    yield "model", job_plan(MODEL, "model", TABLE_OF_ANN, **changed)
-    yield "statistics", job_plan(STATISTICS, "statistics", TABLE_OF_ANN)
-    yield "statistics", job_plan(STATISTICS, "statistics", TABLE_OF_ANN, **HISTOGRAM)
-    yield "dispatch", job_plan(DISPATCH, "dispatch", SITE)
+    yield "model", job_plan(MODEL, TABLE_OF_ANN, **changed)
+    yield "statistics", job_plan(STATISTICS, TABLE_OF_ANN)
+    yield "statistics", job_plan(STATISTICS, TABLE_OF_ANN, **HISTOGRAM)
+    yield "dispatch", job_plan(DISPATCH, SITE)
 
 
 def test_the_page_has_exactly_the_terms_keys():
@@ -163,7 +160,7 @@ def test_a_key_more_would_be_noticed():
     assert found | {"mood"} != set(terms_table("cost"))
 
 
-@pytest.mark.parametrize("kind", PUBLIC_COST)
+@pytest.mark.parametrize("kind", COST_KINDS)
 def test_the_page_spells_every_basis_and_remainder(kind):
     cost = {"kind": kind, "dim": 2}
     cost |= {"degree": 3} if kind == "polynomial" else {}
@@ -207,7 +204,7 @@ def plan_to_try(title):
 def test_the_pages_job_is_a_real_one():
     _, terms, digest = plan_to_try("A job")
     witness = Witness()
-    section = job_of(agreed(DISPATCH), "dispatch", {"a": as_frame(SITE)})
+    section = job_of(agreed(DISPATCH), {"a": as_frame(SITE)})
     witness.party = "a"
     options = {
         "topology": TRIANGLE,
@@ -229,7 +226,7 @@ def test_the_pages_cost_is_a_real_one():
     ]
     head = {"format": 1, "run": json.loads(terms)["run"], "members": members}
     found = consortium_from({**head, **tomllib.loads(sections)})
-    made = PartyCost.of(found, stand_in(found.sections["cost"])).plan
+    made = PartyCost.of(found, found.questions[0].cost.stand_in()).plan
     assert made.terms.decode() == terms
     assert json.dumps(made._here(), sort_keys=True) == plan
     assert made.digest.hex() == digest
@@ -244,9 +241,9 @@ def test_chosen_columns_keep_their_order_and_all_are_sorted(columns, moments):
     """As the page says; a plan with the columns in another order is another one."""
     assert "in the order of that list; without it all" in " ".join(part("Sums").split())
     section = {"statistics": {"columns": columns}}
-    plan = job_plan(STATISTICS, "statistics", TABLE_OF_ANN, **section)
+    plan = job_plan(STATISTICS, TABLE_OF_ANN, **section)
     assert json.loads(plan.terms)["statistics"].startswith(f"{moments};")
-    usual = job_plan(STATISTICS, "statistics", TABLE_OF_ANN)
+    usual = job_plan(STATISTICS, TABLE_OF_ANN)
     assert json.loads(usual.terms)["statistics"].startswith("moments of x, y;")
 
 
@@ -370,7 +367,7 @@ def test_a_second_sum_of_statistics_has_no_cells_but_all_counts():
 
 
 def known_families():
-    kinds = [*vars(families).values(), *vars(gammas).values()]
+    kinds = vars(families).values()
     found = {one for one in kinds if isinstance(one, type) and issubclass(one, Family)}
     return sorted(one.name for one in found - {Family, LogLink})
 
@@ -464,7 +461,8 @@ def as_the_page_has_it(machine, author, reason):
     policy, phase = machine.plan.policy, machine.phase
     early = phase in {"greeting", "sharing", "confirming"}
     first = machine.epoch < len(machine.plan.parties) + 1
-    echoed = machine._echoed >= set(machine._neighbours) - {author}
+    neighbours = set(machine._epoch.place.neighbours)
+    echoed = machine._peers.echoed >= neighbours - {author}
     if early and first and policy.drop and echoed:
         return "Lost"
     if phase == "agreeing" and reason == "result":
@@ -485,10 +483,9 @@ def test_the_page_has_what_a_quit_leads_to_in_this_order():
 
 def reaction(world, author, reason):
     """What party 1 does when a neighbour's `Quit` arrives."""
-    machine, codec = world.nodes["1"].machine, codec_for(world.plan)
+    machine, codec = world.nodes["1"].machine, world.plan.codec
     quit_ = Quit(party=author, epoch=machine.epoch, reason=reason)
-    book = Book(world.plan, codec, keys_of(world, author))
-    effects = machine.receive(author, codec.encode(book.sealed(quit_)))
+    effects = machine.receive(author, codec.encode(sealed(world, quit_)))
     for one in effects:
         if isinstance(one, Abort):
             return one.reason

@@ -8,7 +8,7 @@ import time
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 
-from veilsum.agreement.consortium import Address, Consortium, Member
+from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.net.hello import Limits
 from veilsum.net.identity import new_identity
 from veilsum.net.links import Network
@@ -59,16 +59,23 @@ class Village:
             self.addresses.setdefault(name, Address(HOST, free_port()))
 
     def member(self, name):
-        address = None if name in self.silent else self.addresses[name]
-        return Member(name, self.identities[name].certificate, address)
+        address = "" if name in self.silent else str(self.addresses[name])
+        certificate = self.identities[name].certificate
+        return {"name": name, "certificate": certificate, "address": address}
 
     def consortium(self, **sections):
         edges = self.edges or ring(self.names)[: None if len(self.names) > 2 else 1]
-        members = tuple(self.member(name) for name in self.names)
-        return Consortium(
-            "test-" + "0" * 32,
-            members,
-            {"title": self.title, "graph": {"edges": edges}, **sections},
+        return consortium_from(
+            {
+                "format": 1,
+                "run": "test-" + "0" * 32,
+                "members": [self.member(name) for name in self.names],
+                "title": self.title,
+                "graph": {"edges": edges},
+                "masks": {"law": "uniform", "largest": 10.0},
+                "dispatch": {"prices": [0, 1]},
+                **sections,
+            }
         )
 
     def station(self, name, **options):

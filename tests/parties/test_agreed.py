@@ -8,12 +8,17 @@ import pytest
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.drafting import consortium_of
 from veilsum.agreement.pem import pem_of
+from veilsum.agreement.sections import ScenarioFile
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.job_file import job_of
-from veilsum.parties.agreed import check_agreed, stand_in
+from veilsum.parties.agreed import check_agreed
+from veilsum.parties.joining import own_part
 from veilsum.parties.party_cost import PartyCost
+from veilsum.reading import read
+from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import as_frame
+from veilsum.tables.schema import SchemaSection
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN = "a-test-" + "0123456789abcdef" * 2
@@ -79,7 +84,7 @@ def test_what_members_can_run_is_accepted(sections):
 def test_every_kind_of_cost_has_a_stand_in(cost):
     found = agreed({**COST, "cost": cost})
     check_agreed(found)
-    made = PartyCost.of(found, stand_in(cost))
+    made = PartyCost.of(found, found.questions[0].cost.stand_in())
     assert made.cost.dim == cost["dim"]
 
 
@@ -93,7 +98,7 @@ def test_every_example_could_be_run_by_its_members(path):
     if family.n_parties < 4:  # with one curious party too few would be honest
         plan["policy"]["minimum_honest"] = 2
     found, _ = consortium_of(
-        plan,
+        read(plan, ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(f"h{name}", 1) for name in names},
         run=RUN,
@@ -136,4 +141,40 @@ def test_without_the_check_it_is_a_member_who_finds_out():
     found = agreed(MODEL, model={"formula": "y ~ z"})
     table = as_frame({"x": [1.0], "y": [2.0], "sex": ["f"]})
     with pytest.raises(InvalidInputError, match="z"):
-        job_of(found, "model", {"ann": table}).run()
+        job_of(found, {"ann": table}).run()
+
+
+class _SeenError(Exception):
+    """Everything is ready; nothing is sent."""
+
+
+class Witness:
+    """Takes part for nobody."""
+
+    party = "ann"
+
+    def carry_out(self, assignment):
+        raise _SeenError
+
+
+def test_a_join_reads_schema_and_formula_once(tmp_path, monkeypatch):
+    """The file is one value: whoever joins asks it, and reads nothing again."""
+    read_before, formulas = [], []
+    section = SchemaSection.schema.fget
+    monkeypatch.setattr(
+        SchemaSection,
+        "schema",
+        property(lambda self: read_before.append(self) or section(self)),
+    )
+    of = ModelFormula.of
+    monkeypatch.setattr(
+        ModelFormula, "of", lambda *given: formulas.append(given) or of(*given)
+    )
+    found = agreed(MODEL)
+    rows = {"x": [float(k) for k in range(60)], "y": [1.0, 3.0] * 30}
+    as_frame({**rows, "sex": ["f", "m"] * 30}).to_csv(tmp_path / "a.csv", index=False)
+    part = own_part(found, data=tmp_path / "a.csv")
+    assert "3 of 3 agreed columns are there" in part.words
+    with pytest.raises(_SeenError):
+        part.run(Witness(), None)
+    assert (len(read_before), len(formulas)) == (1, 1)

@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from strategies import few
 from veilsum.errors import InvalidGraphError, InvalidInputError
-from veilsum.graphs.augmentation import augment, missing_links_bound
-from veilsum.graphs.blocks import blocks, cut_parties, links_to_two_connected
-from veilsum.graphs.cuts import smallest_cuts
+from veilsum.graphs.augmentation import (
+    augment,
+    blocks,
+    links_to_two_connected,
+    missing_links_bound,
+)
+from veilsum.graphs.connectivity import cut_parties, smallest_cuts
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.doctor import examine
 from veilsum.privacy.worst_case import worst_mu2

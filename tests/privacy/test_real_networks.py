@@ -6,7 +6,7 @@ import json
 import networkx as nx
 import pytest
 
-from veilsum.graphs.blocks import blocks
+from veilsum.graphs.augmentation import blocks
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.doctor import examine
 

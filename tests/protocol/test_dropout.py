@@ -15,8 +15,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import PeerProtocolError
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Lost, Masked, Share
-from veilsum.protocol.party import codec_for
-from veilsum.protocol.phases import SUMMING
+from veilsum.protocol.table import SUMMING
 from worlds import Setting, effects_until
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -35,12 +34,13 @@ class Unmasks(Machine):
 
     def _repair_the_sum(self):
         """Take back the shares with the lost party; show the rest under a new name."""
-        corrected = self._masked.numbers
-        if VICTIM in self._edges.sent:
-            ours, theirs = self._edges.sent[VICTIM], self._edges.got[VICTIM]
+        corrected = self._epoch.masked.numbers
+        if VICTIM in self._epoch.sent:
+            ours, theirs = self._epoch.sent[VICTIM], self._epoch.got[VICTIM]
             corrected = corrected - (ours.numbers - theirs.numbers)
         shown = Masked(party=self.me, epoch=self.epoch + 1, numbers=corrected)
-        self._send_all(shown, self._codec.encode(self._book.sealed(shown)))
+        frame = self.plan.codec.encode(self._book.sealed(shown))
+        self._out += self._peers.tell(shown, frame)
 
 
 def vanishes(setting):
@@ -51,7 +51,7 @@ def vanishes(setting):
 
 def observed(world):
     """All masked vectors on the wire, by author and epoch: what anybody may see."""
-    codec, found = codec_for(world.plan), {}
+    codec, found = world.plan.codec, {}
     for event in world.history:
         if event.what == "send":
             message = codec.decode(event.detail)
@@ -105,7 +105,7 @@ def test_a_party_cannot_be_talked_into_dropping_another_after_the_commit(phase):
     world = stopped_at(Setting("complete:5"), "1", phase)
     machine, other = world.nodes["1"].machine, world.nodes["0"].machine
     lost = Lost(party="0", epoch=1, incarnation=other._joined_as, lost=(VICTIM,))
-    frame = other._codec.encode(other._book.sealed(lost))
+    frame = other.plan.codec.encode(other._book.sealed(lost))
     before = picture(machine)
     with pytest.raises(PeerProtocolError, match="after the commit, which nobody may"):
         machine.receive("0", frame)
@@ -120,7 +120,7 @@ def test_shares_leave_a_party_in_one_message_and_towards_one_neighbour_only():
     assert with_numbers == {"Share", "Round", "Up", "Down", "Masked", "Result"}
     setting = Setting("complete:5", spread="tree")
     world = setting.world(vanishes(setting)).run()
-    codec = codec_for(world.plan)
+    codec = world.plan.codec
     for event in world.history:
         if event.what == "send":
             message = codec.decode(event.detail)

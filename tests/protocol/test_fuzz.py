@@ -11,13 +11,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from machines import keys_of, picture, stopped_at
+from machines import picture, sealed, stopped_at
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import ProtocolError
-from veilsum.protocol import phases
-from veilsum.protocol.book import Book
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Effect
+from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
     Agreed,
     Confirm,
@@ -35,6 +34,7 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
+from veilsum.protocol.table import ABORTED, CLOSED, FINISHED, GREETING, SHARING
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -47,11 +47,11 @@ SETTINGS = [
     Setting("complete:4", "uniform", work="sums"),
     Setting("ring:4", "gaussian", work="sums", spread="tree"),
 ]
-OPEN = list(phases.BY_SOURCE)
+OPEN = list(Machine.table)
 MOMENTS = [
     (setting, phase)
     for setting in SETTINGS
-    for phase in (*OPEN, *phases.CLOSED, "returned")
+    for phase in (*OPEN, *CLOSED, "returned")
     if phase != ("summing" if setting.work == "nids" else "iterating")
 ]
 ME = "1"
@@ -63,11 +63,11 @@ MEAL = 25
 
 def frozen(setting, phase):
     """A world with party 1 in a phase, or back from a crash and still asking."""
-    if phase == phases.ABORTED:
-        world = stopped_at(setting, ME, phases.SHARING)
+    if phase == ABORTED:
+        world = stopped_at(setting, ME, SHARING)
         world.nodes[ME].machine.stop("stopped")
         return world
-    if phase == phases.FINISHED:
+    if phase == FINISHED:
         return setting.world().run()
     if phase == "returned":
         faults = Faults(crashes=(Crash("1", 30, back=0.5),))
@@ -171,8 +171,8 @@ class Cook:
 
     def incarnation(self):
         machine = self.world.nodes[ME].machine
-        joins = [join.incarnation for join in machine._joins.values()]
-        return self.chance.choice([bytes(16), machine._incarnation, *joins])
+        joins = [join.incarnation for join in machine._book.joins.values()]
+        return self.chance.choice([bytes(16), machine._peers.incarnation, *joins])
 
     def status(self):
         ids = ("Ready", "Masked", "Join", "Agreed", "Nonsense")
@@ -204,8 +204,7 @@ class Cook:
         return Deposit(self.signed(self.masked(self.name())))
 
     def round_(self):
-        now = self.world.nodes[ME].machine._state
-        index = 0 if now is None else now.index
+        index = self.world.nodes[ME].machine.round
         chosen = self.chance.choice([index, index, index + 1, index + 2, 0, 2**50])
         return Round(self.epoch(), chosen, self.numbers())
 
@@ -240,9 +239,7 @@ class Cook:
         signer = self.chance.choice([author, author, author, ME, None])
         if signer is None or self.world.nodes[signer].machine is None:
             return record
-        return Book(self.world.plan, self.codec, keys_of(self.world, signer)).sealed(
-            record
-        )
+        return sealed(self.world, record, by=signer)
 
 
 def feed(setting, phase, seed, cases):
@@ -289,7 +286,7 @@ def test_no_message_of_very_many_does_harm(setting, phase):
 
 def test_every_phase_is_fed():
     fed = {phase for _, phase in MOMENTS}
-    assert fed >= {*phases.BY_SOURCE, *phases.CLOSED}
+    assert fed >= {*Machine.table, *CLOSED}
     assert len(MOMENTS) * LONG >= 100_000
 
 
@@ -301,6 +298,6 @@ def test_a_whole_run_in_any_order_does_no_harm(setting):
     chance = Random(0)
     for _ in range(3):
         chance.shuffle(told)
-        world = stopped_at(setting, ME, phases.GREETING)
+        world = stopped_at(setting, ME, GREETING)
         for sender, frame in told:
             bite(world, frame, sender, "shuffled")

@@ -6,16 +6,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from machines import keys_of, picture, stopped_at
+from machines import keys_of, picture, sealed, stopped_at
 from veilsum.drivers.identities import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
 from veilsum.numbers.laws import Masks
-from veilsum.protocol import phases
-from veilsum.protocol.book import Book
+from veilsum.protocol import table
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.effects import Abort, Charge, Persist, Send
+from veilsum.protocol.effects import Abort, Emission, Persist, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
+    MESSAGES,
     Confirm,
     Deposit,
     Down,
@@ -24,12 +24,13 @@ from veilsum.protocol.messages import (
     Masked,
     Quit,
     Ready,
+    Record,
     Result,
     Round,
     Share,
+    Status,
     Up,
 )
-from veilsum.protocol.party import codec_for
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.rounds import rounds_done
 from veilsum.protocol.work import SumWork
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 SETTING = Setting("complete:4")
 DGD = Setting("complete:4", work="nids")
 TREE = Setting("complete:4", spread="tree")
-OPEN = [phase for phase in phases.BY_SOURCE if phase != phases.ITERATING]
+OPEN = [phase for phase in Machine.table if phase != table.ITERATING]
 
 
 def at(phase, setting=SETTING):
@@ -48,14 +49,8 @@ def at(phase, setting=SETTING):
     return stopped_at(setting, "1", phase)
 
 
-def sealed(world, record):
-    """A record as its author would sign it."""
-    keys = keys_of(world, record.party)
-    return Book(world.plan, codec_of(world), keys).sealed(record)
-
-
 def codec_of(world):
-    return codec_for(world.plan)
+    return world.plan.codec
 
 
 def refusal(world, message, *, sender="0", party="1"):
@@ -258,7 +253,7 @@ def test_a_machine_for_a_stranger_is_not_made():
 
 def test_an_oversized_message_is_refused_before_it_is_read():
     world = at("sharing")
-    most = world.nodes["1"].machine._codec.max_frame
+    most = world.plan.codec.max_frame
     assert f"to {most} bytes" in str(refusal(world, bytes(most + 1)))
     large = Codec(10**6).encode(share(world, vector(world, 1000)))
     assert "at most 4 numbers" in str(refusal(world, large))
@@ -318,7 +313,7 @@ def test_a_party_that_was_ready_cannot_give_the_epoch_up():
     machine.receive(
         "0", codec_of(world).encode(sealed(world, Ready(party="0", epoch=0, lost=())))
     )
-    joined = machine._joins["0"].incarnation
+    joined = machine._book.joins["0"].incarnation
     lost = Lost(party="0", epoch=0, incarnation=joined, lost=("3",))
     assert "which it was ready for" in str(refusal(world, sealed(world, lost)))
 
@@ -331,7 +326,7 @@ def test_only_the_start_that_joined_can_give_an_epoch_up():
 
 def test_nobody_can_lose_itself_or_a_stranger():
     world = at("sharing")
-    joined = world.nodes["1"].machine._joins["0"].incarnation
+    joined = world.nodes["1"].machine._book.joins["0"].incarnation
     for whom in ("0", "mallory"):
         lost = Lost(party="0", epoch=0, incarnation=joined, lost=(whom,))
         assert "itself or a stranger" in str(refusal(world, sealed(world, lost)))
@@ -340,7 +335,7 @@ def test_nobody_can_lose_itself_or_a_stranger():
 @pytest.mark.parametrize("phase", ["summing", "agreeing"])
 def test_nobody_is_dropped_after_the_commit(phase):
     world = at(phase)
-    joined = world.nodes["1"].machine._joins["0"].incarnation
+    joined = world.nodes["1"].machine._book.joins["0"].incarnation
     lost = Lost(party="0", epoch=3, incarnation=joined, lost=("3",))
     words = str(refusal(world, sealed(world, lost)))
     assert "drops a party after the commit, which nobody may" in words
@@ -362,7 +357,7 @@ def make_machine(plan, me="0", private=None, keys=None):
 
 def frames(machine, effects):
     sent = [effect.frame for effect in effects if isinstance(effect, Send)]
-    return [machine._codec.decode(frame) for frame in sent]
+    return [machine.plan.codec.decode(frame) for frame in sent]
 
 
 @pytest.mark.parametrize(
@@ -451,6 +446,25 @@ def test_a_timer_that_no_longer_counts_does_nothing():
     assert picture(machine) == before
 
 
+def test_who_has_signed_and_comes_back_to_nobody_gives_up():
+    """The answer it signed was somebody else's: its own disk does not have it."""
+    world = SETTING.world().run()
+    disk = {k: v for k, v in world.nodes["1"].disk.items() if k != "finished"}
+    assert "record/Agreed/0" in disk
+    machine = Machine(
+        world.plan,
+        "1",
+        keys=keys_of(world, "1"),
+        streams=FreshStreams(1),
+        work=world.works["1"],
+    )
+    effects = machine.resume(disk)
+    assert machine.phase == "agreeing"
+    for _ in range(world.plan.policy.patience):
+        effects = machine.expire(effects[-1].name)
+    assert effects[-1] == Abort("timeout", "waited for 0, 2, 3 while agreeing")
+
+
 # The order of effects
 
 
@@ -492,7 +506,7 @@ def check_written(message, event, written, charged):
 
 def test_a_commit_is_written_and_charged_before_anything_masked_leaves():
     mine = [event for event in SETTING.world().run().history if event.party == "1"]
-    charges = [place for place, e in enumerate(mine) if isinstance(e.detail, Charge)]
+    charges = [place for place, e in enumerate(mine) if isinstance(e.detail, Emission)]
     assert len(charges) == 1
     before = mine[: charges[0]]
     keys = {e.detail.key for e in before if isinstance(e.detail, Persist)}
@@ -524,33 +538,38 @@ def test_a_share_is_written_before_any_is_sent():
 # The table of phases
 
 
-def test_every_guard_and_action_of_the_table_is_a_method():
-    for one in phases.TRANSITIONS:
-        assert callable(getattr(Machine, one.guard))
-        assert callable(getattr(Machine, one.action))
+def test_every_message_is_heard_in_every_open_phase_and_records_after_the_end():
+    to_everybody = {Status, *(kind for kind in MESSAGES if issubclass(kind, Record))}
+    assert Machine.hears.keys() == {*Machine.table, *table.CLOSED}
+    for phase in Machine.table:
+        assert Machine.hears[phase].keys() == set(MESSAGES)
+    for phase in table.CLOSED:
+        assert Machine.hears[phase].keys() == to_everybody
 
 
 def test_every_phase_is_left_by_one_line_and_leads_to_known_ones():
-    known = {*phases.BY_SOURCE, *phases.CLOSED}
-    assert len(phases.BY_SOURCE) == len(phases.TRANSITIONS)
-    for one in phases.TRANSITIONS:
+    lines = Machine.table.values()
+    known = {*Machine.table, *table.CLOSED}
+    assert [one.source for one in lines] == [*Machine.table]
+    for one in lines:
         assert set(one.targets) <= known
-    reached = {target for one in phases.TRANSITIONS for target in one.targets}
-    assert known - reached == {phases.GREETING, phases.ABORTED}
+    reached = {target for one in lines for target in one.targets}
+    assert known - reached == {table.GREETING, table.ABORTED}
 
 
 def test_the_diagram_shows_every_phase_and_every_step():
-    drawn = phases.diagram()
-    for phase in (*phases.BY_SOURCE, *phases.CLOSED):
+    drawn = table.diagram(Machine.table.values())
+    for phase in (*Machine.table, *table.CLOSED):
         assert phase in drawn
-    for one in phases.TRANSITIONS:
+    for one in Machine.table.values():
         for target in one.targets:
             assert f"{one.source} --> {target}: {one.waits_for}" in drawn
 
 
 def test_machines_walk_the_table_and_nothing_else():
     """Undisturbed, the phases of a run are lines of the table."""
-    allowed = {(one.source, t) for one in phases.TRANSITIONS for t in one.targets}
+    lines = Machine.table.values()
+    allowed = {(one.source, target) for one in lines for target in one.targets}
     walked = []
 
     class Walking(Machine):

@@ -10,7 +10,6 @@ from veilsum.errors import LedgerError
 from veilsum.protocol import plan
 from veilsum.protocol.effects import Send
 from veilsum.protocol.messages import Round
-from veilsum.protocol.party import codec_for
 from veilsum.protocol.plan import Policy
 from worlds import Setting, replayed
 
@@ -34,7 +33,7 @@ def test_long_messages_are_written_more_often():
 
 def said(world):
     """Every round's frame, by party and number, as often as it was sent."""
-    codec, found = codec_for(world.plan), {}
+    codec, found = world.plan.codec, {}
     for event in world.history:
         if event.what == "send":
             message = codec.decode(event.detail)
@@ -46,7 +45,7 @@ def said(world):
 def effects_until_round(index):
     """How many effects party 3 carries out before it says a round."""
     world, count = SETTING.world().run(), 0
-    codec = codec_for(world.plan)
+    codec = world.plan.codec
     for event in world.history:
         if event.party != "3" or event.what in {"boot", "receive"}:
             continue

@@ -19,11 +19,10 @@ from veilsum.drivers.identities import SimulatedKeys
 from veilsum.drivers.loopback import Event, Node, World
 from veilsum.errors import ProtocolError, SecretError
 from veilsum.protocol.book import Book
-from veilsum.protocol.edges import Edges
-from veilsum.protocol.effects import Charge, Persist, Send
+from veilsum.protocol.effects import Emission, Persist, Send
+from veilsum.protocol.epoch import Epoch
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked, Round, Share
-from veilsum.protocol.party import codec_for
 from veilsum.protocol.rounds import MethodRounds
 from veilsum.protocol.work import SumWork
 from worlds import Setting
@@ -33,8 +32,8 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 SETTING = Setting("complete:4", work="nids")
 PHASES = ["sharing", "confirming", "committing", "iterating", "agreeing"]
 HOLDERS = (
-    *(Machine, World, Node, Event, Edges, Share, Book),
-    *(Persist, Send, Charge, SumWork, MethodRounds, SimulatedKeys),
+    *(Machine, World, Node, Event, Epoch, Share, Book),
+    *(Persist, Send, Emission, SumWork, MethodRounds, SimulatedKeys),
 )
 
 
@@ -46,12 +45,13 @@ def secrets_of(world):
         found |= texts(world.plan.law.encode(work.private))
         machine = world.nodes[name].machine
         keys = [machine._secret_key, machine._keys.own.private_bytes_raw()]
-        for share in (*machine._edges.sent.values(), *machine._edges.got.values()):
+        epoch = machine._epoch
+        for share in (*epoch.sent.values(), *epoch.got.values()):
             found |= texts(share.numbers)
             keys.append(share.key)
-        if machine._edges.sent.keys() >= set(machine._neighbours):
+        if epoch.sent.keys() >= set(epoch.place.neighbours):
             with suppress(KeyError):
-                found |= texts(machine._edges.mask())
+                found |= texts(epoch.mask())
         for key in keys:
             found |= {key.hex(), repr(key)[2:-1], str(list(key))[1:-1]}
     return {text for text in found if len(text) > 6}
@@ -103,7 +103,7 @@ def test_no_object_of_a_run_shows_a_secret(world):
 
 def test_no_message_or_effect_of_a_run_shows_a_secret(world):
     secrets = secrets_of(world)
-    codec = codec_for(world.plan)
+    codec = world.plan.codec
     for event in world.history:
         check(shown(event), secrets)
         if event.what in {"send", "receive"}:
@@ -154,11 +154,11 @@ def test_what_holds_secrets_is_neither_pickled_nor_copied(kind):
         World: world,
         Node: world.nodes["1"],
         Event: world.history[0],
-        Edges: machine._edges,
-        Share: next(iter(machine._edges.sent.values())),
+        Epoch: machine._epoch,
+        Share: next(iter(machine._epoch.sent.values())),
         Persist: Persist("key", b"value"),
         Send: Send("0", b"frame"),
-        Charge: Charge(0, (), np.zeros(1)),
+        Emission: Emission(0, (), np.zeros(1)),
         SumWork: world.works["1"],
         MethodRounds: world.works["1"].rounds,
         SimulatedKeys: machine._keys,

@@ -210,7 +210,7 @@ def test_a_schema_survives_its_table_in_any_order(schema, random):
         ({"columns": {}}, "one column or more"),
         ({"columns": ["age"]}, r"\[schema.columns\]"),
         ({"columns": {"age": "number"}}, "must be a table"),
-        ({"columns": {"age": {}}}, "needs a kind"),
+        ({"columns": {"age": {}}}, "age needs 'kind': number"),
         ({"columns": {"age": {"kind": "float"}}}, "number, integer, category"),
         ({"columns": {"age": {"kind": "number", "min": 0}}}, "mean 'minimum'"),
         ({"columns": {"age": {"kind": "number", "minimum": "0"}}}, "finite number"),
@@ -238,7 +238,7 @@ def test_a_schema_that_means_nothing_is_refused(change, why):
 def test_a_missing_section_is_named():
     with pytest.raises(InvalidInputError, match=r"\[schema\] must be a section"):
         Schema.from_table({"schema": 3})
-    with pytest.raises(InvalidInputError, match=r"needs a section \[schema.columns\]"):
+    with pytest.raises(InvalidInputError, match=r"a section \[schema.columns\]"):
         Schema.from_table({"missing": "drop"})
 
 

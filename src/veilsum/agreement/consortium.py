@@ -11,31 +11,56 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import IPv6Address, ip_address
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypeAlias
 
+from msgspec import Meta
+
+from veilsum.agreement.costs import PRIVATE, PublicCost
 from veilsum.agreement.pem import der_of, pem_of
-from veilsum.agreement.reading import Table, check_keys, entries, integer, need
-from veilsum.agreement.sections import check_agreement
+from veilsum.agreement.sections import (
+    COMMANDS,
+    COST_ONLY,
+    JOBS,
+    DispatchSection,
+    DomainSection,
+    LinksSection,
+    MasksSection,
+    MethodSection,
+    ModelSection,
+    PolicySection,
+    StatisticsSection,
+    StoppingSection,
+    settings_of,
+)
+from veilsum.costs.domains import Domain
 from veilsum.errors import InvalidScenarioError
+from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
+from veilsum.methods.settings import Settings
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.laws import Masks
+from veilsum.protocol.plan import Plan
+from veilsum.reading import Section, Table, Text, about, check_keys, read
+from veilsum.tables.schema import Schema, SchemaSection
 
 FORMAT = 1
-# What a file holds beside the sections.
-HEAD = ("format", "run", "members")
-# The sections that may be public; which of them go together is in `agreement`.
-PUBLIC = (
-    *("title", "graph", "masks", "cost", "domain", "method", "stopping"),
-    *("model", "statistics", "dispatch", "schema", "policy"),
-)
 NAME_BYTES = 64  # what a certificate has room for
+# More than can meet; and deeper than any section goes. Both before work is done.
+MOST_MEMBERS, DEEPEST = 1000, 16
 _RUN = re.compile(r"[a-z0-9-]*[0-9a-f]{32}")
 _LAYOUT = {ord("\n"): " ", ord("\t"): " "}
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
+
+SCHEMA_HINT = (
+    "real parties cannot read one off all tables: write down what every table looks "
+    "like, as in [schema.columns] with one line for each column, such as "
+    'age = { kind = "number", minimum = 0, maximum = 120 }'
+)
 
 
 @dataclass(frozen=True)
@@ -97,34 +122,46 @@ class Member:
     address: Address | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minimisation:
+    """Private costs of an agreed kind, minimised together."""
+
+    heading: ClassVar[str] = "cost"
+
+    cost: PublicCost
+    domain: Domain
+    settings: Settings
+
+
+# What parties may be asked together.
+Question: TypeAlias = Minimisation | ModelSection | StatisticsSection | DispatchSection
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Consortium:
     """An agreement. Build it with `consortium_from`, which checks it.
 
     Attributes:
         run: the unique name of the run; no two runs share it.
+        title: what the run is about, in the organiser's words.
         members: all parties, in the graph's order.
-        sections: the public sections of the scenario, as plain values.
+        topology: who exchanges shares with whom.
+        masks: how they are drawn.
+        rules: what parties keep to, as far as it was written down.
+        schema: what every table looks like, for questions about tables.
+        questions: what is asked, one after the other.
+        written: the whole file in its one spelling; what the digest is of.
     """
 
     run: str
+    title: str
     members: tuple[Member, ...]
-    sections: Mapping[str, Any]
-
-    @cached_property
-    def topology(self) -> Topology:
-        """Who exchanges shares with whom."""
-        graph = self.sections["graph"]
-        return Topology.from_edges(
-            [(a, b) for a, b in graph["edges"]],
-            parties=[member.name for member in self.members],
-            weights=graph.get("weights"),
-        )
-
-    @property
-    def title(self) -> str:
-        """What the run is about, in the organiser's words."""
-        return str(self.sections.get("title", ""))
+    topology: Topology
+    masks: Masks
+    rules: PolicySection
+    schema: Schema | None
+    questions: tuple[Question, ...]
+    written: bytes = field(repr=False)
 
     @property
     def certificates(self) -> dict[str, str]:
@@ -151,17 +188,34 @@ class Consortium:
         pairs = [self.topology.names(edge) for edge in self.topology.edges.tolist()]
         return tuple((a, b) if self.dials(a, b) else (b, a) for a, b in pairs)
 
+    def refusal(self, members: Collection[str]) -> str | None:
+        """Say why these members may not go on without the others, if they may not."""
+        topology, policy = self.topology, self.rules.policy
+        left = tuple(name for name in topology.parties if name in members)
+        if len(left) < topology.n_parties and not policy.drop:
+            lost = [name for name in topology.parties if name not in members]
+            return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
+        # Of a plan only the graph and the policy decide this.
+        law = self.masks.on(topology)
+        plan = Plan(
+            terms=b"", topology=topology, law=law, size=1, answer_size=1, policy=policy
+        )
+        return plan.refusal(left)
+
     def to_table(self) -> dict[str, Any]:
         """Return everything as plain values, as the file has it."""
-        members = [_row(member) for member in self.members]
-        head = {"format": FORMAT, "run": self.run, "members": members}
-        return {**head, **self.sections}
+        found = json.loads(self.written)
+        found["members"] = [_row(member) for member in self.members]
+        return {
+            name: found[name]
+            for name in ConsortiumFile.__struct_fields__
+            if name in found
+        }
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything here: who has another one holds another file."""
-        content = b"veilsum consortium\0" + canonical(self.to_table())
-        return hashlib.sha256(content).digest()
+        return hashlib.sha256(b"veilsum consortium\0" + self.written).digest()
 
     @cached_property
     def section_digests(self) -> dict[str, str]:
@@ -170,6 +224,37 @@ class Consortium:
             name: hashlib.sha256(canonical(content)).hexdigest()[:16]
             for name, content in self.to_table().items()
         }
+
+
+class ConsortiumFile(Section, frozen=True, kw_only=True):
+    """A whole consortium file: its head, and the sections that may be public."""
+
+    format: Any = None
+    run: Any = None
+    members: Annotated[
+        tuple[Any, ...],
+        Meta(description="a list, one [[members]] entry for each party"),
+    ]
+    title: Text = ""
+    graph: LinksSection
+    masks: MasksSection
+    cost: PublicCost | None = None
+    domain: DomainSection | None = None
+    method: MethodSection | None = None
+    stopping: StoppingSection | None = None
+    model: ModelSection | None = None
+    statistics: StatisticsSection | None = None
+    dispatch: DispatchSection | None = None
+    schema: SchemaSection | None = None
+    policy: PolicySection | None = None
+
+
+class MemberEntry(Section, frozen=True, kw_only=True):
+    """One of the file's [[members]]."""
+
+    name: Annotated[Any, Meta(description="every party has one")]
+    address: Text = ""
+    certificate: Text | None = None
 
 
 def canonical(value: Any) -> bytes:
@@ -181,17 +266,37 @@ def canonical(value: Any) -> bytes:
 
 def consortium_from(table: Table) -> Consortium:
     """Return the consortium that a parsed file describes; refuse all that is odd."""
-    check_keys(table, (*HEAD, *PUBLIC, *NOT_PUBLIC), "the consortium file")
-    _refuse_private_sections(table)
+    _refuse_what_is_not_public(table)
     _check_format(table)
-    found = Consortium(
-        _run(table),
-        tuple(_member(row) for row in _rows(table)),
-        {name: plain(table[name], name) for name in PUBLIC if name in table},
+    _check_task(table)
+    said = {key: plain(value, key) for key, value in table.items() if key != "members"}
+    members = {"members": table["members"]} if "members" in table else {}
+    file = read({**said, **members}, ConsortiumFile, "the consortium file")
+    _check_run(file.run)
+    if len(file.members) > MOST_MEMBERS:
+        raise InvalidScenarioError(
+            f"a consortium has {MOST_MEMBERS} members at most, found "
+            f"{len(file.members)}"
+        )
+    found = tuple(_member(row) for row in file.members)
+    _check_differ(found)
+    topology = _topology(file.graph, found)
+    with about("masks"):
+        masks = file.masks.masks
+        masks.on(topology).check_deployable(least_weight=float(topology.weights.min()))
+    with about("schema"):
+        schema = None if file.schema is None else file.schema.schema
+    return Consortium(
+        run=file.run,
+        title=file.title,
+        members=found,
+        topology=topology,
+        masks=masks,
+        rules=file.policy or PolicySection(),
+        schema=schema,
+        questions=(_question(file),),
+        written=canonical({**said, "members": [_row(member) for member in found]}),
     )
-    _check_differ(found.members)
-    check_agreement(found)
-    return found
 
 
 # Sections of a scenario that only one computer can have which plays all parties.
@@ -203,49 +308,141 @@ NOT_PUBLIC = {
 }
 
 
-def _refuse_private_sections(table: Table) -> None:
+def _refuse_what_is_not_public(table: Table) -> None:
+    check_keys(
+        table, (*ConsortiumFile.__struct_fields__, *NOT_PUBLIC), "the consortium file"
+    )
     for name, why in NOT_PUBLIC.items():
         if name in table:
             raise InvalidScenarioError(
                 f"[{name}] has no place in a consortium file ({why}): remove it, or "
                 "run veilsum consortium new, which leaves it out"
             )
-
-
-def _check_format(table: Table) -> None:
-    found = integer(table, "the file", "format", 0)
-    if found != FORMAT:
+    private = [key for key in PRIVATE if key in _section(table, "cost")]
+    if private:
         raise InvalidScenarioError(
-            f"the consortium file must say format = {FORMAT}, found "
-            f"{table.get('format', 'none')!r}: make it with veilsum consortium new, or "
-            "use the version of veilsum that made it"
+            f"[cost] {private[0]} has no place in a consortium file, which all members "
+            "read: each party gives its own when it joins; take it out"
+        )
+    if "corrupted" in _section(table, "policy"):
+        raise InvalidScenarioError(
+            "[policy] corrupted names a coalition for a simulation, and real parties "
+            "promise nothing about it by name: take it out; tolerate says how many "
+            "may collude, whoever they are"
         )
 
 
-def _run(table: Table) -> str:
-    run = table.get("run")
+def _section(table: Table, name: str) -> Table:
+    found = table.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def task_of(present: Collection[str]) -> str:
+    """Return which of the sections that are present says what is run."""
+    found = [name for name in COMMANDS if name in present]
+    if len(found) != 1:
+        choices = ", ".join(f"[{name}]" for name in COMMANDS)
+        raise InvalidScenarioError(
+            f"a consortium runs exactly one of {choices}, found "
+            f"{listed(found) or 'none'}"
+        )
+    return found[0]
+
+
+def _check_task(table: Table) -> None:
+    """Refuse sections that do not go together."""
+    task = task_of(table)
+    if task == "cost":
+        if "schema" in table:
+            raise InvalidScenarioError(
+                "[schema] belongs to a job on data, not to a [cost]"
+            )
+        if "domain" not in table:
+            raise InvalidScenarioError("the consortium needs a [domain] section")
+        return
+    unused = [name for name in COST_ONLY if name in table]
+    if unused:
+        raise InvalidScenarioError(
+            f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out"
+        )
+    on_tables = {job.heading for job in JOBS if job.on_tables}
+    if task in on_tables and "schema" not in table:
+        raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
+
+
+def _check_format(table: Table) -> None:
+    """Refuse another format first: whatever else is odd then is no mistake."""
+    found = table.get("format", "none")
+    if type(found) is not int or found != FORMAT:
+        raise InvalidScenarioError(
+            f"the consortium file must say format = {FORMAT}, found {found!r}: make it "
+            "with veilsum consortium new, or use the version of veilsum that made it"
+        )
+
+
+def _check_run(run: object) -> None:
     if not isinstance(run, str) or not _RUN.fullmatch(run) or len(run) > 100:
         raise InvalidScenarioError(
             "run must be a name that no other run has: small letters, digits and "
             f"dashes, then 32 random hexadecimal digits, found {run!r}; veilsum "
             "consortium new makes one"
         )
-    return run
 
 
-def _rows(table: Table) -> Sequence[Any]:
-    return entries(
-        need(table, "members", "members", "one [[members]] entry for each party")
-    )
+def _question(file: ConsortiumFile) -> Question:
+    """Return what is asked; which sections go together was checked before."""
+    job = file.model or file.statistics or file.dispatch
+    if job is not None:
+        (file.policy or PolicySection()).check_for(job)
+        return job
+    assert file.cost is not None
+    assert file.domain is not None
+    with about("domain"):
+        domain = file.domain.domain(file.cost.dim)
+    with about("method"):
+        settings = settings_of(file.method, file.stopping)
+    return Minimisation(cost=file.cost, domain=domain, settings=settings)
+
+
+def _topology(graph: LinksSection, members: Sequence[Member]) -> Topology:
+    """Return the graph; refuse pieces, and a link that neither end can open."""
+    with about("graph"):
+        found = Topology.from_edges(
+            list(graph.edges),
+            parties=[member.name for member in members],
+            weights=graph.weights,
+        )
+        pieces = components(found)
+    if len(pieces) > 1:
+        named = "; ".join(listed(found.names(piece)) for piece in pieces[:4])
+        raise InvalidScenarioError(
+            f"[graph] is in {len(pieces)} pieces ({named}), and parties in different "
+            "ones cannot run together: add a link between them"
+        )
+    for edge in found.edges.tolist():
+        a, b = (members[i] for i in edge)
+        if a.address is None and b.address is None:
+            raise InvalidScenarioError(
+                f"the link {a.name} - {b.name} joins two parties without an address, "
+                "and neither can dial the other: give one of them an address, or take "
+                "the link out"
+            )
+    return found
 
 
 def _member(row: object) -> Member:
     if not isinstance(row, Mapping):
         raise InvalidScenarioError(f"[[members]] must be tables, found {row!r}")
-    check_keys(row, ("name", "address", "certificate"), "[[members]]")
-    name = check_name(need(row, "members", "name", "every party has one"))
+    entry = read(row, MemberEntry, "[[members]]")
+    name = check_name(entry.name)
     try:
-        return Member(name, _certificate(row), _address(row.get("address", "")))
+        if entry.certificate is None:
+            raise InvalidScenarioError(
+                "it has no certificate: it makes one with veilsum identity new, and "
+                "sends the .crt file"
+            )
+        certificate = pem_of(der_of(entry.certificate))
+        return Member(name, certificate, _address(entry.address))
     except InvalidScenarioError as error:
         raise InvalidScenarioError(f"member {name!r}: {error}") from None
 
@@ -255,20 +452,8 @@ def _row(member: Member) -> dict[str, str]:
     return {"name": member.name, **address, "certificate": member.certificate}
 
 
-def _certificate(row: Table) -> str:
-    text = row.get("certificate")
-    if not isinstance(text, str):
-        raise InvalidScenarioError(
-            "it has no certificate: it makes one with veilsum identity new, and sends "
-            "the .crt file"
-        )
-    return pem_of(der_of(text))
-
-
-def _address(text: object) -> Address | None:
+def _address(text: str) -> Address | None:
     """Return where a member is dialled; "" says that it only dials."""
-    if not isinstance(text, str):
-        raise InvalidScenarioError(f"address must be a text, found {text!r}")
     if not text.strip():
         return None
     address = Address.of(text)
@@ -329,16 +514,23 @@ def _check_differ(members: Sequence[Member]) -> None:
             owners[key] = member.name
 
 
-def plain(value: Any, where: str) -> Any:
+def plain(value: Any, where: str, depth: int = 0) -> Any:
     """Return a TOML value in the one form that is compared: keys sorted, copied.
 
     The order of keys in a file then means nothing, whoever reads it.
     """
+    if depth > DEEPEST:
+        raise InvalidScenarioError(
+            f"[{where.partition('.')[0]}] has tables or lists inside each other more "
+            f"than {DEEPEST} deep, and no section has that"
+        )
     if isinstance(value, Mapping):
         named = {_text(str(key), where): value[key] for key in sorted(value)}
-        return {key: plain(item, f"{where}.{key}") for key, item in named.items()}
+        return {
+            key: plain(item, f"{where}.{key}", depth + 1) for key, item in named.items()
+        }
     if isinstance(value, list | tuple):
-        return [plain(item, where) for item in value]
+        return [plain(item, where, depth + 1) for item in value]
     if isinstance(value, str):
         return _text(value, where)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):

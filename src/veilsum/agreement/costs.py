@@ -1,61 +1,192 @@
-"""The costs that a scenario's [cost] describes: all parties', or one party's own."""
+"""The costs that a file's [cost] describes: all parties', or one party's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from math import comb
+from typing import Annotated, Any, Literal, get_args
 
-from veilsum.agreement.reading import (
-    Table,
-    check_keys,
-    choice,
-    entries,
-    integer,
-    need,
-)
-from veilsum.costs.cost import Cost
+from msgspec import Meta
+
+from veilsum.costs.cost import Cost, common_basis
 from veilsum.costs.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import is_number
+from veilsum.numbers.secrets import Secret
+from veilsum.reading import (
+    KINDS,
+    Entries,
+    Section,
+    Table,
+    Whole,
+    about,
+    check_keys,
+    missing,
+)
 
-# What of a [cost] only its party knows.
+Kind = Literal["affine", "squared-distance", "polynomial", "quadratic"]
+Form = Literal["none", "squared-norm"]
+COST_KINDS: tuple[Kind, ...] = get_args(Kind)
+FORMS: dict[Form, Remainder] = {"none": NoRemainder(), "squared-norm": SquaredNorm(1.0)}
+# What of a [cost] only its party knows: every key there is, and those of each kind.
 PRIVATE = ("coefficients", "targets", "matrices", "vectors")
-# What a person may write instead of a number, in words.
-KINDS = {str: "text", bool: "true or false", dict: "a table"}
+OWN: dict[Kind, tuple[str, ...]] = {
+    "affine": ("coefficients",),
+    "squared-distance": ("targets",),
+    "polynomial": ("coefficients",),
+    "quadratic": ("matrices", "vectors"),
+}
+# More numbers than any run can mask and send; counted before one of them is made.
+MOST_COEFFICIENTS = 10**7
 
 
-def costs_of(section: Table, topology: Topology) -> tuple[Cost, ...]:
-    """Return every party's cost."""
-    kind = choice(section, "cost", "kind", list(COSTS))
-    key, others, build = COSTS[kind]
-    check_keys(section, ("kind", key, *others), f"[cost] of kind {kind!r}")
-    rows = entries(need(section, "cost", key, "one entry for each party"))
-    if len(rows) != topology.n_parties:
-        raise InvalidScenarioError(
-            f"[cost] {key} must have one entry for each of {topology.n_parties} "
-            f"parties, found {len(rows)}"
-        )
-    return build(section, rows)
+class PublicCost(Section, frozen=True, kw_only=True):
+    """What all parties know of everybody's cost.
 
-
-def cost_of_party(public: Table, own: Table) -> Cost:
-    """Return one party's cost: what is public of its kind, and the party's own entries.
-
-    Each private entry stands under the key that holds all parties' in a scenario.
+    Attributes:
+        kind: which form it has.
+        dim: how many variables there are.
+        remainder: the part that is not masked; `none` if nothing is said.
+        degree: of a polynomial.
     """
-    kind = choice(public, "cost", "kind", list(COSTS))
-    key, others, build = COSTS[kind]
-    private = tuple(name for name in (key, *others) if name in PRIVATE)
-    check_keys(own, private, f"the party's own [cost] of kind {kind!r}")
-    for name in private:
-        need(own, "cost", name, f"this party's own, for a cost of kind {kind!r}")
-        _check_numbers(own[name], name)
-    known = {name: public[name] for name in others if name in public}
-    rows = {name: [own[name]] for name in private}
-    (cost,) = build({"kind": kind, **known, **rows}, rows[key])
-    _check_size(cost, public)
-    return cost
+
+    kind: Kind
+    dim: Annotated[
+        int,
+        Meta(description="how many variables there are, the same for everybody"),
+    ]
+    remainder: Form | None = None
+    degree: Whole | None = None
+
+    def __post_init__(self) -> None:
+        known = {"affine": ("remainder", "dim"), "polynomial": ("dim", "degree")}
+        keys = ("kind", *known.get(self.kind, ("dim",)))
+        check_keys(self.given(), keys, f"[cost] of kind {self.kind!r}")
+        for key in ("dim", "degree"):
+            if self.given().get(key, 1) < 1:
+                raise InvalidScenarioError(f"[cost] {key} must be at least 1")
+        if self.size > MOST_COEFFICIENTS:
+            raise InvalidScenarioError(
+                f"[cost] would have {self.size:.1e} coefficients for each party, and "
+                f"{MOST_COEFFICIENTS:.0e} is the most: use fewer variables"
+            )
+
+    @property
+    def size(self) -> int:
+        """How many coefficients a cost of this kind has."""
+        if self.kind == "quadratic":
+            return self.dim * (self.dim + 3) // 2
+        if self.kind == "polynomial":
+            # A higher degree than the bound has at least as many in one variable.
+            degree = min(self.degree or 2, MOST_COEFFICIENTS + 1)
+            few, many = sorted((self.dim, degree))
+            if few > 64:  # beyond every bound, and long to compute
+                return MOST_COEFFICIENTS + 1
+            return comb(few + many, few) - 1
+        return self.dim
+
+    def own_cost(self, entries: Table) -> Cost:
+        """Return one party's cost from its own entries.
+
+        Each stands under the key that holds all parties' in a scenario.
+        """
+        private = OWN[self.kind]
+        check_keys(entries, private, f"the party's own [cost] of kind {self.kind!r}")
+        for key in private:
+            if key not in entries:
+                why = f"this party's own, for a cost of kind {self.kind!r}"
+                raise missing("[cost]", key, why)
+            _check_numbers(entries[key], key)
+        cost = _cost(
+            self.kind, self.remainder, self.dim, *(entries[key] for key in private)
+        )
+        for key, what in (("dim", "variables"), ("degree", "as the degree")):
+            found = getattr(cost.basis, key, None)
+            if found != self.given().get(key, found):
+                raise InvalidScenarioError(
+                    f"the parties agreed on {getattr(self, key)} {what}, and this "
+                    f"party's cost has {found}"
+                )
+        return cost
+
+    def stand_in(self) -> dict[str, Any]:
+        """Return entries of this kind and size that are nobody's."""
+        zeros = [0.0] * self.dim
+        if self.kind == "quadratic":
+            span = range(self.dim)
+            matrix = [[float(i == j) for j in span] for i in span]
+            return {"matrices": matrix, "vectors": zeros}
+        if self.kind == "polynomial":
+            return {"coefficients": [0.0] * self.size}
+        return {OWN[self.kind][0]: zeros}
+
+
+class CostSection(Secret, Section, frozen=True, kw_only=True):
+    """A scenario's [cost]: what is public of it, and every party's own entries."""
+
+    kind: Kind
+    coefficients: Entries | None = None
+    remainder: Form | None = None
+    targets: Entries | None = None
+    dim: Whole | None = None
+    matrices: Entries | None = None
+    vectors: Entries | None = None
+
+    def costs(self, topology: Topology) -> tuple[Cost, ...]:
+        """Return every party's cost."""
+        public = {"affine": ("remainder",), "polynomial": ("dim",)}.get(self.kind, ())
+        return self._costs(topology, public)
+
+    def _costs(self, topology: Topology, public: Sequence[str]) -> tuple[Cost, ...]:
+        private = OWN[self.kind]
+        known = ("kind", *private, *public)
+        check_keys(self.given(), known, f"[cost] of kind {self.kind!r}")
+        for key in private:
+            if getattr(self, key) is None:
+                raise missing("[cost]", key, "one entry for each party")
+        rows = [getattr(self, key) for key in private]
+        if len(rows[0]) != topology.n_parties:
+            raise InvalidScenarioError(
+                f"[cost] {private[0]} must have one entry for each of "
+                f"{topology.n_parties} parties, found {len(rows[0])}"
+            )
+        if len(rows[-1]) != len(rows[0]):
+            raise InvalidScenarioError(
+                f"[cost] found {len(rows[0])} matrices and {len(rows[-1])} vectors"
+            )
+        return tuple(
+            _cost(self.kind, self.remainder, self.dim, *own)
+            for own in zip(*rows, strict=True)
+        )
+
+    def public(self, topology: Topology) -> dict[str, Any]:
+        """Return what everybody may know; the size is read off the entries, if any."""
+        found = {key: v for key, v in self.given().items() if key not in PRIVATE}
+        if getattr(self, OWN[self.kind][0]) is None:
+            return found
+        with about("cost"):
+            costs = self._costs(topology, ("remainder", "dim"))
+            basis = common_basis(dict(zip(topology.parties, costs, strict=True)))
+        for key in ("dim", "degree"):
+            size = getattr(basis, key, None)
+            if size is not None and found.setdefault(key, size) != size:
+                raise InvalidScenarioError(
+                    f"[cost] {key} is {found[key]!r}, and the entries have {size}"
+                )
+        return found
+
+
+def _cost(kind: Kind, form: Form | None, dim: int | None, *own: Any) -> Cost:
+    match kind:
+        case "affine":
+            return Cost.affine(*own, remainder=FORMS[form or "none"])
+        case "squared-distance":
+            return Cost.squared_distance(*own)
+        case "polynomial":
+            return Cost.polynomial(*own, dim=1 if dim is None else dim)
+        case "quadratic":
+            return Cost.quadratic(*own)
 
 
 def _check_numbers(value: Any, name: str) -> None:
@@ -73,52 +204,3 @@ def _check_numbers(value: Any, name: str) -> None:
             f"{KINDS.get(type(value), 'something else')} among them; 0.5 is written "
             "with a point and without quotes"
         )
-
-
-def _check_size(cost: Cost, public: Table) -> None:
-    """Refuse a cost of another size than was agreed."""
-    for key, what in (("dim", "variables"), ("degree", "as the degree")):
-        found = getattr(cost.basis, key, None)
-        if found != public.get(key, found):
-            raise InvalidScenarioError(
-                f"the parties agreed on {public[key]} {what}, and this party's cost "
-                f"has {found}"
-            )
-
-
-def affine(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    """Return affine costs, with the remainder that the section names."""
-    forms: dict[str, Remainder] = {
-        "none": NoRemainder(),
-        "squared-norm": SquaredNorm(1.0),
-    }
-    chosen = {"remainder": "none", **section}
-    remainder = forms[choice(chosen, "cost", "remainder", list(forms))]
-    return tuple(Cost.affine(row, remainder=remainder) for row in rows)
-
-
-def _polynomial(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    dim = integer(section, "cost", "dim", 1)
-    return tuple(Cost.polynomial(row, dim=dim) for row in rows)
-
-
-def _quadratic(section: Table, rows: Sequence[Any]) -> tuple[Cost, ...]:
-    vectors = entries(need(section, "cost", "vectors", "one vector per party"))
-    if len(vectors) != len(rows):
-        raise InvalidScenarioError(
-            f"[cost] found {len(rows)} matrices and {len(vectors)} vectors"
-        )
-    return tuple(Cost.quadratic(p, q) for p, q in zip(rows, vectors, strict=True))
-
-
-Build = Callable[[Table, Sequence[Any]], tuple[Cost, ...]]
-# Each kind: the key with one entry per party, its other keys, its constructor.
-COSTS: dict[str, tuple[str, tuple[str, ...], Build]] = {
-    "affine": ("coefficients", ("remainder",), affine),
-    "squared-distance": (
-        *("targets", ()),
-        lambda _, rows: tuple(Cost.squared_distance(row) for row in rows),
-    ),
-    "polynomial": ("coefficients", ("dim",), _polynomial),
-    "quadratic": ("matrices", ("vectors",), _quadratic),
-}

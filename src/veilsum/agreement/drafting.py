@@ -7,35 +7,26 @@ from typing import Any, NoReturn
 
 from veilsum.agreement.consortium import (
     FORMAT,
-    PUBLIC,
     Address,
     Consortium,
     consortium_from,
-)
-from veilsum.agreement.costs import COSTS, PRIVATE, costs_of
-from veilsum.agreement.graphs import ReadGraph, topology_of
-from veilsum.agreement.reading import Table, check_keys, choice, integer, names
-from veilsum.agreement.scenario import (
-    JOB_SECTIONS,
-    OTHER_SECTIONS,
-    SECTIONS,
-)
-from veilsum.agreement.sections import (
-    COST_ONLY,
-    PUBLIC_COST,
-    USUAL,
-    about,
     task_of,
 )
-from veilsum.costs.bases import Basis
-from veilsum.costs.cost import common_basis
+from veilsum.agreement.costs import PRIVATE
+from veilsum.agreement.sections import (
+    COST_ONLY,
+    GraphSection,
+    LinksSection,
+    MasksSection,
+    PolicySection,
+    ReadGraph,
+    ScenarioFile,
+)
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import LAWS
-
-# What a scenario says about real parties.
-DEPLOYMENT = (*SECTIONS["masks"], "addresses", "certificates")
+from veilsum.reading import about
 
 COVERED = (
     "names a coalition for a simulation; among real parties tolerate covers every "
@@ -44,7 +35,7 @@ COVERED = (
 
 
 def consortium_of(
-    table: Table,
+    file: ScenarioFile,
     *,
     certificates: Mapping[str, str],
     addresses: Mapping[str, Address | None],
@@ -54,26 +45,23 @@ def consortium_of(
     """Return what the parties of a scenario agree on, and what was left out of it.
 
     Args:
-        table: the scenario, with or without the parties' private parts.
+        file: the scenario, with or without the parties' private parts.
         certificates: every party's certificate by name, PEM. A job on data calls its
             parties so, in this order, unless [parties] or the graph names them.
         addresses: where parties are dialled; those that are missing only dial.
         run: a name that no other run has.
         read_graph: opens a graph file, if the scenario names one.
     """
-    check_scenario(table)
-    task = task_of(table)
-    topology = _topology(table, task, tuple(certificates), read_graph or _no_files)
+    task = task_of(file.given())
+    topology = _topology(file, task, tuple(certificates), read_graph or _no_files)
     _check_named(topology, certificates, addresses)
-    public = {name: table[name] for name in PUBLIC if name in table}
-    public["graph"] = _explicit(topology)
-    public["masks"] = masks_between(table)
-    if "policy" in table:
-        public["policy"] = _public_policy(table["policy"], topology)
-    if task == "cost":
-        public["cost"] = _public_cost(table["cost"], topology)
-    else:
-        public = {name: public[name] for name in public if name not in COST_ONLY}
+    copied = (task, "schema", *(COST_ONLY if task == "cost" else ()))
+    public = {name: getattr(file, name) for name in copied}
+    sections = {name: part.given() for name, part in public.items() if part is not None}
+    if file.cost is not None:
+        sections["cost"] = file.cost.public(topology)
+    if file.policy is not None:
+        sections["policy"] = _public_policy(file.policy, topology)
     members = [
         {
             "name": name,
@@ -82,49 +70,48 @@ def consortium_of(
         }
         for name in topology.parties
     ]
-    head = {"format": FORMAT, "run": run, "members": members}
-    return consortium_from({**head, **public}), tuple(_left_out(table, task))
-
-
-def check_scenario(table: Table) -> None:
-    """Refuse a section or a key that no scenario has."""
-    check_keys(
-        table, ("title", *SECTIONS, *JOB_SECTIONS, *OTHER_SECTIONS), "the scenario"
+    agreed = consortium_from(
+        {
+            "format": FORMAT,
+            "run": run,
+            "members": members,
+            **({"title": file.title} if file.title else {}),
+            "graph": LinksSection.of(topology).given(),
+            "masks": masks_between(file),
+            **sections,
+        }
     )
-    known = {**SECTIONS, **JOB_SECTIONS, "deployment": DEPLOYMENT}
-    for name, keys in known.items():
-        section = table.get(name, {})
-        if not isinstance(section, Mapping):
-            raise InvalidScenarioError(f"[{name}] must be a section, found {section!r}")
-        if keys:
-            check_keys(section, keys, f"[{name}]")
+    return agreed, tuple(_left_out(file, task))
 
 
-def masks_between(table: Table) -> dict[str, Any]:
+def masks_between(file: ScenarioFile) -> dict[str, Any]:
     """Return the masks of real parties: [deployment]'s, else [masks], else uniform."""
-    simulated = table.get("masks", {"law": "uniform"})
-    deployment = table.get("deployment", {})
-    own = {key: deployment[key] for key in SECTIONS["masks"] if key in deployment}
-    law = own.get("law", simulated.get("law"))
+    simulated = (file.masks or MasksSection(law="uniform")).given()
+    deployment = {} if file.deployment is None else file.deployment.given()
+    own = {
+        key: deployment[key]
+        for key in MasksSection.__struct_fields__
+        if key in deployment
+    }
+    law = own.get("law", simulated["law"])
     # A new law takes over what it has: a sigma, or a grid, and not the other's.
-    kept = ("law", *LAWS[law].keys) if law in LAWS else SECTIONS["masks"]
+    kept = ("law", *LAWS[law].keys)
     return {key: simulated[key] for key in kept if key in simulated} | own
 
 
 def _topology(
-    table: Table, task: str, given: tuple[str, ...], read_graph: ReadGraph
+    file: ScenarioFile, task: str, given: tuple[str, ...], read_graph: ReadGraph
 ) -> Topology:
-    graph, parties = table.get("graph", {}), table.get("parties", {})
-    named = names(parties["names"], "[parties] names") if "names" in parties else given
+    names = None if file.parties is None else file.parties.names
+    graph = file.graph or GraphSection()
     with about("graph"):
-        if task == "cost":
-            found = topology_of(graph, parties, read_graph)
-        elif not graph:
-            found = Topology.family(f"complete:{len(named)}").renamed(named)
-        elif "family" in graph:
-            found = topology_of(graph, {"names": named}, read_graph)
+        if task == "cost" or graph.file is not None or graph.edges is not None:
+            found = graph.topology(names, read_graph)
+        elif graph.given():
+            found = graph.topology(names or given, read_graph)
         else:
-            found = topology_of(graph, parties, read_graph)
+            called = names or given
+            found = Topology.family(f"complete:{len(called)}").renamed(called)
     if found.directed:
         raise InvalidScenarioError(
             "[graph] has links in one direction, and a run needs links that carry both "
@@ -157,76 +144,49 @@ def _check_named(
         )
 
 
-def _explicit(topology: Topology) -> dict[str, Any]:
-    """Return the graph link by link: nobody has to build it the same way."""
-    pairs = [list(topology.names(edge)) for edge in topology.edges.tolist()]
-    if (topology.weights == 1.0).all():
-        return {"edges": pairs}
-    return {"edges": pairs, "weights": topology.weights.tolist()}
-
-
-def _public_cost(section: Table, topology: Topology) -> dict[str, Any]:
-    """Return what everybody may know of a cost; its size is read off the entries."""
-    kind = choice(section, "cost", "kind", list(COSTS))
-    known = ("kind", *PUBLIC_COST[kind])
-    public = {key: section[key] for key in known if key in section}
-    if COSTS[kind][0] not in section:
-        return public
-    basis = _basis(section, kind, topology)
-    for key in (key for key in PUBLIC_COST[kind] if hasattr(basis, key)):
-        found = getattr(basis, key)
-        if public.setdefault(key, found) != found:
-            raise InvalidScenarioError(
-                f"[cost] {key} is {public[key]!r}, and the entries have {found}"
-            )
-    return public
-
-
-def _public_policy(section: Table, topology: Topology) -> dict[str, Any]:
+def _public_policy(section: PolicySection, topology: Topology) -> dict[str, Any]:
     """Return the policy without a named coalition; refuse one beyond `tolerate`.
 
     Real parties are promised the same against whoever colludes, up to that number.
     """
-    named = names(section.get("corrupted", ()), "[policy] corrupted")
+    named = section.corrupted or ()
     with about("policy"):
         size = len(topology.indices(named))
-    covered = integer(section, "policy", "tolerate", USUAL["tolerate"])
+    covered = section.policy.tolerate
     if size > covered:
         raise InvalidScenarioError(
             f"[policy] corrupted names {size} parties ({listed(named)}), and what real "
             f"parties are promised holds against {covered} (tolerate), whoever they "
             f"are: set tolerate = {size}, or name fewer"
         )
-    return {key: section[key] for key in section if key != "corrupted"}
+    return {key: v for key, v in section.given().items() if key != "corrupted"}
 
 
-def _basis(section: Table, kind: str, topology: Topology) -> Basis:
-    key, others, _ = COSTS[kind]
-    described = {k: section[k] for k in ("kind", key, *others) if k in section}
-    with about("cost"):
-        costs = costs_of(described, topology)
-        return common_basis(dict(zip(topology.parties, costs, strict=True)))
-
-
-def _left_out(table: Table, task: str) -> list[str]:
+def _left_out(file: ScenarioFile, task: str) -> list[str]:
     """Return what the members will not read in their file, and why."""
-    found = []
-    if task == "cost":
-        private = [key for key in PRIVATE if key in table["cost"]]
+    given, found = file.given(), []
+    if file.cost is not None:
+        private = [key for key in PRIVATE if key in file.cost.given()]
         found += [f"[cost] {key}: private, each party gives its own" for key in private]
     else:
         found += [
             f"[{name}]: a [{task}] does not use it"
             for name in COST_ONLY
-            if name in table
+            if name in given
         ]
-    if "data" in table:
+    if "data" in given:
         found.append("[data]: private, each party gives its own table")
-    if "corrupted" in table.get("policy", {}):
+    if file.policy is not None and file.policy.corrupted is not None:
         found.append(f"[policy] corrupted: {COVERED}")
-    simulation = table.get("simulation", {})
-    found += [f"[simulation] {key}: {_why(key)}" for key in simulation]
-    return found + _replaced_masks(table)
+    if file.simulation is not None:
+        simulated = file.simulation.given()
+        found += [f"[simulation] {key}: {_why(key)}" for key in simulated]
+    masks = {} if file.masks is None else file.masks.given()
+    used = masks_between(file)
+    gone = [key for key in masks if masks[key] != used.get(key)]
+    return found + [
+        f"[masks] {key} = {masks[key]!r}: [deployment] replaces it" for key in gone
+    ]
 
 
 def _why(key: str) -> str:
@@ -235,9 +195,3 @@ def _why(key: str) -> str:
         "bounds_from_costs": "agree on bounds, and write them in [method]",
     }
     return reasons.get(key, "for simulated parties only")
-
-
-def _replaced_masks(table: Table) -> list[str]:
-    masks, used = table.get("masks", {}), masks_between(table)
-    gone = [key for key in masks if masks[key] != used.get(key)]
-    return [f"[masks] {key} = {masks[key]!r}: [deployment] replaces it" for key in gone]

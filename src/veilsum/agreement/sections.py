@@ -1,227 +1,456 @@
-"""Whether real parties can run what a consortium file says.
+"""The sections of scenario and consortium files, and what each of them means.
 
-Each check raises `InvalidScenarioError` with the section, so that the organiser mends
-the file before anybody else sees it.
+One `Section` for each heading: its keys, and methods that return the value it stands
+for. A file is read once, by `read`; whoever needs something of it asks these values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
-from veilsum.agreement.costs import PRIVATE, affine
-from veilsum.agreement.graphs import pairs_of
-from veilsum.agreement.reading import (
-    Table,
-    check_keys,
-    choice,
-    entries,
-    flag,
-    integer,
-    need,
-    number,
-)
-from veilsum.agreement.scenario import (
-    JOB_COMMANDS,
-    JOB_SECTIONS,
-    SECTIONS,
-    masks_of,
-    public_scenario,
-)
-from veilsum.errors import InvalidInputError, InvalidScenarioError
-from veilsum.graphs.connectivity import components
+from msgspec import Meta
+
+from veilsum.agreement.costs import CostSection
+from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
+from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import listed
-from veilsum.protocol.plan import Plan, Policy
+from veilsum.methods.link_faults import LinkFaults
+from veilsum.methods.settings import METHODS, Settings
+from veilsum.numbers.arrays import FloatArray, as_floats, listed
+from veilsum.numbers.laws import LAWS, LawName, Masks
+from veilsum.protocol.plan import Policy
+from veilsum.reading import (
+    Flag,
+    Names,
+    Number,
+    Real,
+    Reals,
+    Section,
+    Text,
+    Whole,
+    about,
+    check_keys,
+    missing,
+)
+from veilsum.tables.schema import SchemaSection
 
-if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
+# Opens a graph file, with the attribute that holds its weights.
+ReadGraph = Callable[[str, str | None], Topology]
 
-# Each kind of cost: what everybody knows of it. The rest is each party's own.
-PUBLIC_COST: dict[str, tuple[str, ...]] = {
-    "affine": ("remainder", "dim"),
-    "squared-distance": ("dim",),
-    "polynomial": ("dim", "degree"),
-    "quadratic": ("dim",),
+Pairs: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...],
+    Meta(
+        description='a list of pairs of names, such as [["a", "b"], ["b", "c"]]',
+        extra={"names": tuple[tuple[str | int, str | int], ...]},
+    ),
+]
+Sigma: TypeAlias = Annotated[
+    float | tuple[float, ...],
+    Meta(description="a number, or one for each coefficient"),
+]
+PartyTexts: TypeAlias = Annotated[
+    dict[str, str], Meta(description="a table with one text for each party")
+]
+
+
+class PartiesSection(Section, frozen=True, kw_only=True):
+    """What the parties are called."""
+
+    names: Names | None = None
+
+
+class GraphSection(Section, frozen=True, kw_only=True):
+    """Who exchanges masks with whom, in a scenario: named, in a file, or listed."""
+
+    family: Text | None = None
+    file: Text | None = None
+    edges: Pairs | None = None
+    weight: Text | None = None
+
+    def topology(
+        self, names: tuple[str, ...] | None, read_graph: ReadGraph
+    ) -> Topology:
+        """Return the graph; its parties are called by these names, if there are any."""
+        sources = [key for key in ("family", "file", "edges") if key in self.given()]
+        if len(sources) != 1:
+            raise InvalidScenarioError(
+                "[graph] needs exactly one of family, file and edges, found "
+                f"{listed(sources) or 'none'}"
+            )
+        if self.weight is not None and self.file is None:
+            raise InvalidScenarioError(
+                "[graph] weight names an attribute of a graph file"
+            )
+        if self.edges is not None:
+            return Topology.from_edges(list(self.edges), parties=names)
+        if self.family is not None:
+            found = Topology.family(self.family)
+        else:
+            found = read_graph(str(self.file), self.weight)
+        return found if names is None else found.renamed(names)
+
+
+class LinksSection(Section, frozen=True, kw_only=True):
+    """Who exchanges masks with whom, among real parties: every link by itself."""
+
+    edges: Pairs
+    weights: (
+        Annotated[
+            tuple[float, ...], Meta(description="a list, one number for each link")
+        ]
+        | None
+    ) = None
+
+    @classmethod
+    def of(cls, topology: Topology) -> LinksSection:
+        """Return a graph link by link: nobody has to build it the same way."""
+        pairs = tuple(
+            (topology.parties[a], topology.parties[b])
+            for a, b in topology.edges.tolist()
+        )
+        plain = bool((topology.weights == 1.0).all())
+        return cls(
+            edges=pairs, weights=None if plain else tuple(topology.weights.tolist())
+        )
+
+
+DomainKind = Literal["box", "ball", "simplex", "half-spaces", "all"]
+_DOMAIN_KEYS: dict[DomainKind, tuple[str, ...]] = {
+    "box": ("lower", "upper"),
+    "ball": ("centre", "radius"),
+    "simplex": ("total",),
+    "half-spaces": ("normals", "offsets"),
+    "all": (),
 }
-# What is run: private costs, or one of the jobs on data.
-TASKS = ("cost", *JOB_COMMANDS)
+
+
+class DomainSection(Section, frozen=True, kw_only=True):
+    """Where the answer is looked for."""
+
+    kind: DomainKind
+    lower: Reals | None = None
+    upper: Reals | None = None
+    centre: Reals | None = None
+    radius: Real | None = None
+    total: Real | None = None
+    normals: Reals | None = None
+    offsets: Reals | None = None
+
+    def __post_init__(self) -> None:
+        known = ("kind", *_DOMAIN_KEYS[self.kind])
+        check_keys(self.given(), known, f"[domain] of kind {self.kind!r}")
+        if self.kind in {"box", "half-spaces"}:
+            for key in _DOMAIN_KEYS[self.kind]:
+                if getattr(self, key) is None:
+                    raise missing("[domain]", key, f"a {self.kind} is described by it")
+
+    def domain(self, dim: int) -> Domain:
+        """Return the set, in so many variables."""
+
+        def given(key: str) -> FloatArray:
+            return as_floats(getattr(self, key), what=f"[domain] {key}")
+
+        match self.kind:
+            case "box":
+                return Box(given("lower"), given("upper"), dim=dim)
+            case "ball":
+                centre = 0.0 if self.centre is None else given("centre")
+                radius = 1.0 if self.radius is None else self.radius
+                return Ball(centre, radius, dim=dim)
+            case "simplex":
+                return Simplex(dim, 1.0 if self.total is None else self.total)
+            case "half-spaces":
+                return HalfSpaces(given("normals"), given("offsets"))
+            case "all":
+                return WholeSpace(dim)
+
+
+# The laws there are when a file is read, not when this was loaded.
+LawWord: TypeAlias = Annotated[str, Meta(extra={"choices": LAWS})]
+
+
+class MasksSection(Section, frozen=True, kw_only=True):
+    """How masks are drawn."""
+
+    law: LawWord
+    sigma: Sigma | None = None
+    grid: Whole | None = None
+    largest: Real | None = None
+
+    @property
+    def masks(self) -> Masks:
+        """What it stands for; refuses a contradiction."""
+        if "sigma" in LAWS[self.law].keys and self.sigma is None:
+            raise missing("[masks]", "sigma", "the standard deviation of one share")
+        with about("masks"):
+            law = cast("LawName", self.law)
+            return Masks(law, self.sigma, self.grid, self.largest)
+
+
+class MethodSection(Section, frozen=True, kw_only=True):
+    """How private costs are minimised."""
+
+    name: Annotated[str, Meta(extra={"choices": METHODS})] | None = None
+    step: Real | None = None
+    power: Real | None = None
+    gradient_at: Text | None = None
+    mixing: Text | None = None
+    rounds: Whole | None = None
+    recentre: Flag | None = None
+    smooth: Real | None = None
+    mean_smooth: Real | None = None
+    mean_convex: Real | None = None
+    convex_locals: Flag | None = None
+    start: Reals | None = None
+    spread: Text | None = None
+
+
+class StoppingSection(Section, frozen=True, kw_only=True):
+    """When parties stop."""
+
+    iterations: Whole | None = None
+    tolerance: Real | None = None
+    byte_budget: Whole | None = None
+
+
+class SimulationSection(Section, frozen=True, kw_only=True):
+    """What only one computer can have that plays all parties."""
+
+    seed: Whole | None = None
+    engine: Text | None = None
+    precision: Text | None = None
+    history: Whole | None = None
+    bounds_from_costs: Flag | None = None
+    faults: Annotated[dict[str, Any], Meta(description="a table")] | None = None
+
+    def link_faults(self, topology: Topology) -> LinkFaults | None:
+        """Return what goes wrong between parties; stragglers are named, or a part."""
+        if self.faults is None:
+            return None
+        known = tuple(one.name for one in fields(LinkFaults))
+        check_keys(self.faults, known, "[simulation] faults")
+        found = dict(self.faults)
+        if isinstance(found.get("stragglers"), list):
+            found["stragglers"] = tuple(sorted(topology.indices(found["stragglers"])))
+        if isinstance(found.get("delay"), list):
+            found["delay"] = tuple(found["delay"])
+        return LinkFaults(**found)
+
+
+def settings_of(
+    method: MethodSection | None,
+    stopping: StoppingSection | None,
+    simulation: SimulationSection | None = None,
+) -> Settings:
+    """Return how costs are minimised: each key that is there, under its own name."""
+    found: dict[str, Any] = {}
+    for section in (method, stopping, simulation):
+        found |= {} if section is None else section.given()
+    for gone in ("seed", "faults"):
+        found.pop(gone, None)
+    if "name" in found:
+        found["method"] = found.pop("name")
+    return Settings(**found)
+
+
+# What everybody keeps to while summing, and how long they wait for each other.
+SUMMING = ("tolerate", "minimum_honest", "drop")
+WAITS = ("resend", "meeting", "deadline", "patience")
+
+
+class PolicySection(Section, frozen=True, kw_only=True):
+    """What parties keep to, as far as it was written down.
+
+    Attributes:
+        corrupted: who colludes in a simulation.
+        tolerate: how many may collude, whoever they are.
+        minimum_honest: how many others there must be.
+        drop: whether the others may go on without a party that is lost early.
+        resend: seconds; see `Policy`, for the three after it too.
+        release_fraction: of the numbers in honest rows, how many may be released.
+        minimum_cell: a party with a smaller count in a cell, but not 0, is refused.
+    """
+
+    corrupted: Names | None = None
+    tolerate: Whole | None = None
+    minimum_honest: Whole | None = None
+    drop: Flag | None = None
+    resend: Number | None = None
+    meeting: Number | None = None
+    deadline: Number | None = None
+    patience: Whole | None = None
+    release_fraction: Number | None = None
+    minimum_cell: Whole | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("tolerate", "minimum_honest", "minimum_cell"):
+            if (getattr(self, key) or 0) < 0:
+                raise InvalidScenarioError(f"[policy] {key} must not be negative")
+        with about("policy"):
+            policy_of(**self._said(*WAITS))
+
+    def _said(self, *keys: str) -> dict[str, Any]:
+        return {key: value for key, value in self.given().items() if key in keys}
+
+    @property
+    def policy(self) -> Policy:
+        """What the machines of real parties keep to."""
+        return policy_of(**self._said(*SUMMING, *WAITS))
+
+    @property
+    def summing(self) -> dict[str, Any]:
+        """What a job is told about summing; see `Options`."""
+        return {**self._said(*SUMMING), "waits": self._said(*WAITS)}
+
+    @property
+    def releases(self) -> dict[str, Any]:
+        """What a job is told about what may be released."""
+        return self._said("release_fraction", "minimum_cell")
+
+    def check_for(self, job: JobSection) -> None:
+        """Refuse a rule that this kind of job does not have: it would not be kept."""
+        known = (*SUMMING, *WAITS, *job.rules)
+        for key in self.given():
+            if key not in known:
+                raise InvalidScenarioError(
+                    f"[policy] {key} is no rule of veilsum {job.command}, which has "
+                    f"{', '.join(known)}"
+                )
+
+
+def policy_of(
+    *, tolerate: int = 1, minimum_honest: int = 3, drop: bool = False, **waits: Any
+) -> Policy:
+    """Return what parties keep to where nothing else was said."""
+    return Policy(
+        tolerate=tolerate,
+        minimum_honest=minimum_honest,
+        drop=drop,
+        minimum_parties=min(3, minimum_honest + tolerate),
+        **waits,
+    )
+
+
+class JobSection(Section, frozen=True, kw_only=True):
+    """A job on data: what is asked of everybody's tables together.
+
+    Attributes:
+        heading: of its section.
+        command: which of veilsum's runs it.
+        rules: of a policy, beside those of every job.
+        on_tables: whether a schema says what every table looks like.
+    """
+
+    heading: ClassVar[Literal["model", "statistics", "dispatch"]]
+    command: ClassVar[str]
+    rules: ClassVar[tuple[str, ...]] = ()
+    on_tables: ClassVar[bool] = True
+
+
+class ModelSection(JobSection, frozen=True, kw_only=True):
+    """A regression."""
+
+    heading = "model"
+    command = "fit"
+    rules = ("release_fraction",)
+
+    formula: Text = ""
+    family: Text | None = None
+    alpha: Number | None = None
+    weights: Text | None = None
+    offset: Text | None = None
+    ridge: Number | None = None
+
+
+class StatisticsSection(JobSection, frozen=True, kw_only=True):
+    """Counts, moments, histograms and tables."""
+
+    heading = "statistics"
+    command = "stats"
+    rules = ("release_fraction", "minimum_cell")
+
+    columns: Names | None = None
+    histograms: (
+        Annotated[
+            dict[str, tuple[int | float, ...]],
+            Meta(description="a table with the edges of bins for each column"),
+        ]
+        | None
+    ) = None
+    tables: (
+        Annotated[
+            tuple[tuple[str, ...], ...],
+            Meta(description='lists of columns, such as [["sex", "smoker"]]'),
+        ]
+        | None
+    ) = None
+
+
+class DispatchSection(JobSection, frozen=True, kw_only=True):
+    """A price at which everybody's generators meet everybody's demand."""
+
+    heading = "dispatch"
+    command = "dispatch"
+    on_tables = False
+
+    prices: Annotated[
+        tuple[float, float], Meta(description="the lowest and the highest")
+    ]
+    tolerance: Number | None = None
+    max_rounds: Whole | None = None
+
+
+JOBS: tuple[type[JobSection], ...] = (ModelSection, StatisticsSection, DispatchSection)
+# Each section that says what is run, and the command that runs it.
+COMMANDS: dict[str, str] = {
+    "cost": "solve",
+    **{job.heading: job.command for job in JOBS},
+}
 # Sections that say how private costs are minimised; jobs do not use them.
 COST_ONLY = ("domain", "method", "stopping")
-# Jobs on tables: everybody must know what a table looks like.
-ON_TABLES = ("model", "statistics")
-# What real parties keep to where their policy says nothing else.
-USUAL = {"tolerate": 1, "drop": False}
-
-SCHEMA_HINT = (
-    "real parties cannot read one off all tables: write down what every table looks "
-    "like, as in [schema.columns] with one line for each column, such as "
-    'age = { kind = "number", minimum = 0, maximum = 120 }'
-)
 
 
-def check_agreement(found: Consortium) -> None:
-    """Refuse an agreement that real parties cannot run, naming the section."""
-    sections = found.sections
-    for name in sections:
-        if name != "title" and not isinstance(sections[name], dict):
-            raise InvalidScenarioError(f"[{name}] must be a section")
-    if not isinstance(sections.get("title", ""), str):
-        raise InvalidScenarioError("title must be a text")
-    _check_graph(found)
-    _check_links(found)
-    _check_masks(sections.get("masks", {}), found.topology)
-    _check_policy(sections.get("policy", {}))
-    if task_of(sections) == "cost":
-        _check_costs(sections)
-    else:
-        _check_job(sections)
+class DataSection(Section, frozen=True, kw_only=True):
+    """Where each party's table is."""
+
+    dataset: Text | None = None
+    parties: Whole | None = None
+    file: Text | None = None
+    files: PartyTexts | None = None
+    party: Text | None = None
+    decimal: Text | None = None
+    separator: Text | None = None
 
 
-def task_of(table: Table) -> str:
-    """Return the one section that says what is run."""
-    found = [name for name in TASKS if name in table]
-    if len(found) != 1:
-        choices = ", ".join(f"[{name}]" for name in TASKS)
-        raise InvalidScenarioError(
-            f"a consortium runs exactly one of {choices}, found "
-            f"{listed(found) or 'none'}"
-        )
-    return found[0]
+class DeploymentSection(Section, frozen=True, kw_only=True):
+    """What a scenario says about real parties: their masks, and where they are."""
+
+    law: LawWord | None = None
+    sigma: Sigma | None = None
+    grid: Whole | None = None
+    largest: Real | None = None
+    addresses: PartyTexts | None = None
+    certificates: PartyTexts | None = None
 
 
-def policy_of(sections: Table) -> Policy:
-    """Return what the machines of real parties keep to."""
-    kept = {one.name for one in fields(Policy)}
-    known = {**USUAL, **sections.get("policy", {})}
-    found = Policy(**{key: known[key] for key in known if key in kept})
-    least = min(3, found.minimum_honest + found.tolerate)
-    return replace(found, minimum_parties=least)
+class ScenarioFile(Section, frozen=True, kw_only=True):
+    """A whole scenario file, as one value."""
 
-
-def refusal(found: Consortium, members: Collection[str]) -> str | None:
-    """Say why these members may not go on without the others, if they may not."""
-    topology, policy = found.topology, policy_of(found.sections)
-    left = tuple(name for name in topology.parties if name in members)
-    if len(left) < topology.n_parties and not policy.drop:
-        lost = [name for name in topology.parties if name not in members]
-        return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
-    # Of a plan only the graph and the policy decide this.
-    law = masks_of(found.sections.get("masks", {})).on(topology)
-    plan = Plan(
-        terms=b"", topology=topology, law=law, size=1, answer_size=1, policy=policy
-    )
-    return plan.refusal(left)
-
-
-@contextmanager
-def about(section: str) -> Iterator[None]:
-    """Say in which section something cannot be used."""
-    try:
-        yield
-    except InvalidScenarioError:
-        raise
-    except InvalidInputError as error:
-        raise InvalidScenarioError(f"[{section}] {error}") from None
-
-
-def _check_graph(found: Consortium) -> None:
-    graph = found.sections.get("graph", {})
-    check_keys(graph, ("edges", "weights"), "[graph]")
-    pairs_of(need(graph, "graph", "edges", "every link, as a pair of names"))
-    if "weights" in graph:
-        entries(graph["weights"])
-    with about("graph"):
-        pieces = components(found.topology)
-    if len(pieces) > 1:
-        named = "; ".join(listed(found.topology.names(piece)) for piece in pieces[:4])
-        raise InvalidScenarioError(
-            f"[graph] is in {len(pieces)} pieces ({named}), and parties in different "
-            "ones cannot run together: add a link between them"
-        )
-
-
-def _check_links(found: Consortium) -> None:
-    """Refuse a link that neither end can open."""
-    for edge in found.topology.edges.tolist():
-        a, b = (found.members[i] for i in edge)
-        if a.address is None and b.address is None:
-            raise InvalidScenarioError(
-                f"the link {a.name} - {b.name} joins two parties without an address, "
-                "and neither can dial the other: give one of them an address, or take "
-                "the link out"
-            )
-
-
-def _check_masks(section: Table, topology: Topology) -> None:
-    check_keys(section, SECTIONS["masks"], "[masks]")
-    with about("masks"):
-        law = masks_of(section).on(topology)
-        law.check_deployable(least_weight=float(topology.weights.min()))
-
-
-def _check_policy(section: Table) -> None:
-    check_keys(section, SECTIONS["policy"], "[policy]")
-    if "corrupted" in section:
-        raise InvalidScenarioError(
-            "[policy] corrupted names a coalition for a simulation, and real parties "
-            "promise nothing about it by name: take it out; tolerate says how many "
-            "may collude, whoever they are"
-        )
-    with about("policy"):
-        Policy(**_waits(section))
-    for key in ("tolerate", "minimum_honest", "minimum_cell"):
-        if integer(section, "policy", key) < 0:
-            raise InvalidScenarioError(f"[policy] {key} must not be negative")
-    number(section, "policy", "release_fraction")
-    if "drop" in section:
-        flag(section, "policy", "drop")
-
-
-def _waits(section: Table) -> dict[str, Any]:
-    """Return how long parties wait for each other, as far as a policy says."""
-    times = [key for key in ("resend", "meeting", "deadline") if key in section]
-    found: dict[str, Any] = {key: number(section, "policy", key) for key in times}
-    if "patience" in section:
-        found["patience"] = integer(section, "policy", "patience")
-    return found
-
-
-def _check_costs(sections: Table) -> None:
-    cost = sections["cost"]
-    kind = choice(cost, "cost", "kind", list(PUBLIC_COST))
-    _refuse_private_entries(cost)
-    check_keys(cost, ("kind", *PUBLIC_COST[kind]), f"[cost] of kind {kind!r}")
-    need(cost, "cost", "dim", "how many variables there are, the same for everybody")
-    if integer(cost, "cost", "dim") < 1:
-        raise InvalidScenarioError("[cost] dim must be at least 1")
-    if kind == "affine":
-        affine(cost, ())  # refuses a remainder that nobody knows
-    if "schema" in sections:
-        raise InvalidScenarioError("[schema] belongs to a job on data, not to a [cost]")
-    used = {name: sections[name] for name in (*COST_ONLY, "masks") if name in sections}
-    with about("domain"):
-        public_scenario(used, cost["dim"])
-
-
-def _refuse_private_entries(cost: Table) -> None:
-    found = [key for key in PRIVATE if key in cost]
-    if found:
-        raise InvalidScenarioError(
-            f"[cost] {found[0]} has no place in a consortium file, which all members "
-            "read: each party gives its own when it joins; take it out"
-        )
-
-
-def _check_job(sections: Table) -> None:
-    task = task_of(sections)
-    check_keys(sections[task], JOB_SECTIONS[task], f"[{task}]")
-    unused = [name for name in COST_ONLY if name in sections]
-    if unused:
-        raise InvalidScenarioError(
-            f"[{unused[0]}] belongs to a [cost], and this is a [{task}]: take it out"
-        )
-    if task in ON_TABLES and "schema" not in sections:
-        raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
+    title: Text = ""
+    graph: GraphSection | None = None
+    parties: PartiesSection | None = None
+    cost: CostSection | None = None
+    domain: DomainSection | None = None
+    masks: MasksSection | None = None
+    method: MethodSection | None = None
+    stopping: StoppingSection | None = None
+    policy: PolicySection | None = None
+    simulation: SimulationSection | None = None
+    data: DataSection | None = None
+    schema: SchemaSection | None = None
+    model: ModelSection | None = None
+    statistics: StatisticsSection | None = None
+    dispatch: DispatchSection | None = None
+    deployment: DeploymentSection | None = None

@@ -1,12 +1,15 @@
 """A cost is private coefficients in a shared basis, plus a remainder.
 
 h_i(x) = theta_i . phi(x) + rho_i(x). Phase I touches theta and nothing else.
+
+What users give as functions is checked once, before anything is masked: a gradient is
+compared with central differences of the value near the anchor.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Any
@@ -22,8 +25,8 @@ from veilsum.costs.remainders import (
     NoRemainder,
     Remainder,
     SquaredNorm,
+    checked_gradient,
 )
-from veilsum.costs.user_costs import check_value, slope_at
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import (
     AgentRows,
@@ -35,8 +38,24 @@ from veilsum.numbers.arrays import (
 )
 from veilsum.numbers.secrets import Secret
 
+Gradient = Callable[[Vector], Vector]
+Value = Callable[[Vector], float]
+
 # X'WX computed in floating point is symmetric to rounding only.
 SYMMETRY_TOLERANCE = 1e-12
+
+# Where value and gradient are compared: so far from the anchor. A forgotten term shows
+# best far away; near by, functions are defined that are not everywhere.
+RADII = (1.0, 0.1, 0.01, 0.0)
+# Half the width of a central difference. Cutting off the third derivative costs about
+# 1e-8 of a smooth slope, rounding about 1e-12 of the value.
+WIDTH = 1e-4
+# A slope may be off by this much of the gradient; a wrong formula is off by far more.
+TOLERANCE = 1e-5
+# A value is a sum of many terms, each of them rounded.
+ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
+# Public, and the same for all: where costs are checked is no secret.
+SEED = 2017
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,9 +151,10 @@ class Cost(Secret):
         """
         check_dimension(dim)
         start = as_vector(anchor, dim=dim, what="the anchor")
-        alpha = frozen(slope_at(gradient, start))
+        # A copy: some functions hand out one and the same array every time.
+        alpha = frozen(checked_gradient(gradient, start).copy())
         if value is not None and check:
-            check_value(gradient, value, start)
+            _check_value(gradient, value, start)
         return cls(Affine(dim), alpha, LocalGradient.split(gradient, alpha))
 
     @classmethod
@@ -195,7 +215,7 @@ def _degree(size: int, dim: int) -> int:
 def common_basis(costs: Mapping[str, Cost]) -> Basis:
     """Return the basis all costs share; name every party that differs."""
     bases = {party: cost.basis for party, cost in costs.items()}
-    wanted = _most_common(list(bases.values()))
+    wanted = Counter(bases.values()).most_common(1)[0][0]
     odd = [
         f"{party} has {_in_words(basis)}"
         for party, basis in bases.items()
@@ -209,10 +229,6 @@ def common_basis(costs: Mapping[str, Cost]) -> Basis:
     return wanted
 
 
-def _most_common(bases: Sequence[Basis]) -> Basis:
-    return Counter(bases).most_common(1)[0][0]
-
-
 def _in_words(basis: Basis) -> str:
     name = type(basis).__name__.lower()
     return f"{name} in dimension {basis.dim} with {basis.size} coefficients"
@@ -221,3 +237,85 @@ def _in_words(basis: Basis) -> str:
 def coefficient_rows(costs: Sequence[Cost]) -> AgentRows:
     """Return A: one row of private coefficients per party."""
     return np.stack([cost.coefficients for cost in costs])
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """One slope, by both functions, and how far apart rounding could put the two."""
+
+    radius: float
+    by_value: float
+    by_gradient: float
+    allowed: float
+
+    @property
+    def gap(self) -> float:
+        return abs(self.by_value - self.by_gradient)
+
+    @property
+    def relative(self) -> float:
+        return self.gap / max(abs(self.by_value), abs(self.by_gradient))
+
+
+def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
+    """Refuse a gradient that is not the value's, by central differences near x0."""
+    shape = np.shape(np.asarray(value(anchor.copy())))
+    if shape not in {(), (1,)}:
+        raise InvalidInputError(f"the value must be one number, found shape {shape}")
+    checkable = list(_comparisons(gradient, value, anchor))
+    if not checkable:
+        raise InvalidInputError(
+            "value and gradient could not be compared: at no point that was tried near "
+            "the anchor do both give finite numbers; choose another anchor, or pass "
+            "check=False"
+        )
+    for seen in checkable:
+        if not seen.gap <= seen.allowed:
+            raise InvalidInputError(
+                "the gradient is not that of the value: in one direction, at "
+                f"{seen.radius:g} from the anchor, the value rises by "
+                f"{seen.by_value:.9g} and the gradient says {seen.by_gradient:.9g}, a "
+                f"relative error of {seen.relative:.2g}; correct one of them, or pass "
+                "check=False"
+            )
+
+
+def _comparisons(
+    gradient: Gradient, value: Value, anchor: Vector
+) -> Iterator[_Comparison]:
+    """Yield comparisons at points where both functions are defined."""
+    size = max(1.0, float(np.linalg.norm(anchor)))
+    stream = np.random.default_rng(SEED)
+    for radius in RADII:
+        drawn = stream.standard_normal((2, anchor.size))
+        away, along = (one / np.linalg.norm(one) for one in drawn)
+        point = anchor + radius * size * away
+        try:
+            # Outside its domain a function may warn, raise or return nan.
+            with np.errstate(all="ignore"):
+                found = _compare(gradient, value, point, along, radius * size)
+        except (ArithmeticError, ValueError):
+            continue
+        yield found
+
+
+def _compare(
+    gradient: Gradient, value: Value, point: Vector, along: Vector, radius: float
+) -> _Comparison:
+    slope = checked_gradient(gradient, point)
+    width = WIDTH * max(1.0, float(np.linalg.norm(point)))
+    narrow, size = _difference(value, point, width * along, width)
+    wide, _ = _difference(value, point, 2.0 * width * along, 2.0 * width)
+    smooth = TOLERANCE * (float(np.linalg.norm(slope)) + abs(narrow))
+    allowed = smooth + abs(wide - narrow) + ROUNDING * size / width
+    return _Comparison(radius, narrow, float(slope @ along), allowed)
+
+
+def _difference(
+    value: Value, point: Vector, step: Vector, width: float
+) -> tuple[float, float]:
+    """Return the value's slope along a step, and the size of the values."""
+    ends = [float(np.asarray(value(x)).item()) for x in (point + step, point - step)]
+    if not np.isfinite(ends).all():
+        raise ArithmeticError("the value is not defined on both sides of the point")
+    return (ends[0] - ends[1]) / (2.0 * width), max(map(abs, ends))

@@ -33,8 +33,20 @@ RESIDUAL_TOLERANCE = 1e-8
 def minimise(gradient: Gradient, domain: Domain) -> Vector:
     """Return argmin over X of the convex function with this gradient."""
     start = domain.project(np.zeros(domain.dim))
-    found = _minimise(gradient, domain, start)
-    return _polish(gradient, domain, domain.project(found))
+    bounds, constraints = _for_scipy(domain)
+    scale = max(1.0, float(np.linalg.norm(gradient(start))))
+    found = scipy.optimize.minimize(
+        lambda x: _line_integral(gradient, start, x) / scale,
+        start,
+        jac=lambda x: gradient(x) / scale,
+        bounds=bounds,
+        constraints=constraints,
+        method="SLSQP" if constraints else "L-BFGS-B",
+        options={"maxiter": 2000},
+        tol=1e-14,
+    )
+    near = domain.project(np.asarray(found.x, dtype=np.float64))
+    return _polish(gradient, domain, near)
 
 
 def curvatures(gradient: Gradient, x: Vector) -> tuple[float, float]:
@@ -69,23 +81,6 @@ def _end(gradient: Gradient, x: Vector, which: str) -> float:
     except ArpackError as error:
         raise NumericalError(f"the curvature was not found: {error}") from None
     return float(found)
-
-
-def _minimise(gradient: Gradient, domain: Domain, start: Vector) -> Vector:
-    bounds, constraints = _for_scipy(domain)
-    method = "SLSQP" if constraints else "L-BFGS-B"
-    scale = max(1.0, float(np.linalg.norm(gradient(start))))
-    found = scipy.optimize.minimize(
-        lambda x: _line_integral(gradient, start, x) / scale,
-        start,
-        jac=lambda x: gradient(x) / scale,
-        bounds=bounds,
-        constraints=constraints,
-        method=method,
-        options={"maxiter": 2000},
-        tol=1e-14,
-    )
-    return np.asarray(found.x, dtype=np.float64)
 
 
 def _line_integral(gradient: Gradient, start: Vector, end: Vector) -> float:

@@ -20,19 +20,19 @@ from veilsum.drivers.identities import identities
 from veilsum.errors import PeerProtocolError
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
+from veilsum.protocol.book import Keys
 from veilsum.protocol.effects import (
     Abort,
-    Charge,
     Effect,
+    Emission,
     Finish,
     Persist,
     Send,
     SetTimer,
 )
-from veilsum.protocol.keys import Keys
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.plan import Plan
+from veilsum.protocol.table import CLOSED
 from veilsum.protocol.work import Work
 
 # A run that is still going after this many seconds of its own clock never ends.
@@ -117,7 +117,7 @@ class World(Secret):
     make: MakeMachine = Machine
     watch: tuple[str, ...] = ()
     progress: Callable[[int], None] | None = None
-    charge: Callable[[str, Charge], None] | None = None
+    charge: Callable[[str, Emission], None] | None = None
     written: dict[tuple[str, str], bytes] = field(default_factory=dict)
     time: float = 0.0
     frames: int = 0
@@ -229,7 +229,7 @@ class World(Secret):
                 self._write(node, effect)
             case SetTimer():
                 self._set_timer(node, effect)
-            case Charge() if effect.epoch not in node.charged:
+            case Emission() if effect.epoch not in node.charged:
                 if self.charge is not None:
                     self.charge(node.name, effect)
                 node.charged.append(effect.epoch)
@@ -242,7 +242,9 @@ class World(Secret):
         if isinstance(effect, Send):
             self._note(name, "send", effect.frame, effect.to)
         else:
-            self._note(name, type(effect).__name__.lower(), effect, None)
+            charged = isinstance(effect, Emission)
+            what = "charge" if charged else type(effect).__name__.lower()
+            self._note(name, what, effect, None)
 
     def _write(self, node: Node, write: Persist) -> None:
         node.write(write)

@@ -15,9 +15,9 @@ from veilsum.drivers.masked_sums import (
     rounds_of_a_sum,
 )
 from veilsum.numbers.masking import Streams
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
-from veilsum.protocol.restoring import stored_sums
+from veilsum.protocol.recovery import Stored
 from veilsum.protocol.work import Work
 
 WATCHED = ("answer/",)
@@ -67,7 +67,7 @@ def released(world: World) -> Released:
     )
 
 
-def _so_far(world: World, charge: Charge) -> Sums:
+def _so_far(world: World, charge: Emission) -> Sums:
     """Return the sums that were known before an epoch."""
     return released_sums(world)[: charge.epoch // (len(world.plan.parties) + 1)]
 
@@ -80,4 +80,4 @@ def released_sums(world: World) -> Sums:
 
 def _written_sums(world: World, name: str) -> Sums:
     written = {key: frame for (who, key), frame in world.written.items() if who == name}
-    return stored_sums(world.plan, written)
+    return Stored(world.plan, written).sums()

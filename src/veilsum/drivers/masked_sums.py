@@ -17,7 +17,7 @@ from veilsum.errors import InvalidInputError, ProtocolError, VeilsumError
 from veilsum.graphs.spreading import spreading_cost
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.masking import Streams, draw_shares
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
 
@@ -28,7 +28,7 @@ DRIVERS = ("loopback", "vectorised")
 # Told after each sum how many there are.
 Progress = Callable[[int], None]
 # Told what a party is about to show, to whom, after which sums; raises to forbid it.
-Before = Callable[[str, Charge, Sequence[Array[Any]]], None]
+Before = Callable[[str, Emission, Sequence[Array[Any]]], None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,7 +122,7 @@ def _vectorised(
         masked = law.wrap(vectors + masks)
         if before is not None:
             for name, row in zip(plan.parties, masked, strict=True):
-                before(name, Charge(epoch, plan.parties, row), sums)
+                before(name, Emission(epoch, plan.parties, row), sums)
         sums.append(law.decode(np.asarray(masked.sum(axis=0))))
         left = np.abs(law.decode(np.asarray(masks.sum(axis=0)))).max()
         unbalanced = max(unbalanced, float(left))

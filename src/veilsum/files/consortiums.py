@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
-from veilsum.agreement.drafting import check_scenario, consortium_of
+from veilsum.agreement.drafting import consortium_of
 from veilsum.agreement.pem import der_of, pem_of
+from veilsum.agreement.sections import DeploymentSection, ScenarioFile
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
-from veilsum.files.graphs import read_topology
-from veilsum.files.scenarios import read_toml
-from veilsum.graphs.topology import Topology
+from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
 
 RANDOM_BYTES = 16
 TITLE_LETTERS = 40
+# A thousand certificates, and every link between them.
+MOST_BYTES = 32 << 20
 
 
 def read_consortium(path: Path) -> Consortium:
     """Return the consortium in a file."""
-    table = read_toml(path)
+    table = read_toml(path, most_bytes=MOST_BYTES)
     try:
         return consortium_from(table)
     except InvalidScenarioError as error:
@@ -68,6 +69,7 @@ def new_run(title: str) -> str:
 def draft_consortium(
     plan: Path,
     *,
+    file: ScenarioFile | None = None,
     certificates: Mapping[str, str] | None = None,
     addresses: Mapping[str, Address | None] | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
@@ -75,52 +77,31 @@ def draft_consortium(
 
     Graphs and certificates are found beside the file. What is given here goes before
     what the file's [deployment] says.
+
+    Args:
+        plan: the scenario file.
+        file: what is in it, if it has been read.
+        certificates: by party, PEM.
+        addresses: by party.
     """
-    table = read_toml(plan)
-    check_scenario(table)
-    deployment = table.get("deployment", {})
-
-    def read_graph(name: str, weight: str | None) -> Topology:
-        return read_topology(plan.parent / name, weight=weight)
-
-    return consortium_of(
-        table,
-        certificates=_certificates(deployment, plan.parent, certificates or {}),
-        addresses=_addresses(deployment) | dict(addresses or {}),
-        run=new_run(str(table.get("title", ""))),
-        read_graph=read_graph,
-    )
-
-
-def _certificates(
-    deployment: Mapping[str, Any], folder: Path, given: Mapping[str, str]
-) -> dict[str, str]:
-    named = _texts(deployment, "certificates")
+    file = file or read_scenario_file(plan)
+    deployment, given = file.deployment or DeploymentSection(), certificates or {}
     read = {
-        name: read_certificate(folder / path)
-        for name, path in named.items()
+        name: read_certificate(plan.parent / path)
+        for name, path in (deployment.certificates or {}).items()
         if name not in given
     }
-    return {**read, **given}
-
-
-def _addresses(deployment: Mapping[str, Any]) -> dict[str, Address | None]:
-    named = _texts(deployment, "addresses")
-    return {
-        name: Address.of(text) if text.strip() else None for name, text in named.items()
+    named = {
+        name: Address.of(text) if text.strip() else None
+        for name, text in (deployment.addresses or {}).items()
     }
-
-
-def _texts(deployment: Mapping[str, Any], key: str) -> dict[str, str]:
-    found = deployment.get(key, {})
-    if not isinstance(found, Mapping) or not all(
-        isinstance(text, str) for text in found.values()
-    ):
-        raise InvalidScenarioError(
-            f"[deployment] {key} must be a table with one text for each party, found "
-            f"{found!r}"
-        )
-    return dict(found)
+    return consortium_of(
+        file,
+        certificates={**read, **given},
+        addresses={**named, **(addresses or {})},
+        run=new_run(file.title),
+        read_graph=graphs_beside(plan),
+    )
 
 
 def read_certificate(path: Path) -> str:

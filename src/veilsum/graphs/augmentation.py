@@ -8,29 +8,41 @@ cuts, superfluous ones are taken back, and the number is compared with a lower b
     whatever is left of G after k - 1 parties must be joined: pieces - 1 links.
 
 On small graphs a search closes what is left of the gap.
+
+For k = 2 a block is a largest part that no single party can cut. Blocks meet in cut
+parties and form a forest; its leaves (pendants) hang on one cut party, and a block that
+is a whole component is isolated. With d the most pieces that the loss of one party
+leaves, p pendants and q isolated blocks, a graph that is not 2-connected needs exactly
+
+    max(d - 1, ceil(p / 2) + q)
+
+further links (Eswaran and Tarjan 1976): some link between two leaves always lowers
+this number by one, until it is zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
+from typing import Any
 
+import networkx as nx
 import numpy as np
 from scipy.sparse import csgraph
 
 from veilsum.errors import InvalidGraphError, NumericalError
-from veilsum.graphs.blocks import Link, links_to_two_connected
 from veilsum.graphs.connectivity import (
     components,
     minimum_vertex_cut,
+    smallest_cuts,
     vertex_connectivity,
 )
-from veilsum.graphs.cuts import smallest_cuts
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import frozen
 
-Parts = dict[frozenset[int], int]
+Link = tuple[int, int]
 
 # Work of the search for fewer links: branches times parties.
 MOST_BRANCHES = 10_000
@@ -98,7 +110,10 @@ def _augmented(topology: Topology, connectivity: int) -> Augmentation:
     if vertex_connectivity(topology, at_most=connectivity) >= connectivity:
         return Augmentation((), 0)
     if connectivity == 1:
-        return Augmentation(_chain(topology), 0)
+        # Each component is linked to the next one.
+        return Augmentation(
+            tuple(pairwise(part[0] for part in components(topology))), 0
+        )
     if connectivity == 2:
         return Augmentation(links_to_two_connected(topology), 0)
     bound = missing_links_bound(topology, connectivity)
@@ -106,12 +121,6 @@ def _augmented(topology: Topology, connectivity: int) -> Augmentation:
     if len(links) > bound:
         return _Search(topology, connectivity).close(links, bound)
     return Augmentation(links, 0)
-
-
-def _chain(topology: Topology) -> tuple[Link, ...]:
-    """Link each component to the next one."""
-    firsts = [part[0] for part in components(topology)]
-    return tuple(pairwise(firsts))
 
 
 def _pieces(topology: Topology, cut: Sequence[int]) -> list[list[int]]:
@@ -125,21 +134,17 @@ def _disjoint_lack(
     topology: Topology, parts: Sequence[frozenset[int]], connectivity: int
 ) -> int:
     """Return how many neighbours disjoint parts lack in all, the parts chosen well."""
-    chosen: Parts = {}
+    chosen: dict[frozenset[int], int] = {}
     for part in sorted(parts, key=len):
-        lack = _lack(topology, part, connectivity)
+        near = set(topology.adjacency[sorted(part)].indices.tolist()) - part
+        must = min(connectivity, topology.n_parties - len(part))
+        lack = max(0, must - len(near))
         inside = [other for other in chosen if other & part]
         if lack > sum(chosen[other] for other in inside):
             for other in inside:
                 del chosen[other]
             chosen[part] = lack
     return sum(chosen.values())
-
-
-def _lack(topology: Topology, part: frozenset[int], connectivity: int) -> int:
-    """Return how many neighbours a set of parties must gain."""
-    near = set(topology.adjacency[sorted(part)].indices.tolist()) - part
-    return max(0, min(connectivity, topology.n_parties - len(part)) - len(near))
 
 
 def _best_attempt(
@@ -228,14 +233,21 @@ class _Search:
         self, links: tuple[Link, ...], allowed: int, barred: frozenset[Link]
     ) -> tuple[Link, ...] | None:
         """Return a solution with up to `allowed` further links, none of them barred."""
-        self._spend()
+        self.left -= 1
+        if self.left < 0:
+            raise _OutOfBranchesError
         now = with_links(self.topology, links)
         cut = _small_cut(now, self.connectivity)
         if cut is None:
             return links
-        if self._lacks(now) > 2 * allowed or allowed == 0:
+        lack = np.maximum(self.connectivity - now.degrees, 0)
+        if int(lack.sum()) > 2 * allowed or allowed == 0:
             return None
-        for link in self._across(now, cut):
+        pieces = combinations(_pieces(now, cut), 2)
+        across = [(min(e), max(e)) for a, b in pieces for e in product(a, b)]
+        # The links that are needed most come first.
+        across.sort(key=lambda e: (-np.minimum(lack[list(e)], 1).sum(), e))
+        for link in across:
             if link not in barred:
                 found = self._extend((*links, link), allowed - 1, barred)
                 if found is not None:
@@ -243,21 +255,91 @@ class _Search:
                 barred |= {link}
         return None
 
-    def _lacks(self, now: Topology) -> int:
-        return int(np.maximum(self.connectivity - now.degrees, 0).sum())
-
-    def _across(self, now: Topology, cut: Sequence[int]) -> list[Link]:
-        """Return the links that join what the cut leaves, the needed ones first."""
-        lack = np.maximum(self.connectivity - now.degrees, 0)
-        pieces = combinations(_pieces(now, cut), 2)
-        links = [(min(e), max(e)) for a, b in pieces for e in product(a, b)]
-        return sorted(links, key=lambda e: (-np.minimum(lack[list(e)], 1).sum(), e))
-
-    def _spend(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise _OutOfBranchesError
-
 
 class _OutOfBranchesError(Exception):
     """The search has used up the branches it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The leaves of the block forest and what holds them together.
+
+    Attributes:
+        pieces: for every cut party, how many pieces its loss leaves.
+        pendants: the inner parties of each block that hangs on one cut party.
+        isolated: the blocks, or lone parties, that are a component by themselves.
+        components: how many components there are.
+    """
+
+    pieces: dict[int, int]
+    pendants: tuple[frozenset[int], ...]
+    isolated: tuple[frozenset[int], ...]
+    components: int
+
+    @property
+    def missing_links(self) -> int:
+        """The fewest links that make the graph 2-connected."""
+        if self.components == 1 and not self.pieces:
+            return 0
+        most = max(self.pieces.values(), default=self.components)
+        leaves = (len(self.pendants) + 1) // 2 + len(self.isolated)
+        return max(most - 1, leaves)
+
+
+def links_to_two_connected(topology: Topology) -> tuple[Link, ...]:
+    """Return the fewest links that leave no cut party; at least three parties.
+
+    >>> links_to_two_connected(Topology.family("path:4"))
+    ((0, 3),)
+    """
+    graph = topology.to_networkx()
+    links: list[Link] = []
+    found = blocks(graph)
+    while found.missing_links > 0:
+        link = _best_link(graph, found)
+        graph.add_edge(*link)
+        links.append(link)
+        found = blocks(graph)
+    return tuple(links)
+
+
+def blocks(graph: Any) -> Blocks:
+    """Return the block structure of a networkx graph."""
+    found = [frozenset(block) for block in nx.biconnected_components(graph)]
+    count = Counter(v for block in found for v in block)
+    cuts = {v for v, blocks_of_v in count.items() if blocks_of_v > 1}
+    components = nx.number_connected_components(graph)
+    lone = tuple(frozenset({v}) for v in graph if v not in count)
+    return Blocks(
+        pieces={v: count[v] + components - 1 for v in sorted(cuts)},
+        pendants=tuple(block - cuts for block in found if len(block & cuts) == 1),
+        isolated=(*(block for block in found if not block & cuts), *lone),
+        components=components,
+    )
+
+
+def _best_link(graph: Any, found: Blocks) -> Link:
+    """Return the first link between leaves that lowers the number of missing ones."""
+    for link in _leaf_pairs(graph, found):
+        graph.add_edge(*link)
+        left = blocks(graph).missing_links
+        graph.remove_edge(*link)
+        if left < found.missing_links:
+            return link
+    raise AssertionError("some pair of leaves lowers the number of missing links")
+
+
+def _leaf_pairs(graph: Any, found: Blocks) -> Iterator[Link]:
+    """Yield pairs of leaves, those across the worst cut party first."""
+    # One party of each leaf, piece by piece of what the worst cut leaves.
+    worst = [max(found.pieces, key=found.pieces.__getitem__)] if found.pieces else []
+    rest = graph.subgraph(v for v in graph if v not in worst)
+    piece = {v: k for k, part in enumerate(nx.connected_components(rest)) for v in part}
+    leaves = (*found.pendants, *found.isolated)
+    ends = [min(leaf, key=lambda v: (graph.degree(v), v)) for leaf in leaves]
+    size = Counter(piece[v] for v in ends)
+    ends.sort(key=lambda v: (-size[piece[v]], piece[v], v))
+    half = len(ends) // 2
+    likely = [(ends[k], ends[k + half]) for k in range(half)]
+    for a, b in (*likely, *combinations(ends, 2)):
+        yield min(a, b), max(a, b)

@@ -1,22 +1,34 @@
-"""How well a graph holds together: components, cuts, algebraic connectivity.
+"""How well a graph holds together: components, disjoint paths, cuts, mu2.
 
 Whether a graph is connected is decided by search, never by an eigenvalue's tolerance.
 Directed graphs count by their links: privacy needs weak connectivity only.
+
+Vertex connectivity is a matter of vertex-disjoint paths, found by augmentation. Every
+vertex v is split into 2v (in) and 2v + 1 (out), joined by an arc of capacity 1; a link
+u - v becomes the arcs out(u) -> in(v) and out(v) -> in(u). Arcs come in pairs, a and
+its reverse, so pushing a unit is two assignments. By Menger's theorem the largest flow
+between two non-adjacent vertices is their smallest separating set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
-from typing import NamedTuple
+from itertools import chain, combinations, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse import csgraph
 
 from veilsum.errors import InvalidGraphError, NumericalError
-from veilsum.graphs.flows import disjoint_paths, separator, split_graph
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.compiled import compiled
+
+Integers = Array[np.int64]
+
+# Below this many arcs the search is over before numba would be imported.
+COMPILE_ARCS = 1000
 
 
 def components(topology: Topology) -> tuple[tuple[int, ...], ...]:
@@ -76,8 +88,7 @@ def vertex_connectivity(topology: GraphLike, *, at_most: int | None = None) -> i
     n = topology.n_parties
     if not topology.directed and topology.n_edges == n * (n - 1) // 2:
         return n - 1 if at_most is None else min(n - 1, at_most)
-    found = _weakest_pair(topology, at_most=at_most)
-    return found.paths
+    return _weakest_pair(topology, at_most=at_most).paths
 
 
 def minimum_vertex_cut(topology: Topology) -> tuple[int, ...] | None:
@@ -98,6 +109,49 @@ def minimum_vertex_cut(topology: Topology) -> tuple[int, ...] | None:
     return tuple(sorted(topology.adjacency[[lonely]].indices.tolist()))
 
 
+def smallest_cuts(topology: Topology, *, most: int) -> tuple[tuple[int, ...], ...]:
+    """Return smallest vertex cuts, at least one where there is one, up to `most`.
+
+    Single cut parties are all returned, however many. A disconnected graph is cut by
+    nobody: the empty set is its smallest cut. A complete graph has none.
+
+    >>> smallest_cuts(Topology.family("ring:4"), most=5)
+    ((1, 3), (0, 2))
+    """
+    first = minimum_vertex_cut(topology)
+    if first is None:
+        return ()
+    if len(first) == 0:
+        return (first,)
+    if len(first) == 1:
+        return tuple((v,) for v in cut_parties(topology))
+    found = dict.fromkeys(islice(_candidates(topology, len(first)), 4 * most))
+    return tuple(dict.fromkeys([*found, first]))[:most]
+
+
+def cut_parties(topology: Topology) -> tuple[int, ...]:
+    """Return every party whose loss leaves its component in pieces.
+
+    >>> cut_parties(Topology.family("path:4"))
+    (1, 2)
+    """
+    import networkx as nx  # not before it is needed: it takes long to load
+
+    return tuple(sorted(nx.articulation_points(topology.to_networkx())))
+
+
+def _candidates(topology: Topology, size: int) -> Iterator[tuple[int, ...]]:
+    """Yield smallest cuts, some of them repeatedly: first those that isolate one."""
+    adjacency = topology.adjacency
+    for v in np.flatnonzero(topology.degrees == size).tolist():
+        yield tuple(sorted(adjacency[[v]].indices.tolist()))
+    graph = split_graph(topology)
+    for u, v in chain(*_telling_pairs(topology)):
+        if disjoint_paths(graph, u, v, most=size + 1) == size:
+            yield separator(graph, u, v)
+            yield separator(graph, v, u)
+
+
 class _Weakest(NamedTuple):
     """The fewest disjoint paths found, and a pair that has so few."""
 
@@ -106,32 +160,145 @@ class _Weakest(NamedTuple):
 
 
 def _weakest_pair(topology: Topology, *, at_most: int | None) -> _Weakest:
-    """Search the pairs that suffice (Esfahanian and Hakimi 1984).
-
-    Take a party v of least degree. A smallest cut either misses v, and then separates v
-    from a party that is not its neighbour; or holds v, and then separates two of v's
-    neighbours.
-    """
+    """Search the pairs that suffice for the fewest disjoint paths."""
     if not is_connected(topology):
         return _Weakest(0, None)
     least = int(topology.degrees.min())
     best = _Weakest(least if at_most is None else min(least, at_most), None)
     graph = split_graph(topology)
-    for u, v in _telling_pairs(topology):
+    # Neighbours first: they are more likely to show a cut.
+    across, around = _telling_pairs(topology)
+    for u, v in chain(around, across):
         paths = disjoint_paths(graph, u, v, most=best.paths)
         if paths < best.paths:
             best = _Weakest(paths, (u, v))
     return best
 
 
-def _telling_pairs(topology: Topology) -> Iterator[tuple[int, int]]:
-    """Yield the pairs among which a smallest cut shows, likely ones first."""
-    adjacency = topology.adjacency
+def _telling_pairs(
+    topology: Topology,
+) -> tuple[Iterator[tuple[int, int]], Iterator[tuple[int, int]]]:
+    """Return pairs without a link, some of them parted by a smallest cut.
+
+    Take a party v of least degree. A smallest cut either misses v, and then separates v
+    from a party that is not its neighbour; or holds v, and then separates two of v's
+    neighbours (Esfahanian and Hakimi 1984). Pairs of the first kind and of the second.
+    """
+    linked = topology.adjacency
     v = int(np.argmin(topology.degrees))
-    near = sorted(adjacency[[v]].indices.tolist())
-    for x, y in combinations(near, 2):
-        if adjacency[x, y] == 0:
-            yield x, y
-    for w in range(topology.n_parties):
-        if w != v and w not in near:
-            yield v, w
+    near = sorted(linked[[v]].indices.tolist())
+    far = [w for w in range(topology.n_parties) if w != v and w not in near]
+    around = ((x, y) for x, y in combinations(near, 2) if linked[x, y] == 0)
+    return ((v, w) for w in far), around
+
+
+class SplitGraph(NamedTuple):
+    """The split network in compressed rows: arcs leaving each half vertex."""
+
+    start: Integers  # (2n + 1,) where each half vertex's arcs begin
+    head: Integers  # where an arc leads
+    reverse: Integers  # its partner
+    capacity: Integers  # 1 through a vertex, n along a link, 0 on a partner
+
+
+def split_graph(topology: Topology) -> SplitGraph:
+    """Return the split network of a graph's links."""
+    n = topology.n_parties
+    adjacency = topology.adjacency
+    i = np.repeat(np.arange(n), np.diff(adjacency.indptr))
+    j = adjacency.indices.astype(np.int64)
+    tail = np.concatenate([2 * np.arange(n), 2 * i + 1])
+    head = np.concatenate([2 * np.arange(n) + 1, 2 * j])
+    count = len(tail)
+    # Partners are stored after all forward arcs, then everything is sorted by tail.
+    tails, heads = np.concatenate([tail, head]), np.concatenate([head, tail])
+    order = np.argsort(tails, kind="stable")
+    place = np.empty(2 * count, dtype=np.int64)
+    place[order] = np.arange(2 * count)
+    partner = np.concatenate([np.arange(count, 2 * count), np.arange(count)])
+    # Links carry any number of paths, so that a smallest cut is made of vertices.
+    capacity = np.zeros(2 * count, dtype=np.int64)
+    capacity[:n], capacity[n:count] = 1, n
+    start = np.searchsorted(tails[order], np.arange(2 * n + 1))
+    return SplitGraph(
+        start.astype(np.int64),
+        heads[order].astype(np.int64),
+        place[partner[order]],
+        capacity[order],
+    )
+
+
+def push_paths(
+    start: Any,
+    head: Any,
+    reverse: Any,
+    residual: Any,
+    source: int,
+    sink: int,
+    most: int,
+) -> int:
+    """Push up to `most` units from source to sink; return how many went through.
+
+    Compiled by numba: breadth-first search on residual arcs, one unit a path. What is
+    left in `residual` is the state after the last unit.
+    """
+    halves = len(start) - 1
+    parent = np.empty(halves, dtype=np.int64)
+    seen = np.zeros(halves, dtype=np.int64)
+    queue = np.empty(halves, dtype=np.int64)
+    for unit in range(1, most + 1):
+        first, last = 0, 1
+        queue[0] = source
+        seen[source] = unit
+        while first < last and seen[sink] != unit:
+            here = queue[first]
+            first += 1
+            for arc in range(start[here], start[here + 1]):
+                there = head[arc]
+                if residual[arc] > 0 and seen[there] != unit:
+                    seen[there] = unit
+                    parent[there] = arc
+                    queue[last] = there
+                    last += 1
+        if seen[sink] != unit:
+            return unit - 1
+        there = sink
+        while there != source:
+            arc = parent[there]
+            residual[arc] -= 1
+            residual[reverse[arc]] += 1
+            there = head[reverse[arc]]
+    return most
+
+
+def disjoint_paths(graph: SplitGraph, u: int, v: int, *, most: int) -> int:
+    """Return how many vertex-disjoint paths join two vertices, counting to `most`."""
+    return _push(graph, graph.capacity.copy(), u, v, most)
+
+
+def separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
+    """Return a smallest set of vertices that separates two non-adjacent ones.
+
+    After the largest flow these are the vertices entered but not left by residual arcs.
+    """
+    residual = graph.capacity.copy()
+    _push(graph, residual, u, v, len(graph.start))
+    reached = np.zeros(len(graph.start) - 1, dtype=np.bool_)
+    reached[2 * u + 1] = True
+    waiting = [2 * u + 1]
+    while waiting:
+        here = waiting.pop()
+        arcs = slice(graph.start[here], graph.start[here + 1])
+        open_heads = graph.head[arcs][residual[arcs] > 0]
+        fresh = open_heads[~reached[open_heads]]
+        reached[fresh] = True
+        waiting.extend(fresh.tolist())
+    entered, left = reached[0::2], reached[1::2]
+    return tuple(np.flatnonzero(entered & ~left).tolist())
+
+
+def _push(graph: SplitGraph, residual: Integers, u: int, v: int, most: int) -> int:
+    small = len(graph.head) < COMPILE_ARCS
+    push = push_paths if small else compiled(push_paths) or push_paths
+    network = (graph.start, graph.head, graph.reverse, residual)
+    return int(push(*network, 2 * u + 1, 2 * v, most))

@@ -16,7 +16,7 @@ from veilsum.errors import InvalidGraphError
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class GraphFamily:
     """One family: how it is written, and how it is built from its arguments."""
 
     usage: str
@@ -35,27 +35,15 @@ def _whole(text: str, most: int = MOST_PARTIES) -> int:
     return int(text)
 
 
-def _star(n: str) -> Any:
-    return nx.star_graph(_whole(n) - 1)
-
-
-def _hypercube(dimension: str) -> Any:
-    return nx.hypercube_graph(_whole(dimension, MOST_DIMENSIONS))
-
-
 def _circulant(n: str, offsets: str) -> Any:
     return nx.circulant_graph(_whole(n), [_whole(part) for part in offsets.split(",")])
 
 
 def _regular(n: str, degree: str, seed: str = "seed=0") -> Any:
-    return nx.random_regular_graph(_whole(degree), _whole(n), seed=_seed(seed))
-
-
-def _seed(text: str) -> int:
-    key, _, value = text.rpartition("=")
+    key, _, value = seed.rpartition("=")
     if key not in {"", "seed"}:
-        raise ValueError(f"expected seed=NUMBER, found {text!r}")
-    return _whole(value)
+        raise ValueError(f"expected seed=NUMBER, found {seed!r}")
+    return nx.random_regular_graph(_whole(degree), _whole(n), seed=_whole(value))
 
 
 def _grid(shape: str) -> Any:
@@ -75,30 +63,41 @@ def _barbell(left: str, right: str) -> Any:
     return graph
 
 
-FAMILIES: dict[str, Family] = {
-    "complete": Family(
+FAMILIES: dict[str, GraphFamily] = {
+    "complete": GraphFamily(
         "complete:N", lambda n: nx.complete_graph(_whole(n, MOST_IN_A_CLIQUE))
     ),
-    "ring": Family("ring:N", lambda n: nx.cycle_graph(_whole(n))),
-    "path": Family("path:N", lambda n: nx.path_graph(_whole(n))),
-    "star": Family("star:N (hub and N-1 leaves)", _star),
-    "wheel": Family(
+    "ring": GraphFamily("ring:N", lambda n: nx.cycle_graph(_whole(n))),
+    "path": GraphFamily("path:N", lambda n: nx.path_graph(_whole(n))),
+    "star": GraphFamily(
+        "star:N (hub and N-1 leaves)", lambda n: nx.star_graph(_whole(n) - 1)
+    ),
+    "wheel": GraphFamily(
         "wheel:N (hub and a ring of N-1)", lambda n: nx.wheel_graph(_whole(n))
     ),
-    "petersen": Family("petersen", nx.petersen_graph),
-    "hypercube": Family("hypercube:D", _hypercube),
-    "circulant": Family("circulant:N:OFFSET,OFFSET", _circulant),
-    "regular": Family("regular:N:DEGREE[:seed=K]", _regular),
-    "grid": Family("grid:ROWSxCOLUMNS", _grid),
-    "barbell": Family("barbell:N:M (two complete graphs, one link)", _barbell),
-    "karate": Family("karate", nx.karate_club_graph),
+    "petersen": GraphFamily("petersen", nx.petersen_graph),
+    "hypercube": GraphFamily(
+        "hypercube:D", lambda d: nx.hypercube_graph(_whole(d, MOST_DIMENSIONS))
+    ),
+    "circulant": GraphFamily("circulant:N:OFFSET,OFFSET", _circulant),
+    "regular": GraphFamily("regular:N:DEGREE[:seed=K]", _regular),
+    "grid": GraphFamily("grid:ROWSxCOLUMNS", _grid),
+    "barbell": GraphFamily("barbell:N:M (two complete graphs, one link)", _barbell),
+    "karate": GraphFamily("karate", nx.karate_club_graph),
 }
 
 
 def build(spec: str) -> Any:
     """Return the networkx graph a string names, its nodes numbered from 0."""
     name, *arguments = spec.strip().split(":")
-    family = _find(name)
+    if name not in FAMILIES:
+        near = difflib.get_close_matches(name, FAMILIES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        known = "; ".join(family.usage for family in FAMILIES.values())
+        raise InvalidGraphError(
+            f"no graph family or file is called {name!r}; {hint}families are: {known}"
+        )
+    family = FAMILIES[name]
     try:
         graph = family.build(*arguments)
     except TypeError:
@@ -111,14 +110,3 @@ def build(spec: str) -> Any:
             f"cannot build the graph {spec!r}: write it as {family.usage} ({error})"
         ) from None
     return nx.convert_node_labels_to_integers(graph)
-
-
-def _find(name: str) -> Family:
-    if name in FAMILIES:
-        return FAMILIES[name]
-    near = difflib.get_close_matches(name, FAMILIES, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    known = "; ".join(family.usage for family in FAMILIES.values())
-    raise InvalidGraphError(
-        f"no graph family or file is called {name!r}; {hint}families are: {known}"
-    )

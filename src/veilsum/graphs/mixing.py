@@ -40,7 +40,10 @@ def max_degree(topology: Topology) -> Sparse:
 
 def best_constant(topology: Topology) -> Sparse:
     """Return I - 2 / (mu2 + mu_n) L, the fastest weights that are all equal."""
-    spectrum = linalg.eigh(_plain_laplacian(topology).toarray(), eigvals_only=True)
+    _links(topology)
+    # Mixing averages neighbours alike: noise weights play no part in it.
+    laplacian = topology.incidence @ topology.incidence.T
+    spectrum = linalg.eigh(laplacian.toarray(), eigvals_only=True)
     return _from_links(topology, 2.0 / (spectrum[1] + spectrum[-1]))
 
 
@@ -98,13 +101,6 @@ def _links(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
         )
     i, j = topology.edges.T
     return i, j
-
-
-def _plain_laplacian(topology: Topology) -> Sparse:
-    """Mixing averages neighbours alike: noise weights play no part in it."""
-    _links(topology)
-    theta = topology.incidence
-    return theta @ theta.T
 
 
 def _from_links(topology: Topology, link: np.ndarray | float) -> Sparse:

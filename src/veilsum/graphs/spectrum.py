@@ -13,7 +13,6 @@ proved from below:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import acosh, ceil, cosh, sqrt
 from typing import Literal
@@ -191,21 +190,15 @@ def _rounding_margin(factor: linalg.SuperLU, n: int) -> float:
 def _by_filter(laplacian: Sparse, stream: np.random.Generator) -> Mu2:
     top = 2.0 * float(laplacian.diagonal().max())  # Gershgorin
     upper = rayleigh(laplacian, _fiedler_by_products(laplacian))
-    for low, high in _windows(upper, top, laplacian):
+    most = MOST_FILTER_WORK / laplacian.nnz
+    # The bound to prove and the edge of the filter, from ambitious to modest.
+    for gap in GAPS:
+        low, high = upper * (1 - gap), upper * (1 - gap / 4)
+        if _filter_steps(low, high, top, laplacian.shape[0]) > most:
+            continue
         if filter_certifies(laplacian, low, high, top, stream):
             return Mu2(low, upper, "probabilistic")
     return Mu2(None, upper, "none")
-
-
-def _windows(
-    upper: float, top: float, laplacian: Sparse
-) -> Iterator[tuple[float, float]]:
-    """Yield (bound to prove, edge of the filter) from ambitious to modest."""
-    most = MOST_FILTER_WORK / laplacian.nnz
-    for gap in GAPS:
-        low, high = upper * (1 - gap), upper * (1 - gap / 4)
-        if _filter_steps(low, high, top, laplacian.shape[0]) <= most:
-            yield low, high
 
 
 def _smallest_part() -> float:

@@ -78,9 +78,25 @@ class Topology:
         """
         pairs = _pairs(edges)
         names = _party_names(pairs, parties)
-        rows = _edge_rows(pairs, names, directed=directed)
+        position = {name: i for i, name in enumerate(names)}
+        unknown = sorted({name for pair in pairs for name in pair} - set(position))
+        if unknown:
+            raise InvalidGraphError(
+                f"edges name unknown parties: {listed(unknown)}; add them to the "
+                "parties"
+            )
+        rows = np.array([(position[a], position[b]) for a, b in pairs], dtype=np.int64)
+        if not directed:
+            rows = np.sort(rows, axis=1)
         noise = _edge_weights(weights, len(rows))
-        return _merged(names, rows, noise, directed=directed)
+        # Repeated edges are put together and sorted: equal graphs are equal values.
+        links, which = np.unique(rows, axis=0, return_inverse=True)
+        links.setflags(write=False)
+        total: FloatArray = np.ones(len(links))
+        if noise is not None:
+            total = np.zeros(len(links))
+            np.add.at(total, which.ravel(), noise)
+        return cls(names, links, frozen(total), directed=directed)
 
     @classmethod
     def of(cls, graph: GraphLike) -> Topology:
@@ -327,19 +343,6 @@ def _party_names(
     return tuple(names)
 
 
-def _edge_rows(
-    pairs: Sequence[tuple[str, str]], names: Sequence[str], *, directed: bool
-) -> EdgeList:
-    position = {name: i for i, name in enumerate(names)}
-    unknown = sorted({name for pair in pairs for name in pair} - set(position))
-    if unknown:
-        raise InvalidGraphError(
-            f"edges name unknown parties: {listed(unknown)}; add them to the parties"
-        )
-    rows = np.array([(position[a], position[b]) for a, b in pairs], dtype=np.int64)
-    return rows if directed else np.sort(rows, axis=1)
-
-
 def _edge_weights(weights: Sequence[float] | None, n_edges: int) -> Vector | None:
     if weights is None:
         return None
@@ -371,16 +374,3 @@ def _attribute(edge: tuple[Any, Any, Mapping[str, Any]], weight: str | None) -> 
         raise InvalidGraphError(
             f"edge {a} - {b} has {weight} = {data[weight]!r}, which is not a number"
         ) from None
-
-
-def _merged(
-    names: tuple[str, ...], rows: EdgeList, weights: Vector | None, *, directed: bool
-) -> Topology:
-    """Put repeated edges together and sort them: equal graphs are equal values."""
-    edges, which = np.unique(rows, axis=0, return_inverse=True)
-    total: FloatArray = np.ones(len(edges))
-    if weights is not None:
-        total = np.zeros(len(edges))
-        np.add.at(total, which.ravel(), weights)
-    edges.setflags(write=False)
-    return Topology(names, edges, frozen(total), directed=directed)

@@ -14,12 +14,12 @@ from veilsum.drivers.masked_sums import Released
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
 
 # Told what this party is about to show, after which sums; raises to forbid it.
-Charging = Callable[[Charge, Sequence[Array[Any]]], None]
+Charging = Callable[[Emission, Sequence[Array[Any]]], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -24,9 +24,7 @@ from veilsum.jobs.fit import FitResult, fit_arrays
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.terms import Options
-from veilsum.models.families import Binomial, Gaussian, Poisson
-from veilsum.models.family import Family
-from veilsum.models.gammas import Gamma
+from veilsum.models.families import Binomial, Family, Gamma, Gaussian, Poisson
 from veilsum.models.rows import Design, PerRow
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.laws import LawName

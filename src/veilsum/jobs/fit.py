@@ -25,8 +25,8 @@ from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms
-from veilsum.models.family import Family
-from veilsum.models.glm_fit import GlmFit
+from veilsum.models.families import Family
+from veilsum.models.glm import GlmFit
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.models.rows import Rows
 from veilsum.models.systems import column_names

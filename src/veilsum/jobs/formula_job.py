@@ -8,7 +8,7 @@ from typing import Any
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.model import Model
-from veilsum.models.family import Family
+from veilsum.models.families import Family
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import listed
 from veilsum.tables.columns import SchemaError

@@ -26,9 +26,8 @@ from veilsum.jobs.model import Model, family_of
 from veilsum.jobs.parties import by_name
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.methods.settings import Settings
-from veilsum.models.families import Poisson
-from veilsum.models.family import Family
-from veilsum.models.glm_cost import check_canonical, curvature, glm_cost
+from veilsum.models.families import Family, Poisson
+from veilsum.models.row_costs import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, Rows
 from veilsum.models.systems import System, check_intercept, column_names, penalties
 from veilsum.numbers.arrays import Vector

@@ -16,13 +16,14 @@ from veilsum.jobs.releases import ReleaseLimit
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
+    Family,
+    Gamma,
+    GammaInverseLink,
     Gaussian,
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.family import Family
-from veilsum.models.gammas import Gamma, GammaInverseLink
-from veilsum.models.glm_sums import Request
+from veilsum.models.glm import Request
 from veilsum.models.newton import Newton
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector

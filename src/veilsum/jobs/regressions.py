@@ -6,24 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Replay, Sums
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.models import least_squares
-from veilsum.models.glm_fit import GlmFit
-from veilsum.models.glm_sums import (
+from veilsum.models.glm import (
     FirstStatistics,
+    GlmFit,
     Request,
     RoundStatistics,
     Stage,
     statistics_size,
 )
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.models.newton import Newton
-from veilsum.models.newton_states import Running, State
-from veilsum.models.separation import fading_columns
+from veilsum.models.newton import Newton, State
 from veilsum.numbers.arrays import Array, Vector, listed
 
 
@@ -130,7 +126,7 @@ class NewtonRecipe:
         try:
             limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
         except InvalidInputError as error:
-            fading = self._fading(state)
+            fading = self.newton.fading_columns(state)
             if not fading:
                 raise
             raise InvalidInputError(
@@ -138,17 +134,6 @@ class NewtonRecipe:
                 "takes many rounds to be sure of: leave the column out, merge "
                 f"categories, or use ridge. And {error}"
             ) from None
-
-    def _fading(self, state: State) -> list[str]:
-        if not isinstance(state, Running) or state.sums is None:
-            return []
-        newton, penalty = self.newton, np.diag(self.newton.penalty)
-        return fading_columns(
-            state.sums.information + penalty,
-            state.first.information + penalty,
-            names=newton.labels,
-            intercept=newton.intercept,
-        )
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""

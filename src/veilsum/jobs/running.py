@@ -24,7 +24,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import KnownSum
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.effects import Charge as Emission
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 
 

@@ -19,10 +19,13 @@ from unicodedata import combining, east_asian_width
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.models.families import Binomial, NegativeBinomial
-from veilsum.models.family import LogLink
-from veilsum.models.gammas import GammaInverseLink
-from veilsum.models.glm_fit import GlmFit
+from veilsum.models.families import (
+    Binomial,
+    GammaInverseLink,
+    LogLink,
+    NegativeBinomial,
+)
+from veilsum.models.glm import GlmFit
 from veilsum.models.inference import table
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import listed

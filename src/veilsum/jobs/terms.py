@@ -5,7 +5,6 @@ Everything here is public and the same for all of them.
 
 from __future__ import annotations
 
-import difflib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypedDict
 
+from veilsum.agreement.sections import policy_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import choose_spread
@@ -23,6 +23,7 @@ from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.plan import Plan, Policy
+from veilsum.reading import nearest
 
 
 class Options(TypedDict, total=False):
@@ -154,12 +155,11 @@ class Terms:
     @cached_property
     def policy(self) -> Policy:
         """Waits and losses."""
-        return Policy(
+        return policy_of(
             tolerate=self.tolerate,
             minimum_honest=self.minimum_honest,
             drop=self.drop,
-            minimum_parties=min(3, self.minimum_honest + self.tolerate),
-            **self.waits,  # type: ignore[arg-type]
+            **self.waits,
         )
 
     def check(self) -> None:
@@ -202,10 +202,8 @@ def _check_names(options: Mapping[str, Any]) -> None:
     known = tuple(Options.__annotations__)
     for name in options:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}? " if near else ""
             raise InvalidInputError(
-                f"this job takes no option {name!r}; {hint}options are "
+                f"this job takes no option {name!r}; {nearest(name, known)}options are "
                 f"{', '.join(known)}"
             )
 

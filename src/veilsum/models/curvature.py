@@ -22,7 +22,7 @@ from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex
 from veilsum.costs.remainders import NoRemainder, Remainder, SquaredNorm
 from veilsum.errors import InvalidInputError
 from veilsum.methods.certificate import Bounds
-from veilsum.models.row_remainder import RowRemainder
+from veilsum.models.row_costs import RowRemainder
 from veilsum.models.rows import Design, Gram, PerRow, gram
 from veilsum.numbers.arrays import Vector
 
@@ -50,12 +50,7 @@ def curvature_bounds(
     ranges = _ranges(domain)
     found = [_named(str(name), cost, domain, ranges) for name, cost in named.items()]
     below, above = (np.mean(side, axis=0) for side in zip(*found, strict=True))
-    steepest = max(_largest(one) for one in found)
-    return _bounds(_ends(below)[0], _ends(above)[1], steepest)
-
-
-def _bounds(convex: float, mean_smooth: float, smooth: float) -> Bounds:
-    """Return the bounds in order, which rounding may have upset."""
+    convex, mean_smooth = _ends(below)[0], _ends(above)[1]
     # No more than this is left of an eigenvalue that is zero.
     if not convex > 1e-13 * mean_smooth:
         raise InvalidInputError(
@@ -63,6 +58,9 @@ def _bounds(convex: float, mean_smooth: float, smooth: float) -> Bounds:
             f"curvature is bounded below by {convex:.3g} only; add a ridge, give a "
             "smaller bounded domain, or use a method that does not need it"
         )
+    # A Lipschitz constant of the steepest gradient.
+    smooth = max(max(-_ends(low)[0], _ends(high)[1]) for low, high in found)
+    # In order, which rounding may have upset.
     middle = max(convex, mean_smooth)
     return Bounds(smooth=max(middle, smooth), mean_smooth=middle, mean_convex=convex)
 
@@ -131,12 +129,6 @@ def _ends(matrix: Gram) -> tuple[float, float]:
     return float(values[0]), float(values[-1])
 
 
-def _largest(between: Between) -> float:
-    """Return a Lipschitz constant of the gradient."""
-    below, above = between
-    return max(-_ends(below)[0], _ends(above)[1])
-
-
 def _ranges(domain: Domain) -> Ranges:
     """Return what bounds Xb on the domain, row by row."""
     match domain:
@@ -147,7 +139,9 @@ def _ranges(domain: Domain) -> Ranges:
         case Simplex():
             return lambda design: _in_simplex(design, domain)
         case HalfSpaces() if domain.is_bounded:
-            low, high = _box_around(domain)
+            # The smallest box that holds the domain.
+            axes = np.eye(domain.dim)
+            low, high = -_extremes(domain, -axes), _extremes(domain, axes)
             return lambda design: _in_box(design, low, high)
         case _:
             return _anywhere
@@ -173,14 +167,8 @@ def _anywhere(design: Design) -> tuple[PerRow, PerRow]:
     return -away, away
 
 
-def _box_around(domain: HalfSpaces) -> tuple[Vector, Vector]:
-    """Return the smallest box that holds a bounded domain, by linear programs."""
-    axes = np.eye(domain.dim)
-    return -_extremes(domain, -axes), _extremes(domain, axes)
-
-
 def _extremes(domain: HalfSpaces, directions: Gram) -> Vector:
-    """Return how far the set reaches in each direction."""
+    """Return how far the set reaches in each direction, by linear programs."""
     found = [
         scipy.optimize.linprog(
             -way, A_ub=domain.normals, b_ub=domain.offsets, bounds=(None, None)

@@ -68,7 +68,7 @@ class Inference:
 
 
 @dataclass(frozen=True)
-class Row:
+class CoefficientRow:
     """One line of a summary, in plain values."""
 
     name: str
@@ -80,7 +80,7 @@ class Row:
     high: float
 
 
-def table(fit: Inference, level: float = 0.95) -> tuple[Row, ...]:
+def table(fit: Inference, level: float = 0.95) -> tuple[CoefficientRow, ...]:
     """Return one line for each coefficient."""
     columns = [
         fit.coefficients,
@@ -90,4 +90,5 @@ def table(fit: Inference, level: float = 0.95) -> tuple[Row, ...]:
         *fit.confidence_intervals(level).T,
     ]
     values = np.stack(columns, axis=1).tolist()
-    return tuple(Row(name, *line) for name, line in zip(fit.names, values, strict=True))
+    lines = zip(fit.names, values, strict=True)
+    return tuple(CoefficientRow(name, *line) for name, line in lines)

@@ -184,24 +184,13 @@ def fit(
     if not penalty.any():
         check_rows(sums.n_rows, n_columns)
     system = System.of(sums.gram + np.diag(penalty), names=labels)
-    return _solve(sums, system, penalty, names=labels, intercept=intercept)
-
-
-def _solve(
-    sums: Statistics,
-    system: System,
-    penalty: Vector,
-    *,
-    names: tuple[str, ...],
-    intercept: int | None,
-) -> LeastSquaresFit:
     coefficients = system.solve(sums.cross)
     covariance, degrees = spread(system, sums.gram, penalty)
     check_rows(sums.n_rows, degrees)
     left = sums.n_rows - degrees
     residual = residual_sum(sums, coefficients)
     return LeastSquaresFit(
-        names=names,
+        names=labels,
         coefficients=coefficients,
         covariance=covariance * residual / left,
         t_degrees=left,

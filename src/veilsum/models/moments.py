@@ -162,7 +162,11 @@ def moments_of(table: ArrayLike, centre: ArrayLike | None = None) -> Sums:
             block = np.subtract(numbers[start : start + BLOCK_ROWS], about, order="F")
             sums, cross = sums + block.sum(axis=0), cross + gram(block, None)
     vector = np.concatenate([[float(len(numbers))], sums, svec(cross)])
-    _check_finite(vector)
+    if not np.isfinite(vector).all():
+        raise InvalidInputError(
+            "a table must hold finite numbers whose squares can be added up, found "
+            "nan, inf or numbers beyond 1e150: leave out rows with missing values"
+        )
     return vector
 
 
@@ -183,11 +187,3 @@ def _centre(centre: ArrayLike | None, n_columns: int) -> Vector:
     if centre is None:
         return np.zeros(n_columns)
     return as_vector(centre, dim=n_columns, what="the centre")
-
-
-def _check_finite(vector: Sums) -> None:
-    if not np.isfinite(vector).all():
-        raise InvalidInputError(
-            "a table must hold finite numbers whose squares can be added up, found "
-            "nan, inf or numbers beyond 1e150: leave out rows with missing values"
-        )

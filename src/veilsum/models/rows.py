@@ -47,7 +47,12 @@ class Rows:
                 f"found shape {self.design.shape}"
             )
         for what in ("response", "weights", "offset"):
-            self._check_length(what)
+            values: FloatArray | None = getattr(self, what)
+            if values is not None and values.shape != (self.n_rows,):
+                raise InvalidInputError(
+                    f"{what} must have one number for each of {self.n_rows} rows, "
+                    f"found shape {values.shape}"
+                )
         if self.weights is not None and not (self.weights > 0.0).all():
             raise InvalidInputError(
                 "weights must be above zero; leave out rows that shall not count"
@@ -99,14 +104,6 @@ class Rows:
     def shift(self, values: PerRow) -> PerRow:
         """Return the values plus the offset; without an offset the values."""
         return values if self.offset is None else values + self.offset
-
-    def _check_length(self, what: str) -> None:
-        values: FloatArray | None = getattr(self, what)
-        if values is not None and values.shape != (self.n_rows,):
-            raise InvalidInputError(
-                f"{what} must have one number for each of {self.n_rows} rows, "
-                f"found shape {values.shape}"
-            )
 
 
 def gram(design: Design, weights: PerRow | None) -> Gram:

@@ -46,13 +46,25 @@ class System:
     def of(cls, matrix: Gram, *, names: Sequence[str]) -> System:
         """Return the factored system; a singular matrix names its columns."""
         diagonal = np.diag(matrix)
-        _refuse_empty(diagonal, names)
+        sizes = zip(names, diagonal, strict=True)
+        empty = [name for name, size in sizes if not size > 0]
+        if empty:
+            raise InvalidInputError(
+                "a column with nothing but zeros has no coefficient: leave out "
+                f"{listed(empty)}"
+            )
         scale = 1.0 / np.sqrt(diagonal)
         scaled = matrix * np.outer(scale, scale)
         values, vectors = np.linalg.eigh(scaled)
         null = vectors[:, values <= RANK_TOLERANCE * values[-1]]
         if null.size:
-            _refuse_dependent(null, names)
+            shares = zip(names, np.linalg.norm(null, axis=1), strict=True)
+            found = [name for name, share in shares if share > SHARE]
+            raise InvalidInputError(
+                f"the columns {listed(found)} are linearly dependent, so their "
+                f"coefficients are not determined: leave out {null.shape[1]} of them "
+                "or use ridge"
+            )
         return cls(scale, cholesky(scaled, lower=True), float(values[-1] / values[0]))
 
     def solve(self, right: FloatArray) -> FloatArray:
@@ -119,22 +131,3 @@ def check_rows(n_rows: float, degrees: float) -> None:
             f"{degrees:.4g} coefficients need more rows than that, found {n_rows:.0f}: "
             "use more rows, fewer columns, or a greater ridge"
         )
-
-
-def _refuse_empty(diagonal: Vector, names: Sequence[str]) -> None:
-    empty = [name for name, size in zip(names, diagonal, strict=True) if not size > 0]
-    if empty:
-        raise InvalidInputError(
-            "a column with nothing but zeros has no coefficient: leave out "
-            f"{listed(empty)}"
-        )
-
-
-def _refuse_dependent(null: FloatArray, names: Sequence[str]) -> None:
-    shares = np.linalg.norm(null, axis=1)
-    found = [name for name, share in zip(names, shares, strict=True) if share > SHARE]
-    count = null.shape[1]
-    raise InvalidInputError(
-        f"the columns {listed(found)} are linearly dependent, so their coefficients "
-        f"are not determined: leave out {count} of them or use ridge"
-    )

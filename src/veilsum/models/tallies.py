@@ -153,7 +153,11 @@ class CrossTable:
         return np.asarray(cells.sum(axis=gone))
 
     def _checked(self, codes: ArrayLike) -> Codes:
-        rows = _whole(codes)
+        found = as_floats(codes, what="codes of categories")
+        # Whole floats, as tables often hold them, will do.
+        if (found != np.rint(found)).any():
+            raise InvalidInputError("codes of categories must be whole numbers")
+        rows = found.astype(np.int64)
         if rows.ndim == 1 and len(self.levels) == 1:
             rows = rows[:, None]
         if rows.ndim != 2 or rows.shape[1] != len(self.levels):
@@ -162,7 +166,14 @@ class CrossTable:
                 f"found shape {rows.shape}"
             )
         for axis, n_levels in enumerate(self.levels):
-            _check_codes(rows[:, axis], n_levels, axis)
+            here = rows[:, axis]
+            strange = here[(here < 0) | (here >= n_levels)]
+            if strange.size:
+                raise RangeError(
+                    f"axis {axis} has the codes 0 to {n_levels - 1}, found "
+                    f"{strange[0]}: agree on more levels, or leave out rows with "
+                    "missing codes"
+                )
         return rows
 
 
@@ -194,23 +205,6 @@ def _flat_numbers(values: ArrayLike) -> FloatArray:
             "leave them out"
         )
     return found
-
-
-def _whole(codes: ArrayLike) -> Array[np.int64]:
-    """Return codes as integers; whole floats, as tables often hold them, will do."""
-    found = as_floats(codes, what="codes of categories")
-    if (found != np.rint(found)).any():
-        raise InvalidInputError("codes of categories must be whole numbers")
-    return found.astype(np.int64)
-
-
-def _check_codes(codes: Array[np.int64], n_levels: int, axis: int) -> None:
-    strange = codes[(codes < 0) | (codes >= n_levels)]
-    if strange.size:
-        raise RangeError(
-            f"axis {axis} has the codes 0 to {n_levels - 1}, found {strange[0]}: "
-            "agree on more levels, or leave out rows with missing codes"
-        )
 
 
 def _check_size(total: Sums, size: int, *, what: str) -> None:

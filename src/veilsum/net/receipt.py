@@ -22,7 +22,6 @@ import numpy as np
 
 from veilsum.agreement.consortium import Consortium, canonical, check_name
 from veilsum.agreement.pem import der_of
-from veilsum.agreement.sections import refusal
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
@@ -535,7 +534,7 @@ def _why_not(
     Without the file nobody knows whether the policy lets anybody be lost.
     """
     if consortium is not None:
-        return refusal(consortium, left)
+        return consortium.refusal(left)
     everybody = left | lost
     if 2 * len(left) > len(everybody):
         return None

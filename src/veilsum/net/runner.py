@@ -23,15 +23,15 @@ from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import (
     Abort,
-    Charge,
     Effect,
+    Emission,
     Finish,
     Persist,
     Send,
     SetTimer,
 )
-from veilsum.protocol.phases import CLOSED
-from veilsum.protocol.restoring import stored_end, stored_sums
+from veilsum.protocol.recovery import Stored
+from veilsum.protocol.table import CLOSED
 
 if TYPE_CHECKING:
     from veilsum.net.links import Network
@@ -54,7 +54,7 @@ LAST_WORDS = 5.0
 # Complaints about one neighbour that are logged; more are counted.
 MOST_COMPLAINTS = 20
 
-Charging = Callable[[Charge, Sequence[Array[Any]]], None]
+Charging = Callable[[Emission, Sequence[Array[Any]]], None]
 Recording = Callable[[str, Any, str | None], None]
 
 
@@ -238,7 +238,7 @@ class Runner(Secret):
             if isinstance(effect, Send):
                 self._send(effect)
                 continue
-            if isinstance(effect, Charge) and (refusal := self._charged(effect)):
+            if isinstance(effect, Emission) and (refusal := self._charged(effect)):
                 self._carry_out(self.machine.stop("ledger", refusal))
                 return
             self._carry_out_one(effect)
@@ -258,11 +258,11 @@ class Runner(Secret):
         self._sent += len(send.frame)
         self._net.send(send.to, send.frame)
 
-    def _charged(self, charge: Charge) -> str | None:
+    def _charged(self, charge: Emission) -> str | None:
         """Charge the ledger; return why it refuses, if it does."""
         try:
             if self.charge is not None:
-                self.charge(charge, stored_sums(self.machine.plan, self.store.read()))
+                self.charge(charge, Stored(self.machine.plan, self.store.read()).sums())
         except VeilsumError as error:
             return str(error)
         self.store.write([Persist(f"charged/{charge.epoch}", b"")])
@@ -332,12 +332,13 @@ def _epochs(stored: dict[str, bytes], kind: str) -> tuple[int, ...]:
 
 def ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
     """Return how a run ended, from its file."""
-    end = stored_end(stored)
+    read = Stored(plan, stored)
+    end = read.end()
     lost = msgspec.msgpack.decode(stored["lost"]) if "lost" in stored else ()
     return Ending(
         finish=end if isinstance(end, Finish) else None,
         abort=end if isinstance(end, Abort) else None,
-        sums=stored_sums(plan, stored),
+        sums=read.sums(),
         epochs=_epochs(stored, "commit/"),
         charged=_epochs(stored, "charged/"),
         lost=tuple(lost),

@@ -10,8 +10,7 @@ from traceback import clear_frames
 from typing import Any, TypeAlias
 
 from veilsum import __version__
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.scenario import JOB_COMMANDS
+from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
@@ -27,7 +26,6 @@ from veilsum.parties.party_cost import CostResult, PartyCost
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.codec import Codec
 from veilsum.tables.frames import Frame
-from veilsum.tables.schema import Schema
 
 Result: TypeAlias = JobResult | CostResult
 
@@ -58,12 +56,10 @@ class OwnTable(Secret):
 
     Attributes:
         name: of the file, for the screen.
-        kind: of the job.
     """
 
     consortium: Consortium
     name: str
-    kind: Any
     table: Frame
 
     @property
@@ -71,10 +67,9 @@ class OwnTable(Secret):
         """What this is, for the screen."""
         rows, columns = self.table.shape
         found = f"{self.name}: {rows} rows, {columns} columns"
-        if "schema" not in self.consortium.sections:
+        if self.consortium.schema is None:
             return found
-        schema = Schema.from_table(self.consortium.sections["schema"])
-        agreed = [one.name for one in schema.columns]
+        agreed = self.consortium.schema.names
         here = [name for name in agreed if name in self.table.columns]
         whole = len(self.table.dropna(subset=here))
         return (
@@ -84,7 +79,7 @@ class OwnTable(Secret):
 
     def job(self, party: str, **options: Any) -> JobFile:
         """Return the job, with this party's table only."""
-        return job_of(self.consortium, self.kind, {party: self.table}, **options)
+        return job_of(self.consortium, {party: self.table}, **options)
 
     @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> JobResult:
@@ -104,8 +99,9 @@ class OwnCost(Secret):
     @property
     def words(self) -> str:
         """What this is, for the screen."""
-        cost = self.consortium.sections["cost"]
-        return f"{self.name}: a cost of kind {cost['kind']}"
+        (question,) = self.consortium.questions
+        assert isinstance(question, Minimisation)
+        return f"{self.name}: a cost of kind {question.cost.kind}"
 
     @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> CostResult:
@@ -123,22 +119,21 @@ def own_part(
     separator: str = ",",
 ) -> OwnTable | OwnCost:
     """Return what a party brings; refuse a file of the wrong kind, or none."""
-    kind = next((name for name in JOB_COMMANDS if name in consortium.sections), "cost")
-    wanted, given = ("--cost", cost) if kind == "cost" else ("--data", data)
+    (question,) = consortium.questions
+    on_cost = isinstance(question, Minimisation)
+    wanted, given = ("--cost", cost) if on_cost else ("--data", data)
     if given is None or (data is not None and cost is not None):
-        what = "its own cost" if kind == "cost" else "its own table"
+        what = "its own cost" if on_cost else "its own table"
         raise InvalidInputError(
-            f"this consortium has a [{kind}]: a party gives {what} with {wanted} FILE, "
-            "and nothing else"
+            f"this consortium has a [{question.heading}]: a party gives {what} with "
+            f"{wanted} FILE, and nothing else"
         )
-    if kind == "cost":
+    if on_cost:
         entries = read_toml(given)
         return OwnCost(consortium=consortium, name=given.name, entries=entries)
-    schema = consortium.sections.get("schema")
-    codes = () if schema is None else Schema.from_table(schema).categorical
-    how = {"decimal": decimal, "separator": separator, "text": codes}
-    table = read_table(given, **how)  # type: ignore[arg-type]
-    return OwnTable(consortium=consortium, name=given.name, kind=kind, table=table)
+    codes = () if consortium.schema is None else consortium.schema.categorical
+    table = read_table(given, decimal=decimal, separator=separator, text=codes)
+    return OwnTable(consortium=consortium, name=given.name, table=table)
 
 
 def promise_shown(task: Assignment) -> Guarantee:

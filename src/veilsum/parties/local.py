@@ -25,17 +25,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from veilsum.agreement.consortium import Address, Consortium
-from veilsum.agreement.costs import PRIVATE
-from veilsum.agreement.sections import task_of
+from veilsum.agreement.consortium import Address, Consortium, task_of
+from veilsum.agreement.costs import OWN
+from veilsum.agreement.sections import GraphSection, ScenarioFile
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
-from veilsum.files.scenarios import read_toml, scenario_parties
+from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.jobs.job_file import read_data
 from veilsum.net.identity import new_identity
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.columns import level
-from veilsum.tables.schema import Schema
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
 GRACE, LOOK_SECONDS = 5.0, 0.02
@@ -201,8 +200,8 @@ def _watch_over() -> None:
 def local_run(scenario: Path, folder: Path) -> LocalRun:
     """Prepare a folder for every party of a scenario; nothing runs yet."""
     _processes()
-    table = read_toml(scenario)
-    parts = _own_parts(table, scenario.parent)
+    file = read_scenario_file(scenario)
+    parts = _own_parts(file, scenario)
     if folder.exists() and any(folder.iterdir()):
         raise InvalidInputError(
             f"{folder} is not empty, and holds perhaps another run's keys: give an "
@@ -214,6 +213,7 @@ def local_run(scenario: Path, folder: Path) -> LocalRun:
     identities = {name: new_identity(name, folder / name) for name in parts}
     consortium, left_out = draft_consortium(
         scenario,
+        file=file,
         certificates={name: one.certificate for name, one in identities.items()},
         addresses={
             name: Address(HOST, port) for name, port in zip(parts, ports, strict=True)
@@ -230,13 +230,13 @@ def local_run(scenario: Path, folder: Path) -> LocalRun:
 Write = Callable[[Path], tuple[str, str]]
 
 
-def _own_parts(table: Mapping[str, Any], folder: Path) -> dict[str, Write]:
+def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     """Return, for every party, what writes its own part into its folder."""
-    if task_of(table) == "cost":
-        return _own_costs(table, folder)
-    schema = Schema.from_table(table["schema"]) if "schema" in table else None
+    if task_of(file.given()) == "cost":
+        return _own_costs(file, scenario)
+    schema = None if file.schema is None else file.schema.schema
     codes = () if schema is None else schema.categorical
-    frames = read_data(table.get("data", {}), folder, text=codes)
+    frames = read_data(file.data, scenario.parent, schema)
 
     def writer(frame: Any) -> Write:
         # As people write codes: 1, and not 1.0.
@@ -252,24 +252,26 @@ def _own_parts(table: Mapping[str, Any], folder: Path) -> dict[str, Write]:
     return {name: writer(frame) for name, frame in frames.items()}
 
 
-def _own_costs(table: Mapping[str, Any], folder: Path) -> dict[str, Write]:
+def _own_costs(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     """Return what writes each party's entries of [cost]."""
     import tomli_w
 
-    cost = table["cost"]
-    private = [key for key in PRIVATE if key in cost]
+    assert file.cost is not None
+    entries = {key: getattr(file.cost, key) for key in OWN[file.cost.kind]}
+    names = None if file.parties is None else file.parties.names
+    graph = file.graph or GraphSection()
+    parties = graph.topology(names, graphs_beside(scenario)).parties
 
     def writer(position: int) -> Write:
         def write(place: Path) -> tuple[str, str]:
             with _private(place / "cost.toml") as stream:
-                stream.write(
-                    tomli_w.dumps({key: cost[key][position] for key in private})
-                )
+                own = {key: rows[position] for key, rows in entries.items()}
+                stream.write(tomli_w.dumps(own))
             return "--cost", "cost.toml"
 
         return write
 
-    return {name: writer(k) for k, name in enumerate(scenario_parties(table, folder))}
+    return {name: writer(k) for k, name in enumerate(parties)}
 
 
 def _private(path: Path) -> IO[str]:

@@ -31,7 +31,6 @@ from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.party import codec_for
 from veilsum.protocol.plan import Plan
 
 LOG = logging.getLogger("veilsum.net")
@@ -123,7 +122,7 @@ class Networked(Secret):
     def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
-        limits = Limits(max_frame=codec_for(plan).max_frame)
+        limits = Limits(max_frame=plan.codec.max_frame)
         limits = limits.within(plan.policy.deadline)
         return Runner(
             machine=Machine(

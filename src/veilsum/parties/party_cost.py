@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.costs import cost_of_party
-from veilsum.agreement.scenario import public_scenario
-from veilsum.agreement.sections import policy_of
+from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.costs.cost import Cost
 from veilsum.drivers.loopback_solve import plan_of, work_of
 from veilsum.drivers.masked_sums import Released
@@ -30,7 +27,7 @@ from veilsum.jobs.running import LedgerEntry
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
-from veilsum.protocol.effects import Charge
+from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan, Policy
 
 
@@ -80,16 +77,20 @@ class PartyCost(Secret):
     """One party's cost under what all have agreed on."""
 
     consortium: Consortium
+    question: Minimisation
     cost: Cost
     policy: Policy
 
     @classmethod
     def of(cls, consortium: Consortium, own: Mapping[str, Any]) -> PartyCost:
         """Return it from the party's own entries of [cost]; refuse what misfits."""
+        (question,) = consortium.questions
+        assert isinstance(question, Minimisation)
         made = cls(
             consortium=consortium,
-            cost=cost_of_party(consortium.sections["cost"], own),
-            policy=policy_of(consortium.sections),
+            question=question,
+            cost=question.cost.own_cost(own),
+            policy=consortium.rules.policy,
         )
         made.check()
         return made
@@ -109,15 +110,14 @@ class PartyCost(Secret):
     @cached_property
     def problem(self) -> Problem:
         """The problem, with this party's cost in every place."""
-        topology = self.consortium.topology
-        agreed = public_scenario(self.consortium.sections, self.cost.dim)
+        topology, masks = self.consortium.topology, self.consortium.masks
         try:
             return Problem.of(
                 [self.cost] * topology.n_parties,
                 topology,
-                domain=agreed.domain,
-                masks=agreed.masks,
-                settings=agreed.settings,
+                domain=self.question.domain,
+                masks=masks,
+                settings=self.question.settings,
             )
         except RangeError as error:
             # In all places stands this party: nobody else is to be named.
@@ -192,7 +192,7 @@ class PartyCost(Secret):
             tolerate=self.policy.tolerate,
         )
 
-        def charge(emission: Charge, sums: Sequence[Array[Any]]) -> None:
+        def charge(emission: Emission, sums: Sequence[Array[Any]]) -> None:
             del sums
             entry.write(ledger, emission, release)
 

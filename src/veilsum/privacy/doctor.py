@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from veilsum.graphs.augmentation import Augmentation, augment, with_links
-from veilsum.graphs.blocks import Link, cut_parties
-from veilsum.graphs.connectivity import components, vertex_connectivity
-from veilsum.graphs.cuts import smallest_cuts
+from veilsum.graphs.augmentation import Augmentation, Link, augment, with_links
+from veilsum.graphs.connectivity import (
+    components,
+    cut_parties,
+    smallest_cuts,
+    vertex_connectivity,
+)
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 

@@ -1,6 +1,6 @@
 """What a machine asks its driver to do, in this order and no other.
 
-`Persist` comes before the `Send` of anything that depends on it, and `Charge` before
+`Persist` comes before the `Send` of anything that depends on it, and `Emission` before
 the first masked number leaves. A driver that cannot carry out an effect stops there and
 says so with `Machine.stop`.
 """
@@ -39,7 +39,7 @@ class Send(_Told, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Charge(Secret):
+class Emission(Secret):
     """Charge the ledger, durably, for showing these masked numbers to these parties.
 
     Charging the same epoch twice counts once.
@@ -94,4 +94,4 @@ class Abort:
     detail: str
 
 
-Effect: TypeAlias = Persist | Send | Charge | SetTimer | Deliver | Finish | Abort
+Effect: TypeAlias = Persist | Send | Emission | SetTimer | Deliver | Finish | Abort

@@ -11,11 +11,30 @@ parties have been lost: it never comes twice. Nothing masked leaves a party befo
 everybody in the epoch has signed `Ready`, and whoever has signed cannot be the one to
 give the epoch up. So an epoch that somebody gave up was never committed by anybody, and
 parties may be dropped; one that was committed keeps all its parties.
+
+Parts. A machine is made of
+
+    Book       the signed records that everybody gets, and what they say together
+    Peers      the neighbours' present starts, and what is on its way to them
+    Epoch      shares, confirmations and masked numbers of one sum
+    Sums       the totals that are known
+    Iteration  the rounds of an iterative method after the commit
+    Deadline   how long nothing has happened
+
+Each keeps its own state and returns effects; none knows of another's. Who is lost is
+decided in `losing`, what is written and read again stands in `recovery`, and which part
+is asked when stands in the table below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Collection, Iterable, Mapping
+from math import inf
+from typing import ClassVar, TypeVar
+
+import msgspec
+import numpy as np
 
 from veilsum.errors import (
     InvalidInputError,
@@ -23,31 +42,170 @@ from veilsum.errors import (
     PeerProtocolError,
     VeilsumError,
 )
-from veilsum.numbers.arrays import listed
-from veilsum.protocol.codec import MalformedMessageError
-from veilsum.protocol.effects import Effect, SetTimer
-from veilsum.protocol.hearing import Hearing
-from veilsum.protocol.messages import Join, Quit
-from veilsum.protocol.phases import BY_SOURCE, CLOSED, GREETING
+from veilsum.numbers.arrays import Vector, apart, listed
+from veilsum.numbers.masking import Streams
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.book import EPOCHAL, Book, Keys
+from veilsum.protocol.codec import Codec, MalformedMessageError
+from veilsum.protocol.effects import (
+    Abort,
+    Deliver,
+    Effect,
+    Emission,
+    Finish,
+    Persist,
+    Send,
+    SetTimer,
+)
+from veilsum.protocol.epoch import Epoch, Neighbourhood, Sums
+from veilsum.protocol.iteration import Iteration
+from veilsum.protocol.losing import Situation, cannot_go_on
+from veilsum.protocol.messages import (
+    Agreed,
+    Confirm,
+    Deposit,
+    Down,
+    Join,
+    Lost,
+    Masked,
+    Numbers,
+    Quit,
+    Ready,
+    Record,
+    RecordId,
+    Result,
+    Round,
+    Share,
+    Status,
+    Up,
+)
+from veilsum.protocol.peers import Peers
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.recovery import Stored
+from veilsum.protocol.table import (
+    ABORTED,
+    AGREEING,
+    BEFORE_COMMIT,
+    CLOSED,
+    COMMITTING,
+    CONFIRMING,
+    FINISHED,
+    GREETING,
+    ITERATING,
+    SHARING,
+    SUMMING,
+    Handlers,
+    Transition,
+)
+from veilsum.protocol.work import Work
+
+R = TypeVar("R", bound=Record)
 
 
-class Machine(Hearing):
+class Deadline:
+    """How long a party has been in one place, counted in deadlines that passed.
+
+    Attributes:
+        strikes: how many have passed there.
+    """
+
+    def __init__(self) -> None:
+        self.strikes = 0
+        self._generation = 0
+        self._place: object = None
+
+    def set(self, place: object, seconds: float) -> SetTimer:
+        """Start waiting anew: earlier deadlines no longer count."""
+        self._generation += 1
+        self._place = place
+        return SetTimer(f"deadline/{self._generation}", seconds)
+
+    def is_this(self, timer: str) -> bool:
+        """Say whether a timer is the deadline that counts."""
+        return timer == f"deadline/{self._generation}"
+
+    def strike(self, place: object) -> bool:
+        """Count a deadline; say whether the party has not moved while it ran."""
+        moved = place != self._place
+        self.strikes = 0 if moved else self.strikes + 1
+        return not moved
+
+
+class Machine(Secret):
     """One party in one run.
 
     `start` or `resume` comes first and once; then `receive` and `expire` as things
     happen, and `stop` if the party itself has to leave.
+
+    Attributes:
+        plan: what all parties agreed on.
+        me: which of them this is.
+        phase: a line of the table, or how it ended.
+        table: what each phase waits for, and what follows.
+        hears: what is done about each kind of message in each phase.
     """
+
+    def __init__(
+        self, plan: Plan, me: str, *, keys: Keys, streams: Streams, work: Work
+    ) -> None:
+        plan.topology.index(me)  # refuses a stranger, naming who is near
+        self.plan, self.me, self.phase = plan, me, GREETING
+        self._keys, self._streams, self._work = keys, streams, work
+        self._out: list[Effect] = []
+        self._started, self._resumed, self._picked_up = False, False, False
+        self._peers = Peers(plan.topology.neighbours(me), keys.random(16))
+        # What an earlier start that spoke has kept of itself counts instead of these.
+        self._joined_as, self._secret_key = self._peers.incarnation, keys.random(32)
+        self._book = Book(plan, me, keys)
+        self._sums = Sums(plan)
+        self._deadline = Deadline()
+        self._answer: Vector | None = None
+        self._epoch = Epoch(plan, Neighbourhood(plan.topology, me), 0)
+        self._iteration = Iteration(plan, self._epoch.place, 0, work.rounds)
+
+    @property
+    def epoch(self) -> int:
+        """Which epoch this is: no number ever comes twice in a run."""
+        return self._epoch.number
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Who is in the epoch, in the plan's order."""
+        return self._epoch.members
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Who has been lost, sorted."""
+        return self._epoch.lost
+
+    @property
+    def round(self) -> int:
+        """How many rounds of an iterative method are done."""
+        return self._iteration.index
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """Whom this party is waiting for."""
+        if self.phase in CLOSED:
+            return ()
+        return tuple(self.table[self.phase].lacks(self))
+
+    # What happens to a party
 
     def start(self) -> list[Effect]:
         """Take part, as a party that has never been in this run."""
         self._first_call()
-        self._remember_self()
+        own = [self._joined_as, self._secret_key]
+        self._keep("self", msgspec.msgpack.encode(own))
         try:
-            self._take_input()
+            self._epoch.private = self._first_input()
         except InvalidInputError as error:
             self._abort("input", error.plain)
             return self._effects()
-        self._publish(self._own_join())
+        # The record's number tells one start's Join from another's.
+        number = int.from_bytes(self._joined_as[:6], "big")
+        plan, start = self.plan.digest, self._joined_as
+        self._publish(Join(party=self.me, epoch=number, incarnation=start, plan=plan))
         self._ask()
         self._out.append(SetTimer("resend", self.plan.policy.resend))
         self._enter(GREETING)
@@ -55,12 +213,13 @@ class Machine(Hearing):
 
     def resume(self, stored: Mapping[str, bytes]) -> list[Effect]:
         """Go on where the stored records end; ask the neighbours before anything."""
-        if not self._has_spoken(stored):
+        read = Stored(self.plan, stored)
+        if not read.has_spoken():
             return self.start()
         self._first_call()
         self._resumed = True
         try:
-            self._restore(stored)
+            self._restore(read)
         except InvalidInputError as error:
             self._abort("input", error.plain)
         if self.phase not in CLOSED:
@@ -76,22 +235,23 @@ class Machine(Hearing):
             PeerProtocolError: the frame cannot be right; nothing has changed.
         """
         self._check_started()
-        if sender not in self._links:
+        if sender not in self._peers.names:
             raise PeerProtocolError(sender, f"is not a neighbour of {self.me!r}")
         if self._book.has_seen(frame):
             return []
         try:
-            message = self._codec.decode(frame)
+            message = self.plan.codec.decode(frame)
         except MalformedMessageError as error:
             raise PeerProtocolError(sender, str(error)) from None
-        if self._take(sender, message, frame):
+        handle = self.hears[self.phase].get(type(message))
+        if handle is not None and handle(self, sender, message, frame):
             self._progress()
         return self._effects()
 
     def meet(self, neighbour: str) -> list[Effect]:
         """Ask a neighbour what it lacks: the link with it is new, and nothing on it."""
         self._check_started()
-        self._recent = {one for one in self._recent if one[0] != neighbour}
+        self._peers.reconnect(neighbour)
         self._ask(to=[neighbour])
         return self._effects()
 
@@ -101,10 +261,10 @@ class Machine(Hearing):
         if self.phase in CLOSED:
             return []
         if timer == "resend":
-            self._recent.clear()
-            self._ask(to=self._neighbours)
+            self._peers.lose_patience()
+            self._ask(to=self._epoch.place.neighbours)
             self._out.append(SetTimer("resend", self.plan.policy.resend))
-        elif timer == f"deadline/{self._generation}":
+        elif self._deadline.is_this(timer):
             self._overdue()
         self._progress()
         return self._effects()
@@ -130,35 +290,18 @@ class Machine(Hearing):
         if not self._started:
             raise LocalProtocolError("start or resume the machine first")
 
-    @staticmethod
-    def _has_spoken(stored: Mapping[str, bytes]) -> bool:
-        """Say whether an earlier start got as far as to tell anybody anything."""
-        return any(key == "aborted" or key.startswith("record/") for key in stored)
-
     def _effects(self) -> list[Effect]:
         effects, self._out = self._out, []
         return effects
 
-    def _take_input(self) -> None:
-        vector = self._work.vector(self._answers)
+    def _first_input(self) -> Numbers:
+        vector = self._work.vector([])
         if vector is None or vector.shape != (self.plan.size,):
             found = "none" if vector is None else f"shape {vector.shape}"
             raise InvalidInputError(
                 f"the plan sums vectors of {self.plan.size} numbers, found {found}"
             )
-        self._private = self.plan.law.encode(vector)
-
-    def _own_join(self) -> Join:
-        # The record's number tells one start's Join from another's.
-        number = int.from_bytes(self._joined_as[:6], "big")
-        join = Join(
-            party=self.me,
-            epoch=number,
-            incarnation=self._joined_as,
-            plan=self.plan.digest,
-        )
-        self._joins[self.me] = join
-        return join
+        return self.plan.law.encode(vector)
 
     def _progress(self) -> None:
         """Walk the table as far as it goes."""
@@ -168,14 +311,671 @@ class Machine(Hearing):
                     self._picked_up = True
                     self._pick_up()
                     continue
-                step = BY_SOURCE[self.phase]
-                if not getattr(self, step.guard)() or self.phase in CLOSED:
+                step = self.table[self.phase]
+                if step.meanwhile is not None:
+                    step.meanwhile(self)
+                if self.phase in CLOSED or not step.is_over(self):
                     return
-                self._enter(getattr(self, step.action)())
+                self._enter(step.action(self))
         except VeilsumError as error:
             # Not a peer's fault: the work itself failed on what the parties agreed.
             self._abort("result", error.plain)
 
     def _may_act(self) -> bool:
         """Say whether a returning party has heard from everybody that it is not old."""
-        return not self._resumed or self._echoed.issuperset(self._neighbours)
+        return not self._resumed or self._peers.have_echoed(
+            self._epoch.place.neighbours
+        )
+
+    # Acting
+
+    def _keep(self, key: str, value: bytes) -> None:
+        self._out.append(Persist(key, value))
+
+    def _publish(self, record: R) -> None:
+        """Sign a record, keep it durably, then tell everybody."""
+        sealed = self._book.sealed(record)
+        frame = self._book.add(sealed)
+        kind, epoch, _ = sealed.id
+        self._keep(f"record/{kind}/{epoch}", frame)
+        self._out += self._peers.tell(sealed, frame)
+
+    def _show(self, masked: Masked) -> None:
+        """Show masked numbers to everybody, once."""
+        if masked.id not in self._book:
+            self._out += self._peers.tell(masked, self._book.add(masked))
+
+    def _ask(self, *, reply: bool = True, to: Iterable[str] | None = None) -> None:
+        """Tell neighbours what is here, so that they send what is not."""
+        for name in self._peers.names if to is None else to:
+            status = self._status(name, reply=reply)
+            self._out.append(Send(name, self.plan.codec.encode(status)))
+
+    def _status(self, name: str, *, reply: bool) -> Status:
+        share, confirm = self._epoch.held_of(name)
+        heard = self._iteration.latest_heard(name)
+        # Along a tree there is only round 0.
+        heard = max(heard, 0) if self._epoch.has_sum_of(name) else heard
+        return Status(
+            self._peers.incarnation,
+            self._peers.present(name),
+            self.epoch,
+            self._book.ids(),
+            share,
+            confirm,
+            heard,
+            reply,
+        )
+
+    def _arm(self) -> None:
+        """Start waiting anew; for people to come, longer than usual."""
+        policy = self.plan.policy
+        seconds = policy.meeting if self._is_meeting() else policy.deadline
+        self._out.append(self._deadline.set(self._where(), seconds))
+
+    def _is_meeting(self) -> bool:
+        """Say whether this party still waits for people to come, longer than usual."""
+        first = self.phase == GREETING and self.epoch == 0
+        return first and self.plan.policy.meeting > self.plan.policy.deadline
+
+    def _where(self) -> tuple[str, int, int]:
+        """Return how far this party is; the same place a deadline later is silence."""
+        return (self.phase, self.epoch, self.round)
+
+    def _enter(self, phase: str) -> None:
+        self.phase = phase
+        self._deadline.strikes = 0
+        self._arm()
+
+    def _begin_epoch(
+        self, lost: tuple[str, ...], private: Numbers | None = None
+    ) -> None:
+        """Begin an epoch: nothing of it is known yet but what is to be summed."""
+        place, graph = self._epoch.place, self.plan.topology
+        if lost != self.lost:
+            kept = [graph.index(name) for name in graph.parties if name not in lost]
+            place = Neighbourhood(graph.induced(kept), self.me)
+        number = self._sums.epoch(len(lost))
+        self._epoch = Epoch(self.plan, place, number, lost, private)
+        self._iteration = Iteration(self.plan, place, number, self._work.rounds)
+
+    def _abort(self, reason: str, detail: str) -> None:
+        """Leave for good, and tell the others one word.
+
+        Masked numbers that have not left yet must not leave later: the ledger may have
+        refused them.
+        """
+        erased = self._epoch.wipe()
+        self._begin_epoch(self.lost)
+        self._sums.forget_masked()
+        self._book.forget(Masked, self.me)
+        self._keep("aborted", f"{reason}\n{detail}".encode())
+        self._publish(Quit(party=self.me, epoch=self.epoch, reason=reason))
+        self._out += erased
+        self.phase = ABORTED
+        self._out.append(Abort(reason, detail))
+
+    def _neighbours_not_in(self, held: Collection[str]) -> list[str]:
+        return [name for name in self._epoch.place.neighbours if name not in held]
+
+    def _others_not_in(self, held: Collection[str]) -> list[str]:
+        return [n for n in self.members if n not in held and n != self.me]
+
+    # greeting
+
+    def _not_greeted(self) -> list[str]:
+        mute = self._neighbours_not_in(self._peers.echoed)
+        unknown = self._others_not_in(self._book.joins)
+        return [name for name in self.members if name in mute or name in unknown]
+
+    def _draw_shares(self) -> str:
+        bound = self._epoch.fingerprint(self._secret_key)
+        self._keep(f"input/{self.epoch}", bound)
+        self._out += self._epoch.draw(self._streams, self._keys)
+        return SHARING
+
+    # sharing, confirming
+
+    def _confirm_edges(self) -> str:
+        self._out += self._epoch.confirm()
+        return CONFIRMING
+
+    def _declare_ready(self) -> str:
+        self._publish(Ready(party=self.me, epoch=self.epoch, lost=self.lost))
+        return COMMITTING
+
+    # committing
+
+    def _commit(self) -> str:
+        """Keep the commit and the masked numbers, charge for them, then show them."""
+        epoch, ready = self._epoch, self._book.of(Ready, self.epoch)
+        signed = b"".join(ready[name].signature for name in self.members)
+        self._keep(f"commit/{epoch.number}", signed)
+        numbers = self.plan.law.wrap(epoch.private + epoch.mask())
+        masked = Masked(party=self.me, epoch=epoch.number, numbers=numbers)
+        epoch.masked = masked = self._book.sealed(masked)
+        self._keep(f"masked/{epoch.number}", self.plan.codec.encode(masked))
+        self._out.append(Emission(epoch.number, self.members, numbers))
+        return self._emit()
+
+    def _emit(self) -> str:
+        """Show the masked numbers as the plan says."""
+        epoch = self._epoch
+        assert epoch.masked is not None
+        if self._iteration.planned and not epoch.fallback:
+            self._out += epoch.deposit()
+            self._iteration.begin(epoch.masked.numbers)
+            self._say()
+            return ITERATING
+        if epoch.by_tree:
+            self._out += epoch.deposit()
+        else:
+            self._show(epoch.masked)
+        return SUMMING
+
+    def _own_masked(self, epoch: int) -> Masked | None:
+        """Return what this party has shown, or may show, in an epoch."""
+        masked = self._epoch.masked
+        now = masked is not None and masked.epoch == epoch
+        return masked if now else self._sums.masked(epoch)
+
+    # summing
+
+    def _pass_up(self) -> None:
+        if self._epoch.by_tree:
+            self._out += self._epoch.pass_up()
+
+    def _sum_complete(self) -> bool:
+        if self._epoch.by_tree:
+            return self._epoch.total_by_tree() is not None
+        return self._book.all_shown(self.epoch, self.members)
+
+    def _take_sum(self) -> str:
+        """Keep the total; go on to the next sum, or to the answer."""
+        if self._epoch.by_tree:
+            total = self._epoch.total_by_tree()
+            assert total is not None
+            frame = self.plan.codec.encode(Down(self.epoch, total))
+            self._out.append(self._sums.pass_down(self.epoch, frame))
+            self._keep_sum(total)
+            children = self._epoch.place.children
+            self._out += [Send(name, frame) for name in children]
+        else:
+            self._keep_shown()
+        vector = self._work.vector(self._sums.totals)
+        if vector is None:
+            return self._answer_from_sums()
+        early = self._epoch.early
+        self._begin_epoch(self.lost, self.plan.law.encode(vector))
+        for name, (share, frame) in early.items():
+            self._out.append(self._epoch.keep(name, share, frame))
+        return self._draw_shares()
+
+    def _keep_sum(self, total: Numbers) -> None:
+        """Keep a total and deliver it; its shares are needed no more."""
+        epoch, sums, value = self._epoch, self._sums, self.plan.law.decode(total)
+        assert epoch.masked is not None
+        frame = self.plan.codec.encode(Down(epoch.number, total))
+        index = len(sums.totals)
+        self._keep(f"answer/{index}", frame)
+        self._out += epoch.wipe()
+        self._out.append(Deliver(index, value))
+        sums.add(value, epoch.masked)
+        epoch.close(sums.epoch(len(self.lost)))
+        # A neighbour may still be one sum behind, and never more.
+        self._book.forget_before((index - 1) * self.plan.epochs_per_sum)
+
+    def _keep_shown(self) -> None:
+        shown = self._book.of(Masked, self.epoch)
+        self._keep_sum(self._epoch.total_of(shown))
+
+    def _answer_from_sums(self) -> str:
+        self._answer = self._work.answer(self._sums.totals, self.members)
+        return self._propose()
+
+    # iterating
+
+    def _say(self) -> None:
+        """Tell the neighbours this round's numbers, after keeping the state."""
+        self._out += self._iteration.keep()
+        self._out += self._iteration.say()
+
+    def _advance(self) -> None:
+        while self._iteration.advance():
+            self._say()
+
+    def _rounds_complete(self) -> bool:
+        all_shown = self._book.all_shown
+        return self._iteration.finished or (
+            self._epoch.fallback and all_shown(self.epoch, self.members)
+        )
+
+    def _take_answer(self) -> str:
+        if self._iteration.finished:
+            self._answer = self._iteration.answer()
+            return self._propose()
+        self._keep_shown()
+        return self._answer_from_sums()
+
+    # agreeing
+
+    def _propose(self) -> str:
+        """Keep the answer; the lowest name tells everybody its own."""
+        assert self._answer is not None
+        self._keep("result", self._answer.tobytes())
+        first = self.me == min(self.members)
+        if first and self._book.proposed(self.members) is None:
+            numbers = np.array(self._answer)
+            self._publish(Result(party=self.me, epoch=0, numbers=numbers))
+        return AGREEING
+
+    def _compare_or_leave(self) -> None:
+        """Sign, or wait no longer once somebody has left because of its answer."""
+        self._compare()
+        if self.phase == AGREEING and (quits := self._book.objections(self.members)):
+            self._leave_with(quits[0])
+
+    def _compare(self) -> None:
+        """Sign the proposed answer if it is this party's own, within the tolerance."""
+        proposed = self._book.proposed(self.members)
+        if proposed is None or ("Agreed", 0, self.me) in self._book:
+            return
+        assert self._answer is not None
+        gap = apart(proposed.numbers, self._answer)
+        if not gap <= self.plan.tolerance < inf:
+            told = f"{proposed.party!r} found another answer, {gap:.3g} away from this"
+            allowed = self.plan.tolerance
+            self._abort("result", f"{told} party's; the plan allows {allowed:.3g}")
+            return
+        digest = Codec.digest(proposed.numbers)
+        self._publish(Agreed(party=self.me, epoch=0, digest=digest))
+
+    def _finish(self) -> str:
+        proposed = self._book.proposed(self.members)
+        assert proposed is not None
+        signatures = self._book.signers(self.members)
+        kept = [proposed.numbers.tobytes(), self.members, signatures]
+        self._keep("finished", msgspec.msgpack.encode(kept))
+        self._out += self._epoch.wipe()
+        self._out.append(Finish(proposed.numbers, self.members, signatures))
+        return FINISHED
+
+    # Messages from others: each is checked first, and changes something only then
+
+    def _on_status(self, sender: str, status: Status, _: bytes) -> bool:
+        """Learn where a neighbour is, and send what it lacks."""
+        self._peers.hear(sender, status)
+        if self.phase not in CLOSED and (reason := self._outdated(sender, status)):
+            self._abort("stale", reason)
+        if status.reply or status.echo != self._peers.incarnation:
+            self._ask(reply=False, to=[sender])
+        self._repair(sender, status)
+        return True
+
+    def _outdated(self, sender: str, status: Status) -> str | None:
+        """Say how a neighbour knows more of this party than it knows of itself."""
+        own = [r for r in status.records if r[2] == self.me and not self._recalls(r)]
+        if own:
+            return f"{sender!r} holds a {own[0][0]} of this party that it does not know"
+        drawn = status.share < self.epoch or sender in self._epoch.sent
+        if self.phase in BEFORE_COMMIT and not drawn:
+            return f"{sender!r} holds a share of this party that it does not know"
+        if status.epoch == self.epoch and self._iteration.is_ahead(status):
+            return f"{sender!r} is ahead of this party's own rounds"
+        return None
+
+    def _recalls(self, own: RecordId) -> bool:
+        """Say whether this party knows of a record of its own, or holds its sum."""
+        kind, epoch, _ = own
+        deposited = kind == "Masked" and self._own_masked(epoch) is not None
+        summed = kind in EPOCHAL and self._sums.has(epoch)
+        return own in self._book or deposited or summed
+
+    def _repair(self, sender: str, status: Status) -> None:
+        """Send a neighbour what it lacks of everything."""
+        epoch = self._epoch
+        # A party that has ended resends nothing by itself: it answers every time.
+        ended = self.phase in CLOSED
+        self._out += self._peers.repair(sender, status, self._book, every_time=ended)
+        if status.epoch == epoch.number:
+            self._out += epoch.repair(sender, status)
+        if status.epoch == epoch.number and epoch.masked is not None:
+            self._out += self._iteration.repair(sender, status)
+            self._out += epoch.repair_tree(sender, status)
+        self._out += self._sums.repair(sender, status, epoch.place)
+
+    def _on_record(self, sender: str, record: Record, frame: bytes) -> bool:
+        """Check, keep and pass on what everybody gets."""
+        if not self._book.is_new(record, sender):
+            return True
+        self._check_moment(sender, record)
+        self._book.add(record, frame)
+        # The author's neighbours have it from itself. Should it have vanished while it
+        # told them, they will ask.
+        own = sender == record.party
+        told = self.plan.topology.neighbours(sender) if own else ()
+        spared = {sender, record.party, *told}
+        self._out += self._peers.tell(record, frame, but=spared)
+        match record:
+            case Lost():
+                self._on_lost(record)
+            case Quit():
+                self._on_quit(record)
+            case Masked():
+                self._on_masked(record)
+        return True
+
+    def _check_moment(self, sender: str, record: Record) -> None:
+        """Refuse what may be said, but not now."""
+        if isinstance(record, Masked):
+            self._epoch.check_kind(sender, record.numbers)
+            if self._own_masked(record.epoch) is not None:
+                return
+        if isinstance(record, Masked | Ready):
+            self._epoch.check_vote(sender, record.epoch)
+        late = self.phase not in CLOSED and not self._droppable()
+        if isinstance(record, Lost) and late:
+            raise PeerProtocolError(
+                record.party, "drops a party after the commit, which nobody may"
+            )
+
+    def _droppable(self) -> bool:
+        """Say whether nobody can have seen a masked number of this party yet."""
+        return self.phase in BEFORE_COMMIT and not self._sums.totals
+
+    def _on_share(self, sender: str, share: Share, frame: bytes) -> bool:
+        self._out += self._epoch.take_share(sender, share, frame, self.phase)
+        return True
+
+    def _on_confirm(self, sender: str, confirm: Confirm, _: bytes) -> bool:
+        self._epoch.take_confirm(sender, confirm, self.phase)
+        return True
+
+    def _on_deposit(self, sender: str, deposit: Deposit, _: bytes) -> bool:
+        masked = deposit.masked
+        if masked.party != sender:
+            raise PeerProtocolError(sender, f"deposits for {masked.party!r}")
+        self._epoch.check_now(sender, masked.epoch)
+        self._epoch.check_kind(sender, masked.numbers)
+        self._book.check_author(masked, sender)
+        self._epoch.deposits[sender] = masked
+        return True
+
+    def _on_tree(self, sender: str, message: Up | Down, _: bytes) -> bool:
+        self._epoch.take_tree(sender, message)
+        return True
+
+    def _on_round(self, sender: str, message: Round, _: bytes) -> bool:
+        self._epoch.check_now(sender, message.epoch)
+        return self._iteration.take(sender, message)
+
+    # Losing parties
+
+    def _situation(self) -> Situation:
+        return Situation(
+            plan=self.plan,
+            me=self.me,
+            phase=self.phase,
+            members=self.members,
+            neighbours=self._epoch.place.neighbours,
+            echoed=self._peers.echoed,
+            lacks=self.waiting_for,
+            resumed=self._resumed,
+            summed=bool(self._sums.totals),
+        )
+
+    def _overdue(self) -> None:
+        """Act on a silence: lose, stand in, wait on, or give up."""
+        if not self._deadline.strike(self._where()):
+            self._arm()
+            return
+        if silent := self._situation().silent():
+            self._give_up_on(silent)
+            return
+        if self.phase in {SUMMING, ITERATING} and self.plan.policy.stand_in:
+            self._stand_in()
+        patient = self._deadline.strikes < self.plan.policy.patience
+        if patient and not self._is_meeting():
+            self._arm()
+        else:
+            self._out_of_patience()
+
+    def _out_of_patience(self) -> None:
+        book, members = self._book, self.members
+        # Who comes back has its own signature, and not yet the answer that it is under.
+        signed = ("Agreed", 0, self.me) in book and book.proposed(members) is not None
+        if self.phase == AGREEING and (who := book.dissenters(members)):
+            self._abort("result", f"{listed(who)} found another answer")
+        elif self.phase == AGREEING and signed:
+            self._enter(self._finish())
+        else:
+            self._abort("timeout", self._whose_fault())
+
+    def _whose_fault(self) -> str:
+        return self._situation().whose_fault(self._book.all(Quit))
+
+    def _give_up_on(self, names: Collection[str]) -> None:
+        lost = {*self.lost, *names}
+        self._publish(
+            Lost(
+                party=self.me,
+                epoch=self.epoch,
+                incarnation=self._joined_as,
+                lost=tuple(sorted(lost)),
+            )
+        )
+        self._lose(lost)
+
+    def _lose(self, lost: Collection[str]) -> None:
+        """Go on without some parties, in a new epoch with fresh shares."""
+        if set(lost) == set(self.lost) or self.phase in CLOSED:
+            return
+        if (end := cannot_go_on(self.plan, self.me, lost)) is not None:
+            self._abort(end.reason, end.detail)
+            return
+        private = self._epoch.private
+        self._out += self._epoch.wipe()
+        self._keep("lost", msgspec.msgpack.encode(sorted(lost)))
+        self._begin_epoch(tuple(sorted(lost)), private)
+        self._ask(to=self._epoch.place.neighbours)
+        self._enter(GREETING)
+
+    def _on_lost(self, lost: Lost) -> None:
+        """Follow a member; of what a lost party says, only what holds here too."""
+        if lost.party in self.members:
+            self._lose({*self.lost, *lost.lost})
+        elif names := self._situation().hinted(lost):
+            self._give_up_on(names)
+
+    def _on_quit(self, quit_: Quit) -> None:
+        """Do at once what a deadline would do later about a party that left."""
+        if self.phase in CLOSED or quit_.party not in self.members:
+            return
+        situation = self._situation()
+        shown = quit_.party in self._book.of(Masked, self.epoch)
+        if situation.may_drop(quit_):
+            self._give_up_on([quit_.party])
+        elif situation.is_hopeless(quit_, shown=shown):
+            self._leave_with(quit_)
+
+    def _leave_with(self, quit_: Quit) -> None:
+        """Give up because of somebody who did."""
+        # Before this party's own word, which does not say whose fault it is.
+        frame = self._book.frame(quit_.id)
+        self._out += self._peers.tell(quit_, frame, but={quit_.party})
+        self._abort("peer", self._whose_fault())
+
+    def _stand_in(self) -> None:
+        """Publish the deposits of silent neighbours, and this party's own numbers."""
+        epoch = self._epoch
+        if not self._iteration.planned and not epoch.by_tree:
+            return
+        assert epoch.masked is not None
+        epoch.fallback = True
+        self._show(epoch.masked)
+        for name in self.waiting_for:
+            if name in epoch.deposits:
+                self._show(epoch.deposits[name])
+
+    def _on_masked(self, masked: Masked) -> None:
+        """Join in when somebody falls back to showing all masked numbers."""
+        own = self._own_masked(masked.epoch)
+        if own is None:
+            return
+        if self.phase in {SUMMING, ITERATING}:
+            self._epoch.fallback = True
+        self._show(own)
+
+    # Coming back
+
+    def _restore(self, stored: Stored) -> None:
+        """Take everything back; the phase follows from what is there."""
+        self._joined_as, self._secret_key = stored.start()
+        for record in stored.records():
+            self._book.add(record)
+        if (end := stored.end()) is None:
+            self._restore_epoch(stored)
+            self.phase = self._restored_phase(stored)
+            return
+        # The driver is told again how it ended: the first time may have been cut off.
+        self._out.append(end)
+        self._begin_epoch(stored.lost())
+        if self._iteration.planned:
+            self._iteration.restore(stored)
+        self.phase = FINISHED if isinstance(end, Finish) else ABORTED
+
+    def _restore_epoch(self, stored: Stored) -> None:
+        sums = self._sums
+        sums.restore(stored)
+        self._out += [Deliver(k, total) for k, total in enumerate(sums.totals)]
+        self._begin_epoch(stored.lost())
+        self._epoch.restore(stored, sums.unfinished(self.epoch))
+        vector = self._work.vector(sums.totals)
+        if vector is not None:
+            self._epoch.private = self.plan.law.encode(vector)
+            self._check_unchanged(stored)
+        if self._epoch.masked is not None and self._iteration.planned:
+            self._iteration.restore(stored)
+
+    def _check_unchanged(self, stored: Stored) -> None:
+        """Refuse new data under old masks: the change would show."""
+        bound = stored.fingerprint(self.epoch)
+        now = self._epoch.fingerprint(self._secret_key)
+        if bound is not None and not hmac.compare_digest(bound, now):
+            raise InvalidInputError(
+                "the data have changed since this run began, and its masks hide the "
+                "old ones only: put them back, or start a new run"
+            )
+
+    def _restored_phase(self, stored: Stored) -> str:
+        self._answer, totals = stored.result(), self._sums.totals
+        if self._answer is not None or (totals and self._work.vector(totals) is None):
+            return AGREEING
+        if (masked := self._epoch.masked) is not None:
+            # The charge may have been cut off; a second one for an epoch is free.
+            self._out.append(Emission(self.epoch, self.members, masked.numbers))
+            return ITERATING if self._iteration.planned else SUMMING
+        ready = ("Ready", self.epoch, self.me) in self._book
+        return COMMITTING if ready else GREETING
+
+    def _pick_up(self) -> None:
+        """Do again what a crash may have cut off, now that nobody knows more."""
+        own = (one for one in self._book.all(Lost) if one.party == self.me)
+        lost = set(self.lost).union(*(one.lost for one in own))
+        if lost != set(self.lost):
+            self._lose(lost)
+        elif self.phase in {SUMMING, ITERATING}:
+            self._enter(self._emit())
+        elif self.phase == AGREEING:
+            if self._answer is None:
+                self._answer = self._work.answer(self._sums.totals, self.members)
+            self._enter(self._propose())
+
+    # The table
+
+    table: ClassVar[Mapping[str, Transition[Machine]]] = {
+        one.source: one
+        for one in (
+            Transition(
+                GREETING,
+                "everybody's Join under this plan, and an echo from every neighbour",
+                lacks=_not_greeted,
+                action=_draw_shares,
+                targets=(SHARING,),
+            ),
+            Transition(
+                SHARING,
+                "a share from every neighbour",
+                lacks=lambda self: self._neighbours_not_in(self._epoch.got),
+                action=_confirm_edges,
+                targets=(CONFIRMING,),
+            ),
+            Transition(
+                CONFIRMING,
+                "every neighbour's confirmation of both shares",
+                lacks=lambda self: self._neighbours_not_in(self._epoch.confirmations),
+                action=_declare_ready,
+                targets=(COMMITTING,),
+            ),
+            Transition(
+                COMMITTING,
+                "everybody's signed Ready",
+                lacks=lambda self: self._others_not_in(
+                    self._book.of(Ready, self.epoch)
+                ),
+                guard=lambda self: self._book.all_ready(
+                    self.epoch, self.members, self.lost
+                ),
+                action=_commit,
+                targets=(SUMMING, ITERATING),
+            ),
+            Transition(
+                SUMMING,
+                "everybody's masked vector, or the total along the tree",
+                lacks=lambda self: self._others_not_in(
+                    self._book.of(Masked, self.epoch)
+                ),
+                meanwhile=_pass_up,
+                guard=_sum_complete,
+                action=_take_sum,
+                targets=(SHARING, AGREEING),
+            ),
+            Transition(
+                ITERATING,
+                "the last round, or everybody's masked vector if somebody vanished",
+                lacks=lambda self: self._neighbours_not_in(self._iteration.heard()),
+                meanwhile=_advance,
+                guard=_rounds_complete,
+                action=_take_answer,
+                targets=(AGREEING,),
+            ),
+            Transition(
+                AGREEING,
+                "everybody's signature under the answer",
+                lacks=lambda self: self._others_not_in(self._book.of(Agreed, 0)),
+                meanwhile=_compare_or_leave,
+                guard=lambda self: self._book.all_agreed(self.members),
+                action=_finish,
+                targets=(FINISHED,),
+            ),
+        )
+    }
+
+    # What goes to everybody is heard even after the end: somebody may still need it.
+    _always: ClassVar[Handlers[Machine]] = {
+        Status: _on_status,
+        **dict.fromkeys((Agreed, Join, Lost, Masked, Quit, Ready, Result), _on_record),
+    }
+    _until_the_end: ClassVar[Handlers[Machine]] = {
+        **_always,
+        Confirm: _on_confirm,
+        Deposit: _on_deposit,
+        Down: _on_tree,
+        Round: _on_round,
+        Share: _on_share,
+        Up: _on_tree,
+    }
+    hears: ClassVar[Mapping[str, Handlers[Machine]]] = {
+        **dict.fromkeys(table, _until_the_end),
+        **dict.fromkeys(CLOSED, _always),
+    }

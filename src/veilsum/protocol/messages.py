@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NoReturn, TypeAlias
 import msgspec
 import numpy as np
 
+from veilsum.errors import PeerProtocolError
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
 
@@ -181,3 +182,15 @@ MESSAGES: tuple[type[Message], ...] = (
     *(Agreed, Confirm, Deposit, Down, Join, Lost, Masked, Quit),
     *(Ready, Result, Round, Share, Status, Up),
 )
+
+
+def check_numbers(
+    sender: str, numbers: Numbers, wanted: tuple[np.dtype[np.generic], int]
+) -> None:
+    """Refuse numbers of another type, or of another count, than a message has."""
+    if (numbers.dtype, numbers.size) != wanted:
+        raise PeerProtocolError(
+            sender,
+            f"expected {wanted[1]} numbers of type {wanted[0]}, found "
+            f"{numbers.size} of type {numbers.dtype}",
+        )

@@ -14,9 +14,12 @@ from veilsum.graphs.spreading import Spread
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import Law
+from veilsum.protocol.codec import Codec
 
 # An iterative method's state is written after so many rounds, or fewer of long ones.
 CHECKPOINT_ROUNDS, CHECKPOINT_BYTES = 128, 1 << 20
+# Room in a header for the names of all records that one party may hold of another.
+HEADER_BYTES, HEADER_BYTES_PER_PARTY = 1 << 20, 1 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +122,12 @@ class Plan:
         }
 
     @cached_property
+    def codec(self) -> Codec:
+        """Messages as bytes, no longer than this run can need."""
+        header = HEADER_BYTES + HEADER_BYTES_PER_PARTY * len(self.parties)
+        return Codec(max(self.size, self.answer_size, self.round_size), header)
+
+    @cached_property
     def checkpoint(self) -> int:
         """Rounds between two writings of an iterative method's state.
 
@@ -127,6 +136,11 @@ class Plan:
         """
         fit = CHECKPOINT_BYTES // (8 * max(1, self.round_size))
         return max(1, min(CHECKPOINT_ROUNDS, fit))
+
+    @property
+    def epochs_per_sum(self) -> int:
+        """How many epochs a sum may take: with everybody, and after each loss."""
+        return len(self.parties) + 1
 
     @property
     def parties(self) -> tuple[str, ...]:

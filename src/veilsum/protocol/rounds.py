@@ -63,11 +63,11 @@ class Schedules:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Links:
+class MixingRow:
     """Whom a party hears and with what weight: public, and alike in all rounds.
 
     Attributes:
-        me: whose they are.
+        me: whose row it is.
         along: recentring's weights of the links.
         factors: Chebyshev's, one for each round of recentring.
         weights: of what it tells itself and of what it hears, in this order.
@@ -81,8 +81,8 @@ class Links:
     weights: dict[Weighting, Array[np.float64]]
 
     @classmethod
-    def of(cls, plan: Schedule, members: Topology, me: str) -> Links:
-        """Return a party's links."""
+    def of(cls, plan: Schedule, members: Topology, me: str) -> MixingRow:
+        """Return a party's row of every matrix."""
         names, i = members.neighbours(me), members.index(me)
         order = [i, *(members.index(name) for name in names)]
         rows = {kind: w.tocsr()[[i]] for kind, w in plan.weights.items()}
@@ -112,7 +112,7 @@ class RoundsState(msgspec.Struct, frozen=True, eq=False):
 
     index: int
     inner: Any
-    links: Links
+    row: MixingRow
     masked: Numbers
     flow: Array[np.float64]
     cost: EffectiveCost
@@ -140,33 +140,33 @@ class MethodRounds(Secret):
 
     def begin(self, masked: Numbers, members: Topology, me: str) -> RoundsState:
         """Return the start: the masked coefficients and the public start point."""
-        links = Links.of(self.schedules.on(members), members, me)
-        flow = np.zeros((len(links.along), masked.size))
-        return self._begun(self._drawn(0, links, masked, flow))
+        row = MixingRow.of(self.schedules.on(members), members, me)
+        flow = np.zeros((len(row.along), masked.size))
+        return self._begun(self._drawn(0, row, masked, flow))
 
     def _drawn(
-        self, index: int, links: Links, masked: Numbers, flow: Array[np.float64]
+        self, index: int, row: MixingRow, masked: Numbers, flow: Array[np.float64]
     ) -> RoundsState:
         cost = EffectiveCost(self.basis, self.law.decode(masked), self.remainder)
         packed = msgspec.msgpack.encode([_packed(masked), _packed(flow.ravel())])
-        return RoundsState(index, None, links, masked, flow, cost, packed)
+        return RoundsState(index, None, row, masked, flow, cost, packed)
 
     def _begun(self, state: RoundsState) -> RoundsState:
         """Return the state with the method begun, once recentring is done."""
-        plan = state.links.schedule
+        plan = state.row.schedule
         if state.index < plan.recentring:
             return state
         try:
             inner = plan.method.begin(self.start, state.cost)
         except BadGradientError as error:
-            raise _placed(error, state.links.me, 0, self.start) from error.__cause__
+            raise _placed(error, state.row.me, 0, self.start) from error.__cause__
         return replace(state, inner=inner)
 
     def outgoing(self, state: RoundsState) -> Numbers:
         """Return masked integers while they are drawn together, then what is told."""
         if state.inner is None:
             return state.masked
-        plan = state.links.schedule
+        plan = state.row.schedule
         told = plan.method.outgoing(state.inner)
         if plan.stopping is None:
             return np.asarray(told)
@@ -182,31 +182,31 @@ class MethodRounds(Secret):
 
     def advance(self, state: RoundsState, heard: Mapping[str, Numbers]) -> RoundsState:
         """Return the state after one more round."""
-        rows = [heard[name] for name in state.links.neighbours]
+        rows = [heard[name] for name in state.row.neighbours]
         if state.inner is None:
             return self._begun(self._drawn_together(state, np.array(rows)))
         return self._stepped(state, rows)
 
     def _drawn_together(self, state: RoundsState, heard: Numbers) -> RoundsState:
-        links, index = state.links, state.index
+        row, index = state.row, state.index
         difference = (heard - state.masked).astype(np.float64)
-        flow = next_flow(state.flow, difference, links.along, links.factors[index])
+        flow = next_flow(state.flow, difference, row.along, row.factors[index])
         whole = as_python_integers(flow) if heard.dtype == object else flow
         masked = state.masked + whole.astype(heard.dtype).sum(axis=0)
-        return self._drawn(index + 1, links, masked, flow)
+        return self._drawn(index + 1, row, masked, flow)
 
     def _stepped(self, state: RoundsState, heard: list[Numbers]) -> RoundsState:
-        links, inner, rule = state.links, state.inner, state.links.schedule.stopping
-        method = links.schedule.method
+        row, inner, rule = state.row, state.inner, state.row.schedule.stopping
+        method = row.schedule.method
         told = np.array([self.outgoing(state), *heard])
         loudest = state.loudest
         if rule is not None:
             loudest, told = float(told[:, -1].max()), told[:, :-1]
-        mixed = mix(links.weights, method.parts(inner), told)
+        mixed = mix(row.weights, method.parts(inner), told)
         try:
             after = method.advance(inner, mixed, state.cost)
         except BadGradientError as error:
-            place = links.me, inner.iteration + 1, inner.x
+            place = row.me, inner.iteration + 1, inner.x
             raise _placed(error, *place) from error.__cause__
         state = replace(state, index=state.index + 1, inner=after, loudest=loudest)
         if rule is None or after.iteration == inner.iteration:
@@ -215,7 +215,7 @@ class MethodRounds(Secret):
 
     def _looked(self, state: RoundsState, rule: Stopping) -> RoundsState:
         """Return the state after an iteration: what a look shows, and what follows."""
-        method, inner = state.links.schedule.method, state.inner
+        method, inner = state.row.schedule.method, state.inner
         near = rule.decides_at(inner.iteration) and rule.is_enough(state.loudest)
         now, loudest = (inner.x, method.aim(inner)), state.loudest
         if rule.looks_at(inner.iteration) and state.before is not None:
@@ -228,7 +228,7 @@ class MethodRounds(Secret):
         """Say whether all iterations are done, or enough of them."""
         if state.inner is None:
             return False
-        last = state.links.schedule.iterations
+        last = state.row.schedule.iterations
         return state.near or state.inner.iteration >= last
 
     def strayed(self, state: RoundsState) -> DivergedError | None:
@@ -238,7 +238,7 @@ class MethodRounds(Secret):
         numbers = self.outgoing(state), state.inner.x
         if all(np.isfinite(one).all() for one in numbers):
             return None
-        return DivergedError(state.links.me, state.inner.iteration, None, TOO_LONG)
+        return DivergedError(state.row.me, state.inner.iteration, None, TOO_LONG)
 
     def answer(self, state: RoundsState) -> Vector:
         """Return this party's estimate, if it is one."""
@@ -260,9 +260,9 @@ class MethodRounds(Secret):
         """Return the state, the public part computed anew."""
         index, rest, inner, loudest, before, near = msgspec.msgpack.decode(packed)
         masked, flow = (_unpacked(part) for part in msgspec.msgpack.decode(rest))
-        links = Links.of(self.schedules.on(members), members, me)
-        flow = flow.reshape((len(links.along), masked.size))
-        state = self._begun(self._drawn(index, links, masked, flow))
+        row = MixingRow.of(self.schedules.on(members), members, me)
+        flow = flow.reshape((len(row.along), masked.size))
+        state = self._begun(self._drawn(index, row, masked, flow))
         if inner is None:
             return state
         return replace(

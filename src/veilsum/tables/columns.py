@@ -6,9 +6,7 @@ nan where there is none, categories as their place in the schema with -1 for non
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Integral, Real
@@ -21,6 +19,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.shapes import Bool, Int
+from veilsum.reading import nearest
 from veilsum.tables.frames import Series, load_pandas
 
 Kind = Literal["number", "integer", "category"]
@@ -232,12 +231,6 @@ def level(value: Any) -> str:
         isinstance(value, Real) and float(value).is_integer()
     )
     return str(int(value)) if whole else str(value)
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a question about the known name that looks most like this one."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def nature(values: Series) -> Nature:

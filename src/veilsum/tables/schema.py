@@ -14,29 +14,32 @@ A schema is written down before anybody looks at data, as TOML:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.numbers.secrets import Secret
+from veilsum.reading import Section, Table, Whole, nearest, read
 from veilsum.tables.columns import (
     Codes,
     Column,
     Flags,
+    Nature,
     SchemaError,
     clean_categories,
     clean_numbers,
-    nearest,
+    levels_of,
+    nature,
 )
-from veilsum.tables.frames import Frame, as_frame, load_pandas
-from veilsum.tables.schema_inferred import inferred_columns
+from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
 
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
@@ -44,11 +47,44 @@ Missing = Literal["refuse", "drop"]
 MINIMUM_ROWS = 5
 MOST_COLUMNS = 10_000
 MISSING: tuple[Missing, ...] = get_args(Missing)
-KEYS = ("missing", "minimum_rows", "maximum_rows", "columns")
-COLUMN_KEYS = ("kind", "minimum", "maximum", "categories")
 
-Table = Mapping[str, Any]
 Values = FloatArray | Codes
+
+
+class ColumnSection(Section, frozen=True, kw_only=True):
+    """One line of [schema.columns]; the column itself knows what fits together."""
+
+    kind: Annotated[Any, Meta(description="number, integer or category")]
+    minimum: Any = None
+    maximum: Any = None
+    categories: Annotated[tuple[Any, ...], Meta(description="a list")] | None = None
+
+
+class SchemaSection(Section, frozen=True, kw_only=True):
+    """The [schema] of a file."""
+
+    columns: Annotated[
+        dict[str, Any],
+        Meta(description="a section [schema.columns] with one line per column"),
+    ]
+    missing: Any = None
+    minimum_rows: Whole | None = None
+    maximum_rows: Whole | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """What was agreed on."""
+        rest = {key: value for key, value in self.given().items() if key != "columns"}
+        return Schema(tuple(map(_column, self.columns, self.columns.values())), **rest)
+
+
+def _column(name: str, line: object) -> Column:
+    where = f"[schema.columns] {name}"
+    if not isinstance(line, Mapping):
+        raise InvalidInputError(
+            f'{where} must be a table, such as {{ kind = "number" }}, found {line!r}'
+        )
+    return Column(name, **read(line, ColumnSection, where).given())
 
 
 @dataclass(frozen=True)
@@ -87,16 +123,7 @@ class Schema:
     def from_table(cls, table: Table) -> Schema:
         """Return the schema in a `[schema]` section, or in a file with only that."""
         section = table["schema"] if set(table) == {"schema"} else table
-        if not isinstance(section, Mapping):
-            raise InvalidInputError(f"[schema] must be a section, found {section!r}")
-        _check_keys(section, KEYS, "[schema]")
-        columns = section.get("columns")
-        if not isinstance(columns, Mapping):
-            raise InvalidInputError(
-                "[schema] needs a section [schema.columns] with one line per column"
-            )
-        rest = {key: section[key] for key in section if key != "columns"}
-        return cls(tuple(_column(name, columns[name]) for name in columns), **rest)
+        return read(section, SchemaSection, "[schema]").schema
 
     @classmethod
     def inferred(
@@ -124,7 +151,7 @@ class Schema:
             raise InvalidInputError("a schema is inferred from one table or more")
         largest = max(len(frame) for frame in tables.values())
         return cls(
-            inferred_columns(tables, columns),
+            _inferred_columns(tables, columns),
             missing=missing,
             minimum_rows=minimum_rows,
             maximum_rows=max(largest, minimum_rows),
@@ -313,28 +340,62 @@ def _check_rows(key: str, value: object, *, least: int) -> None:
         )
 
 
-def _check_keys(table: Table, known: Collection[str], where: str) -> None:
-    unknown = [key for key in table if key not in known]
-    if unknown:
-        raise InvalidInputError(
-            f"{where} has an unknown key {unknown[0]!r}; "
-            f"{nearest(unknown[0], list(known))}known keys are {', '.join(known)}"
-        )
+_NATURES: dict[Nature, str] = {
+    "numbers": "numbers",
+    "whole numbers": "numbers",
+    "text": "categories",
+    "true or false": "categories",
+}
 
 
-def _column(name: str, table: object) -> Column:
-    where = f"[schema.columns] {name}"
-    if not isinstance(table, Mapping):
+def _inferred_columns(
+    frames: Mapping[str, Frame], names: Sequence[str] | None
+) -> tuple[Column, ...]:
+    """Return columns that fit every one of these tables, on one computer."""
+    if isinstance(names, str):
         raise InvalidInputError(
-            f'{where} must be a table, such as {{ kind = "number" }}, found {table!r}'
+            f"columns must be a list of names, such as [{names!r}], found {names!r}"
         )
-    _check_keys(table, COLUMN_KEYS, where)
-    if "kind" not in table:
-        raise InvalidInputError(f"{where} needs a kind: number, integer or category")
-    categories = table.get("categories", ())
-    if isinstance(categories, str) or not isinstance(categories, Sequence):
-        raise InvalidInputError(
-            f"{where}: categories must be a list, found {categories!r}"
-        )
-    rest = {key: table[key] for key in table if key != "categories"}
-    return Column(name, categories=tuple(categories), **rest)
+    chosen = list(next(iter(frames.values())).columns) if names is None else names
+    return tuple(_inferred_column(name, _each(frames, name)) for name in chosen)
+
+
+def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
+    for party, frame in frames.items():
+        if name not in frame.columns:
+            present = list(frame.columns)
+            raise InvalidInputError(
+                f"the table of {party} has no column {name!r}; "
+                f"{nearest(name, present)}its columns are {listed(present)}; name the "
+                "columns that all tables have with columns = [...]"
+            )
+    return {party: frame[name] for party, frame in frames.items()}
+
+
+def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
+    found = {party: nature(values) for party, values in parts.items()}
+    # A table without a single value in this column fits whatever the others have.
+    found = {party: one for party, one in found.items() if one != "empty"}
+    kinds = {_NATURES.get(one, one) for one in found.values()}
+    if kinds == {"categories"}:
+        union = set().union(*(levels_of(values) for values in parts.values()))
+        return Column(name, "category", categories=tuple(sorted(union)))
+    if kinds == {"numbers"}:
+        whole = set(found.values()) == {"whole numbers"}
+        return Column(name, "integer" if whole else "number")
+    raise InvalidInputError(_no_kind(name, found))
+
+
+def _no_kind(name: str, found: Mapping[str, str]) -> str:
+    way_out = "leave it out with columns = [...], or write a schema"
+    if not found:
+        return f"column {name!r} is empty in every table; {way_out}"
+    held: dict[str, str] = {}
+    for party, one in found.items():
+        held.setdefault(one, party)
+    each = " and ".join(f"{one} at {party}" for one, party in held.items())
+    comma = ""
+    if "text" in held and len(held) > 1:
+        who = held["text"]
+        comma = f'a decimal comma at {who}? read that file with decimal = ","; '
+    return f"column {name!r} holds {each}, which is no kind of column; {comma}{way_out}"

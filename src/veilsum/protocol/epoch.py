@@ -1,0 +1,443 @@
+"""One epoch: shares on every link and their confirmation, then masked numbers.
+
+Each end of a link draws a share and half of a key. The confirmation is an HMAC-SHA256
+of both shares under the whole key: it shows that both ends hold the same two shares,
+and shows nobody else anything. A party's mask is what it sent minus what it got.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+import msgspec
+import numpy as np
+
+from veilsum.errors import PeerProtocolError
+from veilsum.graphs.spreading import Tree, spanning_tree
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.masking import Streams
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.book import Keys
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.effects import Effect, Persist, Send
+from veilsum.protocol.messages import (
+    Confirm,
+    Deposit,
+    Down,
+    Masked,
+    Message,
+    Numbers,
+    Share,
+    Status,
+    Up,
+    check_numbers,
+)
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.recovery import Stored
+from veilsum.protocol.table import BEFORE_READY, SUMMING
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """A party's place among the members, as long as these stay the same; all public.
+
+    Attributes:
+        members: the graph of these parties.
+    """
+
+    members: Topology
+    me: str
+
+    @cached_property
+    def neighbours(self) -> tuple[str, ...]:
+        """Who shares a link with this party."""
+        return self.members.neighbours(self.me)
+
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """The variance of the shares on each link, relative to the law's.
+
+        In the graph's order of links, which is the simulator's.
+        """
+        i, names = self.members.index(self.me), self.members.parties
+        links = zip(
+            self.members.edges.tolist(), self.members.weights.tolist(), strict=True
+        )
+        return {names[a + b - i]: weight for (a, b), weight in links if i in (a, b)}
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree along which sums travel, if they do."""
+        return spanning_tree(self.members)
+
+    @cached_property
+    def parent(self) -> str | None:
+        """Who gets the sum of this party's subtree; nobody, from the root."""
+        i = self.members.index(self.me)
+        root = self.tree.root == i
+        return None if root else self.members.parties[self.tree.parents[i]]
+
+    @cached_property
+    def children(self) -> tuple[str, ...]:
+        """Whose subtrees' sums this party waits for."""
+        return self.members.names(self.tree.children(self.members.index(self.me)))
+
+
+def confirmation(epoch: int, drawn: Mapping[str, Share]) -> Confirm:
+    """Return the digest of a link's two shares, each by the name of who drew it."""
+    (first, forth), (second, back) = sorted(drawn.items())
+    key = hashlib.sha256(forth.key + back.key).digest()
+    names = f"veilsum edge\0{epoch}\0{first}\0{second}\0".encode()
+    content = names + Codec.digest(forth.numbers) + Codec.digest(back.numbers)
+    return Confirm(epoch, hmac.digest(key, content, "sha256"))
+
+
+class Epoch(Secret):
+    """One masked sum among the members, from the first share to the total.
+
+    Attributes:
+        number: no number ever comes twice in a run.
+        lost: who is not in it, sorted.
+        place: who is, and where this party stands among them.
+        private: what is summed; empty once the sum is known.
+        sent: own shares by neighbour.
+        got: the neighbours' shares.
+        confirmations: the neighbours' digests, checked once both shares are there.
+        early: shares for the next sum, from neighbours that are ahead.
+        masked: own masked numbers, from the commit until the sum is known.
+        deposits: the neighbours' masked numbers, to be shown should they vanish.
+        fallback: whether everybody's masked numbers are shown after all.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        place: Neighbourhood,
+        number: int,
+        lost: tuple[str, ...] = (),
+        private: Numbers | None = None,
+    ) -> None:
+        self._plan = plan
+        self.number, self.lost, self.place = number, lost, place
+        self.private = np.zeros(0) if private is None else private
+        self.sent: dict[str, Share] = {}
+        self.got: dict[str, Share] = {}
+        self.confirmations: dict[str, Confirm] = {}
+        self._known: dict[str, Confirm] = {}
+        self.early: dict[str, tuple[Share, bytes]] = {}
+        self.masked: Masked | None = None
+        self.deposits: dict[str, Masked] = {}
+        self.fallback = False
+        self._from_below: dict[str, Numbers] = {}
+        self._from_above: Numbers | None = None
+        self._went_up = False
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Who is in the epoch, in the plan's order."""
+        return self.place.members.parties
+
+    @property
+    def by_tree(self) -> bool:
+        """Whether masked numbers travel as sums of subtrees."""
+        return self._plan.spread == "tree" and not self.fallback
+
+    def fingerprint(self, key: bytes) -> bytes:
+        """Return a digest of the private numbers that nobody else can compute."""
+        return hmac.digest(key, Codec.digest(self.private), hashlib.sha256)
+
+    def wipe(self) -> list[Effect]:
+        """Erase shares and private numbers, from the disk and from here."""
+        held = [f"sent/{self.number}/{name}" for name in self.sent]
+        held += [f"got/{self.number}/{name}" for name in self.got]
+        self.sent, self.got, self.confirmations, self._known = {}, {}, {}, {}
+        self.private = np.zeros(0)
+        return [Persist(key, None) for key in held]
+
+    def close(self, number: int) -> None:
+        """End the epoch, now that its sum is known; what is said now is of the next."""
+        self.masked, self.number = None, number
+
+    def restore(self, stored: Stored, masked: Masked | None) -> None:
+        """Take back shares, and own masked numbers if they were made."""
+        self.sent = stored.shares("sent", self.number, self.place.neighbours)
+        self.got = stored.shares("got", self.number, self.place.neighbours)
+        self.masked = masked
+
+    # Checks
+
+    def check_now(self, sender: str, epoch: int) -> None:
+        """Refuse what is said in another epoch, or by somebody who is not in this."""
+        if epoch != self.number:
+            self._refuse_epoch(sender, epoch)
+        if sender not in self.place.neighbours:
+            raise PeerProtocolError(sender, "has been lost and is not in this epoch")
+
+    def check_vote(self, sender: str, epoch: int) -> None:
+        """Refuse a record of the past, or of later than the next sum."""
+        width = self._plan.epochs_per_sum
+        if not self.number <= epoch < (self.number // width + 2) * width:
+            self._refuse_epoch(sender, epoch)
+
+    def _refuse_epoch(self, sender: str, epoch: int) -> NoReturn:
+        when = "past" if epoch < self.number else "future"
+        raise PeerProtocolError(
+            sender, f"speaks of the {when} epoch {epoch}; now is {self.number}"
+        )
+
+    def check_kind(self, sender: str, numbers: Numbers) -> None:
+        """Refuse numbers that are not such as the plan sums."""
+        check_numbers(sender, numbers, (self._plan.law.dtype, self._plan.size))
+
+    # Shares
+
+    def draw(self, streams: Streams, keys: Keys) -> list[Effect]:
+        """Draw a share for every neighbour; all are on disk before one is sent."""
+        kept, frames = list[Effect](), dict[str, bytes]()
+        for name in self.place.neighbours:
+            fresh = name not in self.sent
+            if fresh:
+                self.sent[name] = self.new_share(name, streams, keys)
+            frames[name] = self._plan.codec.encode(self.sent[name])
+            if fresh:
+                kept.append(Persist(f"sent/{self.number}/{name}", frames[name]))
+        return [*kept, *(Send(name, frame) for name, frame in frames.items())]
+
+    def new_share(self, name: str, streams: Streams, keys: Keys) -> Share:
+        """Return a fresh share for a neighbour."""
+        law, whole = self._plan.law, self._plan.topology
+        stream = streams.stream(
+            epoch=self.number,
+            sender=whole.index(self.place.me),
+            receiver=whole.index(name),
+        )
+        numbers = law.draw(stream, self._plan.size, self.place.weights[name])
+        return Share(self.number, self.lost, keys.random(32), numbers)
+
+    def take_share(
+        self, sender: str, share: Share, frame: bytes, phase: str
+    ) -> list[Effect]:
+        """Check a share; keep a neighbour's first, as long as it is waited for."""
+        if share.epoch == self.number + self._plan.epochs_per_sum and phase == SUMMING:
+            self.check_kind(sender, share.numbers)
+            self.early[sender] = (share, frame)
+            return []
+        self.check_now(sender, share.epoch)
+        if share.lost != self.lost:
+            raise PeerProtocolError(
+                sender,
+                f"goes on without {listed(share.lost) or 'nobody'}, "
+                f"{self.place.me!r} without {listed(self.lost) or 'nobody'}",
+            )
+        dtype, size = self._plan.law.dtype, self._plan.size
+        found = share.numbers
+        if (found.dtype, found.size) != (dtype, size):
+            raise PeerProtocolError(
+                sender,
+                f"a share has {size} numbers of type {dtype}, found "
+                f"{found.size} of type {found.dtype}",
+            )
+        if (known := self.got.get(sender)) is not None:
+            same = hmac.compare_digest(known.key, share.key) and (
+                known.lost == share.lost
+                and np.array_equal(known.numbers, share.numbers)
+            )
+            if not same:
+                raise PeerProtocolError(
+                    sender, f"sent two different shares for epoch {self.number}"
+                )
+            return []
+        return [self.keep(sender, share, frame)] if phase in BEFORE_READY else []
+
+    def keep(self, sender: str, share: Share, frame: bytes) -> Persist:
+        """Keep a neighbour's share that has been checked."""
+        self.got[sender] = share
+        return Persist(f"got/{self.number}/{sender}", frame)
+
+    def confirm(self) -> list[Effect]:
+        """Confirm every link; forget a confirmation that came early and is wrong."""
+        held, out = self.confirmations, list[Effect]()
+        for name in self.place.neighbours:
+            if name in held and not self._agrees(name, held[name]):
+                del held[name]
+            out.append(Send(name, self._plan.codec.encode(self._confirmation(name))))
+        return out
+
+    def take_confirm(self, sender: str, confirm: Confirm, phase: str) -> None:
+        """Check a confirmation, and keep it as long as it is waited for."""
+        self.check_now(sender, confirm.epoch)
+        if phase not in BEFORE_READY:
+            return
+        both = sender in self.got and sender in self.sent
+        if both and not self._agrees(sender, confirm):
+            raise PeerProtocolError(
+                sender, "confirms other shares than those held here"
+            )
+        self.confirmations[sender] = confirm
+
+    def _confirmation(self, name: str) -> Confirm:
+        """Return the digest of both shares of a link; what is held never changes."""
+        if name not in self._known:
+            drawn = {self.place.me: self.sent[name], name: self.got[name]}
+            self._known[name] = confirmation(self.number, drawn)
+        return self._known[name]
+
+    def _agrees(self, name: str, found: Confirm) -> bool:
+        return hmac.compare_digest(self._confirmation(name).digest, found.digest)
+
+    def mask(self) -> Numbers:
+        """Return u_i, sent minus received, added up in the order of the links.
+
+        The order matters for float64 only: it is that of the simulator.
+        """
+        total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
+        for name in self.place.weights:
+            total += self.sent[name].numbers - self.got[name].numbers
+        return total
+
+    # Masked numbers
+
+    def deposit(self) -> list[Effect]:
+        """Leave the masked numbers with every neighbour, if the plan has stand-ins."""
+        if not self._plan.policy.stand_in:
+            return []
+        assert self.masked is not None
+        frame = self._plan.codec.encode(Deposit(self.masked))
+        return [Send(name, frame) for name in self.place.neighbours]
+
+    def take_tree(self, sender: str, message: Up | Down) -> None:
+        """Check and keep a subtree's sum, or the total."""
+        self.check_now(sender, message.epoch)
+        self.check_kind(sender, message.numbers)
+        if self._plan.spread != "tree":
+            raise PeerProtocolError(sender, "sums along a tree, and the plan has none")
+        if isinstance(message, Up) and sender in self.place.children:
+            self._from_below.setdefault(sender, message.numbers)
+        elif isinstance(message, Down) and sender == self.place.parent:
+            self._from_above = message.numbers
+        else:
+            raise PeerProtocolError(sender, "is elsewhere in the tree")
+
+    def pass_up(self) -> list[Effect]:
+        """Send the subtree's sum to the parent, once, when it is complete."""
+        parent = self.place.parent
+        if parent is None or self._went_up or (total := self._subtree()) is None:
+            return []
+        self._went_up = True
+        return [Send(parent, self._plan.codec.encode(Up(self.number, total)))]
+
+    def total_by_tree(self) -> Numbers | None:
+        """Return the total once it has come down, or up to the root."""
+        return self._subtree() if self.place.parent is None else self._from_above
+
+    def _subtree(self) -> Numbers | None:
+        """Return the sum of this party's subtree, if all of it is here."""
+        assert self.masked is not None
+        if not self._from_below.keys() >= set(self.place.children):
+            return None
+        total = self.masked.numbers
+        for name in self.place.children:
+            total = total + self._from_below[name]
+        return self._plan.law.wrap(total)
+
+    def total_of(self, shown: Mapping[str, Masked]) -> Numbers:
+        """Return the sum of everybody's masked numbers."""
+        total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
+        for name in self.members:
+            total += shown[name].numbers
+        return total
+
+    # What a neighbour has
+
+    def held_of(self, name: str) -> tuple[int, int]:
+        """Return the epochs of a neighbour's share and confirmation, -1 for none."""
+        share, confirm = self.got.get(name), self.confirmations.get(name)
+        return (
+            -1 if share is None else share.epoch,
+            -1 if confirm is None else confirm.epoch,
+        )
+
+    def has_sum_of(self, name: str) -> bool:
+        """Say whether a neighbour's sum along the tree is here."""
+        below = name in self._from_below
+        return below or (self._from_above is not None and name == self.place.parent)
+
+    def repair(self, sender: str, status: Status) -> list[Effect]:
+        """Send a neighbour the share and the confirmation that it lacks."""
+        found: list[Message] = []
+        if sender in self.sent and status.share < self.number:
+            found.append(self.sent[sender])
+        both = sender in self.sent and sender in self.got
+        if both and status.confirm < self.number:
+            found.append(self._confirmation(sender))
+        return [Send(sender, self._plan.codec.encode(one)) for one in found]
+
+    def repair_tree(self, sender: str, status: Status) -> list[Effect]:
+        """Send the subtree's sum again to a parent that lacks it."""
+        if status.round >= 0 or not self._went_up or sender != self.place.parent:
+            return []
+        total = self._subtree()
+        assert total is not None
+        return [Send(sender, self._plan.codec.encode(Up(self.number, total)))]
+
+
+class Sums(Secret):
+    """The sums that are known, and what a neighbour one sum behind may ask for.
+
+    Attributes:
+        totals: in order, as they were delivered.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.totals: list[Vector] = []
+        self._masked: dict[int, Masked] = {}
+        self._passed_down: tuple[int, bytes] | None = None
+
+    def restore(self, stored: Stored) -> None:
+        """Take back what earlier starts have kept."""
+        self.totals = [*stored.sums()]
+        self._masked = stored.masked()
+        self._passed_down = stored.passed_down()
+
+    def epoch(self, n_lost: int) -> int:
+        """Return the number of the next sum's epoch after so many losses."""
+        return len(self.totals) * self._plan.epochs_per_sum + n_lost
+
+    def has(self, epoch: int) -> bool:
+        """Say whether an epoch's sum is known."""
+        return epoch // self._plan.epochs_per_sum < len(self.totals)
+
+    def add(self, total: Vector, masked: Masked) -> None:
+        """Take a sum, and own numbers in it."""
+        self.totals.append(total)
+        self._masked[masked.epoch] = masked
+
+    def masked(self, epoch: int) -> Masked | None:
+        """Return own masked numbers of an earlier sum."""
+        return self._masked.get(epoch)
+
+    def unfinished(self, epoch: int) -> Masked | None:
+        """Take out own masked numbers of an epoch whose sum is not known yet."""
+        return self._masked.pop(epoch, None)
+
+    def pass_down(self, epoch: int, frame: bytes) -> Persist:
+        """Keep a total for the subtree: who has it sends its part no more."""
+        self._passed_down = epoch, frame
+        return Persist("down", msgspec.msgpack.encode(self._passed_down))
+
+    def forget_masked(self) -> None:
+        """Forget what must not leave any more."""
+        self._masked, self._passed_down = {}, None
+
+    def repair(self, sender: str, status: Status, place: Neighbourhood) -> list[Effect]:
+        """Send a total down again to a child that lacks it."""
+        epoch, frame = self._passed_down or (-1, b"")
+        below = epoch == status.epoch and sender in place.children
+        return [Send(sender, frame)] if below else []

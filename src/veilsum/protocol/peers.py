@@ -1,0 +1,79 @@
+"""The neighbours as this start of a party knows them, and what is on its way there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from veilsum.protocol.book import Book
+from veilsum.protocol.effects import Effect, Send
+from veilsum.protocol.messages import Record, RecordId, Status
+
+NOBODY = bytes(16)
+
+# What a neighbour lacks of these it is sent whatever epoch it is in.
+TIMELESS = frozenset({"Join", "Lost", "Quit", "Result", "Agreed"})
+
+
+class Peers:
+    """Who is at the other end of each link, and what it has been told.
+
+    Attributes:
+        names: all neighbours of the plan, lost ones too: they should know what happens.
+        incarnation: this start of the party itself.
+        echoed: who has heard of this start, and so of everything that it may not know.
+    """
+
+    def __init__(self, names: tuple[str, ...], incarnation: bytes) -> None:
+        self.names, self.incarnation = names, incarnation
+        self.echoed: set[str] = set()
+        self._present: dict[str, bytes] = {}
+        # Records on their way to a neighbour: not to be sent again before a resend.
+        self._under_way: set[tuple[str, RecordId]] = set()
+
+    def present(self, name: str) -> bytes:
+        """Return a neighbour's present start, as far as it is known."""
+        return self._present.get(name, NOBODY)
+
+    def have_echoed(self, names: Iterable[str]) -> bool:
+        """Say whether all of these have heard of this start."""
+        return self.echoed.issuperset(names)
+
+    def hear(self, sender: str, status: Status) -> None:
+        """Learn of a neighbour's present start."""
+        if self._present.get(sender) != status.incarnation:
+            self.reconnect(
+                sender
+            )  # what was on its way went to a start that is no more
+        self._present[sender] = status.incarnation
+        if status.echo == self.incarnation:
+            self.echoed.add(sender)
+
+    def reconnect(self, name: str) -> None:
+        """Count nothing as on its way to a neighbour: the link is a new one."""
+        self._under_way = {one for one in self._under_way if one[0] != name}
+
+    def lose_patience(self) -> None:
+        """Count nothing as on its way to anybody."""
+        self._under_way.clear()
+
+    def tell(
+        self, record: Record, frame: bytes, but: Collection[str] = ()
+    ) -> list[Effect]:
+        """Give a record to every neighbour."""
+        to = [name for name in self.names if name not in but]
+        record_id = record.id
+        self._under_way.update((name, record_id) for name in to)
+        return [Send(name, frame) for name in to]
+
+    def repair(
+        self, sender: str, status: Status, book: Book, *, every_time: bool
+    ) -> list[Effect]:
+        """Give a neighbour the records that it lacks, unless they are on their way."""
+        out: list[Effect] = []
+        for record_id in book.lacking(status.records):
+            kind, epoch, _ = record_id
+            under_way = not every_time and (sender, record_id) in self._under_way
+            if not under_way and (kind in TIMELESS or epoch >= status.epoch):
+                out.append(Send(sender, book.frame(record_id)))
+                self._under_way.add((sender, record_id))
+        return out

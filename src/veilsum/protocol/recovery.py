@@ -1,0 +1,128 @@
+"""What a party finds on its disk when it comes back.
+
+Under these keys its earlier starts have written, as `Persist` effects, what nobody else
+can tell it again:
+
+    self                    the start that joined, and the key of fingerprints
+    record/KIND/EPOCH       own signed records
+    lost                    who was lost
+    input/EPOCH             fingerprint of the private numbers under these masks
+    sent/EPOCH/NAME, got/   shares, until the sum is known
+    commit/EPOCH            everybody's signatures under Ready
+    masked/EPOCH            own masked numbers, as they are shown
+    answer/INDEX, down      totals, and the last one that went down a tree
+    rounds, said/SLOT       an iterative method's state, and what was said since
+    result                  own answer
+    finished, aborted       how it ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+import numpy as np
+
+from veilsum.numbers.arrays import Vector
+from veilsum.numbers.secrets import Secret
+from veilsum.protocol.effects import Abort, Finish
+from veilsum.protocol.messages import Down, Masked, Message, Record, Share
+from veilsum.protocol.plan import Plan
+
+# What was said is kept for so many times as many rounds as the plan's `checkpoint`: two
+# would do where nobody comes back in the middle of a writing.
+KEPT_SLOTS = 3
+
+_unpack = msgspec.msgpack.decode
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stored(Secret):
+    """What is written in a run's file, read as what it means."""
+
+    plan: Plan
+    written: Mapping[str, bytes]
+
+    def has_spoken(self) -> bool:
+        """Say whether an earlier start got as far as to tell anybody anything."""
+        return any(
+            key == "aborted" or key.startswith("record/") for key in self.written
+        )
+
+    def start(self) -> tuple[bytes, bytes]:
+        """Return who joined, and the key of the fingerprints."""
+        joined_as, secret_key = _unpack(self.written["self"])
+        return joined_as, secret_key
+
+    def records(self) -> list[Record]:
+        """Return this party's own records."""
+        return cast(list[Record], self._messages("record/"))
+
+    def lost(self) -> tuple[str, ...]:
+        """Return who was lost, sorted."""
+        return tuple(_unpack(self.written["lost"])) if "lost" in self.written else ()
+
+    def fingerprint(self, epoch: int) -> bytes | None:
+        """Return what an epoch's masks were bound to."""
+        return self.written.get(f"input/{epoch}")
+
+    def shares(self, way: str, epoch: int, names: Iterable[str]) -> dict[str, Share]:
+        """Return an epoch's shares by neighbour, `sent` to them or `got` from them."""
+        frames = {name: self.written.get(f"{way}/{epoch}/{name}") for name in names}
+        return {
+            name: cast(Share, self.plan.codec.decode(frame))
+            for name, frame in frames.items()
+            if frame is not None
+        }
+
+    def masked(self) -> dict[int, Masked]:
+        """Return own masked numbers by epoch."""
+        found = cast(list[Masked], self._messages("masked/"))
+        return {one.epoch: one for one in found}
+
+    def sums(self) -> tuple[Vector, ...]:
+        """Return the sums that are known, in order."""
+        found = list[Vector]()
+        while (frame := self.written.get(f"answer/{len(found)}")) is not None:
+            total = cast(Down, self.plan.codec.decode(frame))
+            found.append(self.plan.law.decode(total.numbers))
+        return tuple(found)
+
+    def passed_down(self) -> tuple[int, bytes] | None:
+        """Return the last total that went down the tree, as the frame it went in."""
+        if "down" not in self.written:
+            return None
+        epoch, frame = _unpack(self.written["down"])
+        return epoch, frame
+
+    def rounds(self) -> tuple[bytes, dict[int, bytes]] | None:
+        """Return an iterative method's packed state, and what was said around it."""
+        if "rounds" not in self.written:
+            return None
+        said: dict[int, bytes] = {}
+        for slot in range(KEPT_SLOTS):
+            kept = self.written.get(f"said/{slot}")
+            if kept is not None:
+                said |= _unpack(kept, type=dict[int, bytes])
+        return self.written["rounds"], said
+
+    def result(self) -> Vector | None:
+        """Return the answer that this party found."""
+        found = self.written.get("result")
+        return None if found is None else np.frombuffer(found)
+
+    def end(self) -> Finish | Abort | None:
+        """Return how the run ended, if it has."""
+        if "finished" in self.written:
+            result, parties, signatures = _unpack(self.written["finished"])
+            return Finish(np.frombuffer(result), tuple(parties), signatures)
+        if "aborted" in self.written:
+            reason, _, detail = self.written["aborted"].decode().partition("\n")
+            return Abort(reason, detail)
+        return None
+
+    def _messages(self, prefix: str) -> list[Message]:
+        keys = (key for key in self.written if key.startswith(prefix))
+        return [self.plan.codec.decode(self.written[key]) for key in keys]

@@ -1,0 +1,185 @@
+"""Frozen values out of plain tables, such as a TOML file has them.
+
+A `Section` describes one table: its keys, the type of each, and in words what is
+expected there. `read` is the only way from a table to a section. It refuses an unknown
+key with the nearest known one, a key that is missing, and a value of another type, and
+says where that stands, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.numbers.secrets import Secret
+
+Table = Mapping[str, Any]
+
+# What may stand at a key. A `Number` stays as it was written, 5 or 5.0: both may be in
+# a digest that parties compare. A `Real` is always a float.
+Number = Annotated[int | float, Meta(description="a number")]
+Real = Annotated[float, Meta(description="a number")]
+Reals = Annotated[
+    float | tuple[Any, ...], Meta(description="a number, or a list of numbers")
+]
+Whole = Annotated[int, Meta(description="a whole number")]
+Flag = Annotated[bool, Meta(description="true or false")]
+Text = Annotated[str, Meta(description="a text")]
+# Names may be written as numbers; they are texts all the same.
+Names = Annotated[
+    tuple[str, ...],
+    Meta(description="a list of names", extra={"names": tuple[str | int, ...]}),
+]
+Entries = Annotated[tuple[Any, ...], Meta(description="a list, one entry for each")]
+
+# What a person may have written, where the value itself must not be repeated.
+KINDS = {str: "text", bool: "true or false", dict: "a table", list: "a list"}
+# A message is for reading: this much of what was found is enough to find it again.
+SHOWN_LETTERS = 200
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What stands under one heading; a key that is not there is None."""
+
+    @classmethod
+    def has_required(cls) -> bool:
+        """Say whether some key must be there."""
+        return any(one.required for one in msgspec.structs.fields(cls))
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written, key by key."""
+        found = {key: getattr(self, key) for key in type(self).__struct_fields__}
+        return {key: value for key, value in found.items() if value is not None}
+
+
+S = TypeVar("S", bound=Section)
+
+
+def read(table: object, kind: type[S], where: str) -> S:
+    """Return the section that a table holds; `where` is how people call its place."""
+    if not isinstance(table, Mapping):
+        raise InvalidScenarioError(f"{where} must be a section, found {_shown(table)}")
+    check_keys(table, kind.__struct_fields__, where)
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        key, section = field.name, _section(field.type)
+        if section is not None:
+            # A heading with nothing under it says as little as none at all, where
+            # something would have to be there.
+            empty = table.get(key) == {} and section.has_required()
+            if field.required or (key in table and not empty):
+                values[key] = read(table.get(key, {}), section, f"[{key}]")
+        elif key in table:
+            place = f"{where} {key}" if where.startswith("[") else f"{where}: {key}"
+            private = issubclass(kind, Secret)
+            values[key] = _value(table[key], field.type, place, private=private)
+        elif field.required:
+            raise missing(where, key, _expected(field.type))
+    return kind(**values)
+
+
+def section_keys(kind: type[Section]) -> dict[str, tuple[str, ...]]:
+    """Return the keys of every section that a file may have."""
+    found = {one.name: _section(one.type) for one in msgspec.structs.fields(kind)}
+    return {
+        name: part.__struct_fields__ for name, part in found.items() if part is not None
+    }
+
+
+def missing(where: str, key: str, why: str) -> InvalidScenarioError:
+    """Return the error about a key that must be there."""
+    return InvalidScenarioError(f"{where} needs {key!r}: {why}")
+
+
+def check_keys(table: Collection[str], known: Collection[str], where: str) -> None:
+    """Refuse an unknown key, naming the nearest."""
+    for key in table:
+        if key not in known:
+            raise InvalidScenarioError(
+                f"{where} has an unknown key {key!r}; {nearest(key, known)}known keys "
+                f"are {', '.join(known)}"
+            )
+
+
+def nearest(name: object, known: Collection[str]) -> str:
+    """Return a question about the known name that looks most like this one, if any."""
+    near = difflib.get_close_matches(str(name)[:100], list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+@contextmanager
+def about(section: str) -> Iterator[None]:
+    """Say in which section something cannot be used."""
+    try:
+        yield
+    except InvalidScenarioError:
+        raise
+    except InvalidInputError as error:
+        raise InvalidScenarioError(f"[{section}] {error}") from None
+
+
+def _value(value: object, kind: Any, place: str, *, private: bool) -> Any:
+    """Return one value in its type; a private one is not repeated if it is wrong."""
+    names = (_meta(kind).extra or {}).get("names")
+    try:
+        found = msgspec.convert(value, names or kind)
+    except msgspec.ValidationError:
+        found = None
+    if names and found is not None:
+        return _as_texts(found)
+    choices = _choices(kind)
+    if choices and found not in choices:
+        raise InvalidScenarioError(
+            f"{place} is {_shown(value)}; {nearest(value, choices)}choose from "
+            f"{', '.join(choices)}"
+        )
+    if found is None:
+        shown = KINDS.get(type(value), "something else") if private else _shown(value)
+        raise InvalidScenarioError(f"{place} must be {_expected(kind)}, found {shown}")
+    return found
+
+
+def _as_texts(names: Any) -> Any:
+    return tuple(map(_as_texts, names)) if isinstance(names, tuple) else str(names)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
+
+
+def _section(kind: Any) -> type[Section] | None:
+    """Return the section that a type stands for, if it is one."""
+    bare = _bare(kind)
+    return bare if isinstance(bare, type) and issubclass(bare, Section) else None
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without `| None`."""
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    return parts[0] if NoneType in get_args(kind) and len(parts) == 1 else kind
+
+
+def _meta(kind: Any) -> Meta:
+    notes = get_args(_bare(kind)) if get_origin(_bare(kind)) is Annotated else ()
+    return next((note for note in notes if isinstance(note, Meta)), Meta())
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """Return the words that may stand there, where only some may."""
+    bare = _bare(kind)
+    if get_origin(bare) is Literal:
+        return get_args(bare)
+    return tuple((_meta(kind).extra or {}).get("choices", ()))
+
+
+def _expected(kind: Any) -> str:
+    choices = _choices(kind)
+    return f"one of {', '.join(choices)}" if choices else str(_meta(kind).description)
