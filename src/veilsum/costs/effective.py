@@ -29,7 +29,7 @@ class EffectiveCost:
     remainder: Remainder
 
     @cached_property
-    def masked_form(self) -> tuple[FloatArray, Vectors] | None:
+    def _masked_form(self) -> tuple[FloatArray, Vectors] | None:
         """P and q where the masked part is x'Px/2 + q'x + c; None in other bases.
 
         Made once: unpacking coefficients takes much longer than an iteration.
@@ -41,7 +41,7 @@ class EffectiveCost:
 
     def gradient(self, x: Vectors) -> Vectors:
         """Return grad h~_i at each agent's own x."""
-        if (form := self.masked_form) is not None:
+        if (form := self._masked_form) is not None:
             masked = times(form[0], x) + form[1]
         else:
             masked = self.basis.gradient(self.coefficients, x)
@@ -56,7 +56,7 @@ class EffectiveCost:
         The difference of two rounded gradients of h would carry the low bits of theta;
         this one is made of rho and theta~ only.
         """
-        if (form := self.masked_form) is not None:
+        if (form := self._masked_form) is not None:
             change = times(form[0], new - old)
         else:
             change = self.basis.gradient_change(self.coefficients, new, old)

@@ -83,9 +83,10 @@ class ClosedForm:
 def closed_form(cost: EffectiveCost) -> ClosedForm | None:
     """Return all agents' gradients as arrays for compiled loops, or None."""
     plain = isinstance(cost.remainder, NoRemainder)
-    if plain and cost.masked_form is not None:
-        squares, slopes = cost.masked_form
-        return ClosedForm(slopes, 0.0, squares)
+    # Made once, and offered to nobody else: methods see gradients only.
+    form = cost._masked_form  # noqa: SLF001
+    if plain and form is not None:
+        return ClosedForm(form[1], 0.0, form[0])
     if not isinstance(cost.basis, Affine):
         return None
     if plain or isinstance(cost.remainder, SquaredNorm):
