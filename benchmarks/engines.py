@@ -53,7 +53,7 @@ from clocks import (
 )
 from veilsum.engines.choosing import available_engines, engine_for
 from veilsum.engines.engine import Engine
-from veilsum.engines.plain import DENSE_AGENTS
+from veilsum.engines.numpy import DENSE_AGENTS
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.numbers.arrays import AgentPoints
 from workloads import FULL, LOOPS, NEIGHBOURS, QUICK, Case, Workload, workload

@@ -28,7 +28,7 @@ from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.engine import Engine, Task
-from veilsum.engines.traced import JaxEngine
+from veilsum.engines.jax import JaxEngine
 from veilsum.methods.dgd import Dgd
 from veilsum.methods.gradient_tracking import GradientTracking
 

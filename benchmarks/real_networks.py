@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import Topology
-from veilsum.privacy.doctor import examine
+from veilsum.privacy.diagnosis import examine
 
 SETS = {"topozoo": "Topology Zoo", "sndlib": "SNDlib"}
 COLUMNS = (

@@ -35,7 +35,7 @@ from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.spectrum import certified_mu2
 from veilsum.graphs.topology import Topology
 from veilsum.methods.dgd import Dgd
-from veilsum.privacy.losses import mu2_without
+from veilsum.privacy.remaining import mu2_without
 from veilsum.privacy.worst_case import worst_case, worst_mu2
 
 

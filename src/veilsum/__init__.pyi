@@ -251,6 +251,12 @@ from .privacy.conversions import (
 from .privacy.conversions import (
     dp_epsilon as dp_epsilon,
 )
+from .privacy.diagnosis import (
+    Diagnosis as Diagnosis,
+)
+from .privacy.diagnosis import (
+    examine as examine,
+)
 from .privacy.divergence import DegenerateGaussian as DegenerateGaussian
 from .privacy.divergence import (
     effective_resistance as effective_resistance,
@@ -260,12 +266,6 @@ from .privacy.divergence import (
 )
 from .privacy.divergence import (
     swap_divergence as swap_divergence,
-)
-from .privacy.doctor import (
-    Diagnosis as Diagnosis,
-)
-from .privacy.doctor import (
-    examine as examine,
 )
 from .privacy.guarantee import (
     Guarantee as Guarantee,

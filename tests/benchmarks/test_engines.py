@@ -10,7 +10,7 @@ from scipy.sparse import csgraph
 import engines
 from clocks import Lap, Laps, in_turn, side_by_side, suitable_count
 from engines import floors, looped
-from veilsum.engines.plain import PlainEngine
+from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import NumericalError
 from workloads import (
     FULL,

@@ -16,7 +16,7 @@ from veilsum.costs.remainders import SquaredNorm
 from veilsum.drivers import iterating
 from veilsum.drivers.iterating import Journey, kept_times
 from veilsum.engines.engine import Task
-from veilsum.engines.plain import PlainEngine
+from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import BadGradientError, DivergedError, InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.solve import solve

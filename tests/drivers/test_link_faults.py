@@ -16,7 +16,7 @@ from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import SquaredNorm
 from veilsum.engines.engine import Engine, Task
 from veilsum.engines.faulty import FaultyEngine, Pairs
-from veilsum.engines.plain import PlainEngine
+from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology

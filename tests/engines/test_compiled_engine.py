@@ -22,12 +22,18 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import stack
-from veilsum.engines import fused, links, panelled, panels, plain
+from veilsum.engines import numba as compiled
+from veilsum.engines import numpy as plain
 from veilsum.engines.engine import Engine, Task
-from veilsum.engines.fused import FusedEngine, Product
-from veilsum.engines.links import chunk_for, links_of, near_order
-from veilsum.engines.plain import PlainEngine
-from veilsum.engines.runs import compiled_run
+from veilsum.engines.numba import (
+    FusedEngine,
+    Product,
+    chunk_for,
+    compiled_run,
+    near_order,
+    slots_of,
+)
+from veilsum.engines.numpy import PlainEngine
 from veilsum.graphs.topology import Topology
 from veilsum.methods.chebyshev import Chebyshev
 from veilsum.methods.dgd import Dgd
@@ -46,18 +52,16 @@ COMPILED = {name for name in METHODS if "tracking" in name} | {
 @pytest.fixture
 def threaded(monkeypatch):
     """Two threads, however little there is to do."""
-    monkeypatch.setattr(panels, "threads", lambda: 2)
-    monkeypatch.setattr(fused, "threads", lambda: 2)
-    monkeypatch.setattr(panelled, "SMALL_WORK", 0)
-    monkeypatch.setattr(fused, "SMALL_WORK", 0)
+    monkeypatch.setattr(compiled, "threads", lambda: 2)
+    monkeypatch.setattr(compiled, "SMALL_WORK", 0)
 
 
 @pytest.fixture
 def far_apart(monkeypatch):
     """Small problems, carried out like those that leave every cache."""
-    monkeypatch.setattr(links, "REORDER_AGENTS", 1)
-    monkeypatch.setattr(panelled, "NEAR_BYTES", 0)
-    monkeypatch.setattr(fused, "DENSE_AGENTS", 0)
+    monkeypatch.setattr(compiled, "REORDER_AGENTS", 1)
+    monkeypatch.setattr(compiled, "NEAR_BYTES", 0)
+    monkeypatch.setattr(compiled, "DENSE_AGENTS", 0)
     monkeypatch.setattr(plain, "DENSE_AGENTS", 0)
 
 
@@ -250,7 +254,7 @@ def test_the_product_is_scipy_s(topology, seed, columns):
 def test_slots_hold_the_weights(topology, mixing):
     """Slot by slot they add up to the matrix again."""
     weights, n = all_weights(topology, mixing)["symmetric"], topology.n_parties
-    found = links_of(weights, "float64")
+    found = slots_of(weights, "float64")
     chunk = len(found.slots)
     start = np.arange(n + 1) if found.start is None else found.start
     matrix = np.zeros((n, n + 1))
@@ -272,28 +276,28 @@ def test_chunks_leave_few_slots_empty(degrees):
 
 def test_a_near_order_brings_neighbours_near(monkeypatch):
     """A path whose agents were shuffled is a path again."""
-    monkeypatch.setattr(links, "REORDER_AGENTS", 1)
+    monkeypatch.setattr(compiled, "REORDER_AGENTS", 1)
     shuffled = np.random.default_rng(0).permutation(50)
     path = all_weights(Topology.family("path:50"))["symmetric"][shuffled][:, shuffled]
     order = near_order(path)
-    again = links.reordered(path, order).tocoo()
+    again = compiled.reordered(path, order).tocoo()
     assert sorted(order) == list(range(50))
     assert np.abs(again.row - again.col).max() == 1
 
 
 def test_panels_cover_all_columns_once():
     for columns in range(1, 40):
-        cut = panels.panels(columns)
-        covered = [c for p in cut for c in range(p.columns.start, p.columns.stop)]
+        cut = compiled.cuts(columns)
+        covered = [c for part, _ in cut for c in range(part.start, part.stop)]
         assert covered == list(range(columns))
-        assert all(p.columns.stop - p.columns.start <= p.width for p in cut)
+        assert all(part.stop - part.start <= width for part, width in cut)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_room_begins_where_a_line_of_memory_does(precision):
-    found = panels.room(13, precision)
+    found = compiled.line_of_zeros(13, precision)
     assert found.dtype == precision
-    assert found.ctypes.data % panels.LINE_BYTES == 0
+    assert found.ctypes.data % compiled.LINE_BYTES == 0
     np.testing.assert_array_equal(found, np.zeros(13))
 
 
@@ -302,14 +306,14 @@ def test_an_error_in_a_thread_is_raised(threaded):
         raise ZeroDivisionError(item)
 
     with pytest.raises(ZeroDivisionError):
-        panels.each(fail, [1, 2], small=False)
+        compiled.each(fail, [1, 2], small=False)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(1, 5))
 def test_pieces_of_a_row_are_done_once_and_in_order(weights, pieces):
     done = []
-    shift = panels.Shift(lambda row, k: done.append((row, k)), weights, pieces)
-    panels.each(shift.work, range(2), small=False)
+    shift = compiled.Shift(lambda row, k: done.append((row, k)), weights, pieces)
+    compiled.each(shift.work, range(2), small=False)
     for row in range(len(weights)):
         assert [k for r, k in done if r == row] == list(range(pieces))
     assert len(done) == pieces * len(weights)
@@ -317,15 +321,15 @@ def test_pieces_of_a_row_are_done_once_and_in_order(weights, pieces):
 
 def test_the_row_with_most_to_do_comes_first():
     done = []
-    shift = panels.Shift(lambda row, k: done.append(row), [4, 2, 4], 2)
+    shift = compiled.Shift(lambda row, k: done.append(row), [4, 2, 4], 2)
     shift.work(0)
     assert done == [0, 2, 0, 1, 2, 1]
 
 
 def test_threads_are_not_started_for_little_work(monkeypatch):
-    monkeypatch.setattr(panels, "ThreadPoolExecutor", None)
+    monkeypatch.setattr(compiled, "ThreadPoolExecutor", None)
     done = []
-    panels.each(done.append, [1, 2], small=True)
+    compiled.each(done.append, [1, 2], small=True)
     assert done == [1, 2]
 
 

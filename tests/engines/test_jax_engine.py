@@ -5,8 +5,8 @@ import pytest
 
 from engine_tasks import METHODS, arrived, assert_same, make_task, one_way_task
 from veilsum.engines.engine import Engine
-from veilsum.engines.plain import PlainEngine
-from veilsum.engines.traced import JaxEngine, mixing_table
+from veilsum.engines.jax import JaxEngine, mixing_table
+from veilsum.engines.numpy import PlainEngine
 from veilsum.errors import InvalidInputError
 
 jax = pytest.importorskip("jax")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from engine_tasks import METHODS, arrived, make_task
-from veilsum.engines import plain
+from veilsum.engines import numpy as plain
 from veilsum.engines.engine import Engine
-from veilsum.engines.plain import PlainEngine
+from veilsum.engines.numpy import PlainEngine
 from veilsum.methods.base import iterations
 
 

@@ -27,9 +27,9 @@ from veilsum.net.doctor import (
     IN_ORDER,
     Check,
     Checkup,
+    Health,
     Look,
     Stage,
-    State,
     Way,
     check_up,
     neighbour_checks,
@@ -91,7 +91,7 @@ def states(found, about=None):
 
 def only_problem(found):
     """Return the one check that is bad: whoever plants one finds one."""
-    [check] = [one for one in found.checks if one.state is State.BAD]
+    [check] = [one for one in found.checks if one.state is Health.BAD]
     assert not found.good
     assert found.summary.startswith("1 problem")
     return check
@@ -324,7 +324,7 @@ def test_a_port_in_use_by_another_member_is_in_use(village, tmp_path):
     village = Village(tmp_path / "more", tuple("abc"))
     found = beside(village, "c", listen=village.addresses["a"])
     [port] = [one for one in found.checks if one.check == "port"]
-    assert port.state is State.BAD
+    assert port.state is Health.BAD
 
 
 def test_listening_elsewhere_is_possible(village):
@@ -484,7 +484,7 @@ def test_an_edited_file_is_named_at_both_ends(village):
 def test_clocks_apart_are_named_with_seconds(village, gap, good):
     found = beside(village, clock=lambda: time.time() + gap)
     [clock] = [one for one in found.checks if one.check == "clock"]
-    assert (clock.state is State.GOOD) is good
+    assert (clock.state is Health.GOOD) is good
     if not good:
         assert only_problem(found) == clock
         assert (
@@ -715,7 +715,7 @@ def test_a_neighbour_that_has_not_called_is_waited_for(tmp_path):
     village = Village(tmp_path, silent=("a",))
     found = alone(village, "b", wait=0.1)
     here = village.addresses["b"]
-    [check] = [one for one in found.checks if one.state is State.OPEN]
+    [check] = [one for one in found.checks if one.state is Health.OPEN]
     assert check.detail.startswith(f"waits for a to dial {here}; it has not within 0.1")
     assert f"let inbound TCP {here.port} through" in check.advice
     assert found.good
@@ -724,7 +724,7 @@ def test_a_neighbour_that_has_not_called_is_waited_for(tmp_path):
 
 def test_a_neighbour_that_cannot_be_called_instead_is_no_problem_yet(village):
     found = alone(village, "b")
-    [check] = [one for one in found.checks if one.state is State.OPEN]
+    [check] = [one for one in found.checks if one.state is Health.OPEN]
     there = village.addresses["a"]
     assert check.detail.endswith(f"calling it instead: connection refused at {there}")
     assert found.good
@@ -736,7 +736,7 @@ def test_with_the_port_in_use_nobody_can_have_called(tmp_path):
     with closing(socket.create_server((place.host, place.port))):
         found = alone(village, "b", limits=HURRIED)
     assert only_problem(found).check == "port"
-    [check] = [one for one in found.checks if one.state is State.OPEN]
+    [check] = [one for one in found.checks if one.state is Health.OPEN]
     assert "this party cannot listen" in check.detail
 
 
@@ -858,7 +858,7 @@ def test_every_failed_call_says_where_and_what_to_do(stage, error, proxied, vill
         proxied=proxied,
     )
     last = neighbour_checks(way, [look], clock_skew=300.0)[-1]
-    assert last.state is State.BAD
+    assert last.state is Health.BAD
     assert str(PLACE) in last.detail
     assert last.advice.startswith(("ask ", "set the clocks"))
     assert "ask" in last.advice
@@ -901,7 +901,7 @@ def test_every_way_to_be_refused_has_its_advice(code, village):
         refusal=Refusal(code, "words"),
     )
     last = neighbour_checks(way_to(village), [look], clock_skew=300.0)[-1]
-    assert (last.check, last.state) == ("hello", State.BAD)
+    assert (last.check, last.state) == ("hello", Health.BAD)
     assert last.advice
 
 
@@ -918,7 +918,7 @@ def test_a_name_that_is_not_the_certificates_is_a_problem(village):
         refusal=refusal(heard, own, "b", LIMITS),
     )
     found = neighbour_checks(way_to(village), [look], clock_skew=300.0)
-    assert [one.check for one in found if one.state is State.BAD] == ["hello"]
+    assert [one.check for one in found if one.state is Health.BAD] == ["hello"]
 
 
 def test_the_summary_counts_problems_and_names_the_unseen():
@@ -926,7 +926,7 @@ def test_the_summary_counts_problems_and_names_the_unseen():
         rows = [Check(about, "x", state, "") for about, state in checks]
         return Checkup("a", "run", "00", tuple(rows)).summary
 
-    bad, unseen, good = State.BAD, State.OPEN, State.GOOD
+    bad, unseen, good = Health.BAD, Health.OPEN, Health.GOOD
     assert summary(("a", good)) == IN_ORDER
     assert summary(("a", bad), ("b", bad)) == "2 problems"
     assert summary(("b", bad), ("c", unseen)) == "1 problem; not seen yet: c"

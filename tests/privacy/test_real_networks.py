@@ -8,7 +8,7 @@ import pytest
 
 from veilsum.graphs.augmentation import blocks
 from veilsum.graphs.topology import Topology
-from veilsum.privacy.doctor import examine
+from veilsum.privacy.diagnosis import examine
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -17,7 +17,7 @@ from veilsum.privacy import coalitions
 from veilsum.privacy import worst_case as module
 from veilsum.privacy.coalitions import Search
 from veilsum.privacy.guarantee import guarantee
-from veilsum.privacy.losses import (
+from veilsum.privacy.remaining import (
     EdgeTest,
     candidates_bound,
     clear_direct,

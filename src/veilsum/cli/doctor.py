@@ -23,7 +23,7 @@ from veilsum.cli.output import (
 if TYPE_CHECKING:
     from veilsum.net.doctor import Checkup
     from veilsum.privacy.allocation import Allocation
-    from veilsum.privacy.doctor import Cut, Diagnosis
+    from veilsum.privacy.diagnosis import Cut, Diagnosis
 
 # What a person reads of a long list; --json prints all of it.
 MOST_LINES = 12
@@ -151,7 +151,7 @@ def _examine(spec: str, tolerate: int, *, allocate: bool, as_json: bool) -> None
     """Print why a graph fails, and what mends it."""
     from veilsum.files.graphs import topology_from
     from veilsum.privacy.allocation import allocate_noise
-    from veilsum.privacy.doctor import examine
+    from veilsum.privacy.diagnosis import examine
 
     found = examine(topology_from(spec), tolerate=tolerate)
     noise = allocate_noise(found.repaired, tolerate=tolerate) if allocate else None

@@ -7,7 +7,7 @@ method takes leading axes, so one agent's (p,) and (m,) work like all agents' ro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations_with_replacement
 from typing import Protocol, runtime_checkable
 
@@ -194,19 +194,28 @@ class Quadratic:
         square = svec(x[..., :, None] * x[..., None, :])
         return np.concatenate([square, x, np.ones((*x.shape[:-1], 1))], axis=-1)
 
+    def matrices(self, theta: Coefficients) -> FloatArray:
+        """Return P = 2 smat(theta_2) of x'Px/2, m x m."""
+        return 2.0 * smat(theta[..., : -self.dim - 1], self.dim)
+
+    def slopes(self, theta: Coefficients) -> Vectors:
+        """Return q = theta_1 of q'x."""
+        return theta[..., -self.dim - 1 : -1]
+
     def gradient(self, theta: Coefficients, x: Vectors) -> Vectors:
-        """Return 2 smat(theta_2) x + theta_1."""
-        return self._curvature_times(theta, x) + theta[..., -self.dim - 1 : -1]
+        """Return P x + q."""
+        return times(self.matrices(theta), x) + self.slopes(theta)
 
     def gradient_change(
         self, theta: Coefficients, new: Vectors, old: Vectors
     ) -> Vectors:
-        """Return 2 smat(theta_2) (new - old)."""
-        return self._curvature_times(theta, new - old)
+        """Return P (new - old)."""
+        return times(self.matrices(theta), new - old)
 
-    def _curvature_times(self, theta: Coefficients, x: Vectors) -> Vectors:
-        matrix = 2.0 * smat(theta[..., : -self.dim - 1], self.dim)
-        return np.einsum("...ij,...j->...i", matrix, x)
+
+def times(matrices: FloatArray, x: Vectors) -> Vectors:
+    """Return every row's matrix times its own x."""
+    return np.asarray((matrices @ x[..., None])[..., 0])
 
 
 def svec(matrices: FloatArray) -> FloatArray:
@@ -221,12 +230,17 @@ def svec(matrices: FloatArray) -> FloatArray:
 
 def smat(vectors: FloatArray, dim: int) -> FloatArray:
     """Return the symmetric matrices whose svec these are."""
+    place, factor = _triangle(dim)
+    return np.take(vectors / factor, place, axis=-1)
+
+
+@cache
+def _triangle(dim: int) -> tuple[Array[np.intp], FloatArray]:
+    """Return where each entry of a matrix stands in its svec, and svec's factors."""
     i, j = np.triu_indices(dim)
-    entries = vectors / np.where(i == j, 1.0, np.sqrt(2.0))
-    matrices = np.empty((*vectors.shape[:-1], dim, dim))
-    matrices[..., i, j] = entries
-    matrices[..., j, i] = entries
-    return matrices
+    place = np.empty((dim, dim), dtype=np.intp)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    return place, np.where(i == j, 1.0, np.sqrt(2.0))
 
 
 def quadratic_coefficients(matrix: Matrix, vector: FloatArray) -> FloatArray:

@@ -7,10 +7,11 @@ private coefficients: methods are written against this type alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from veilsum.costs.bases import Basis
+from veilsum.costs.bases import Basis, Quadratic, times
 from veilsum.costs.remainders import Remainder
-from veilsum.numbers.arrays import Coefficients, Vectors
+from veilsum.numbers.arrays import Coefficients, FloatArray, Vectors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,12 +28,26 @@ class EffectiveCost:
     coefficients: Coefficients
     remainder: Remainder
 
+    @cached_property
+    def _masked_form(self) -> tuple[FloatArray, Vectors] | None:
+        """P and q where the masked part is x'Px/2 + q'x + c; None in other bases.
+
+        Made once: unpacking coefficients takes much longer than an iteration.
+        """
+        basis, theta = self.basis, self.coefficients
+        if not isinstance(basis, Quadratic):
+            return None
+        return basis.matrices(theta), basis.slopes(theta).copy()
+
     def gradient(self, x: Vectors) -> Vectors:
         """Return grad h~_i at each agent's own x."""
+        if (form := self._masked_form) is not None:
+            masked = times(form[0], x) + form[1]
+        else:
+            masked = self.basis.gradient(self.coefficients, x)
         if self.remainder.kind == "none":
-            return self.basis.gradient(self.coefficients, x)
+            return masked
         # Not in place: a remainder may hand back x itself, or something it keeps.
-        masked = self.basis.gradient(self.coefficients, x)
         return self.remainder.gradient(x) + masked
 
     def gradient_change(self, new: Vectors, old: Vectors) -> Vectors:
@@ -41,7 +56,12 @@ class EffectiveCost:
         The difference of two rounded gradients of h would carry the low bits of theta;
         this one is made of rho and theta~ only.
         """
-        change = self.basis.gradient_change(self.coefficients, new, old)
+        if (form := self._masked_form) is not None:
+            change = times(form[0], new - old)
+        else:
+            change = self.basis.gradient_change(self.coefficients, new, old)
+        if self.remainder.kind == "none":
+            return change
         return change + (self.remainder.gradient(new) - self.remainder.gradient(old))
 
     def rows(self, which: slice) -> EffectiveCost:

@@ -118,7 +118,7 @@ class RemainderStack(Secret):
 
     members: tuple[Remainder, ...]
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """The most private kind among the members."""
         kinds = {member.kind for member in self.members}

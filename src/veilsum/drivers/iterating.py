@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from veilsum.costs.effective import EffectiveCost
 from veilsum.drivers.diagnosis import broken_bound
 from veilsum.engines.engine import Engine
-from veilsum.errors import BadGradientError, DivergedError
+from veilsum.errors import BadGradientError, DivergedError, NumericalError
 from veilsum.methods.base import State
 from veilsum.methods.schedule import Schedule
 from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
@@ -26,8 +27,9 @@ Times = Int[Array[np.int64], " times"]
 # The trace holds at most this many bytes of estimates.
 TRACE_BYTES = 64 * 1024 * 1024
 TIMES_PER_DECADE = 40
-# How often, in a whole run, progress is told and numbers are looked at.
-REPORTS = 200
+# How often, in a whole run, progress is told, if anybody listens, and how often numbers
+# are looked at: an engine is quickest when it is left alone for many iterations.
+REPORTS, LOOKS, FEWEST = 200, 50, 10
 # Nobody's estimate is this far away unless steps are too long.
 LOST = 1e30
 
@@ -87,9 +89,11 @@ class Journey:
     names: tuple[str, ...]
     times: Times
     progress: Progress | None = None
-    _kept: dict[int, AgentPoints] = field(default_factory=dict)
+    _kept: list[int] = field(default_factory=list)
+    _estimates: Float[FloatArray, "times n m"] | None = None
     _before: tuple[AgentPoints, AgentPoints] | None = None
-    _enough: dict[int, bool] = field(default_factory=dict)
+    _end: int | None = None
+    _sound: State | None = None
     _earlier: State | None = None
     _first_move: float = 0.0
 
@@ -99,68 +103,96 @@ class Journey:
         Raises:
             DivergedError: numbers got out of hand; it has the last good estimates.
         """
-        marks = set(self.times.tolist())
-        state = self.engine.begin()
-        self._note(state, marks)
+        state = self._sound = self.engine.begin()
+        self._note(state)
         while not self._is_over(state.iteration):
             state = self._reach(state, self._next(state.iteration))
-            self._note(state, marks)
-        self._kept[state.iteration] = self.engine.points(state)
-        arrived = self._enough.get(state.iteration, False)
+            self._note(state)
+        if state.iteration not in self._marks:
+            self._keep(state)
+        arrived = state.iteration == self._end
         if not arrived:
             self._check_settling(state)
         return Iterated(
-            np.array(list(self._kept), dtype=np.int64),
-            np.stack(list(self._kept.values())),
+            np.array(self._kept, dtype=np.int64),
+            np.asarray(self._estimates)[: len(self._kept)],
             "tolerance" if arrived else self.schedule.limit,
         )
 
     def _is_over(self, iteration: int) -> bool:
-        last = self.schedule.iterations
-        return iteration >= last or self._enough.get(iteration, False)
+        return iteration in {self.schedule.iterations, self._end}
 
     def _next(self, now: int) -> int:
         """Return the next iteration at which there is something to do."""
-        last = self.schedule.iterations
-        stride = max(1, last // REPORTS)
+        last, stride = self.schedule.iterations, self._stride
         place = int(np.searchsorted(self.times, now, side="right"))
         kept = int(self.times[place]) if place < len(self.times) else last
         # The first by itself: later ones are held against how far it went.
         found = [1, last, kept, now + stride - now % stride]
         if (rule := self.schedule.stopping) is not None:
             look = now + rule.every - now % rule.every
-            found += [look - 1, look, look - rule.every + rule.lag]
+            found += [look - 1, look]
+        if self._end is not None:
+            found.append(self._end)
         return min(one for one in found if one > now)
 
-    def _note(self, state: State, marks: set[int]) -> None:
+    @cached_property
+    def _stride(self) -> int:
+        """Iterations between two looks at the numbers."""
+        last = self.schedule.iterations
+        if self.progress is not None:
+            return max(1, last // REPORTS)
+        return max(FEWEST, last // LOOKS)
+
+    @cached_property
+    def _marks(self) -> frozenset[int]:
+        return frozenset(self.times.tolist())
+
+    def _keep(self, state: State) -> None:
+        points = self.engine.points(state)
+        if self._estimates is None:
+            # Room for all times, and for an end before the last of them.
+            self._estimates = np.empty((len(self.times) + 1, *points.shape))
+        self._estimates[len(self._kept)] = points
+        self._kept.append(state.iteration)
+
+    def _note(self, state: State) -> None:
         iteration = state.iteration
-        if iteration in marks:
-            self._kept[iteration] = self.engine.points(state)
+        if iteration in self._marks:
+            self._keep(state)
         if self.progress is not None and iteration:
             self.progress(iteration)
         rule = self.schedule.stopping
-        if rule is None:
+        if rule is None or not (
+            rule.looks_at(iteration) or rule.looks_at(iteration + 1)
+        ):
             return
         now = (self.engine.points(state), self.engine.aims(state))
-        if rule.looks_at(iteration) and self._before is not None:
+        if rule.looks_at(iteration) and self._before is not None and self._end is None:
             moves = zip(now, self._before, strict=True)
             largest = max(float(rule.residual(a, b).max()) for a, b in moves)
-            self._enough[iteration + rule.lag] = rule.is_enough(largest)
+            if rule.is_enough(largest):
+                self._end = iteration + rule.lag
         self._before = now if rule.looks_at(iteration + 1) else None
 
     def _reach(self, state: State, iteration: int) -> State:
         """Return the state at an iteration, unless something went wrong before."""
+        over = iteration in {1, self.schedule.iterations, self._end}
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 after = self.engine.advance(state, iteration - state.iteration)
             except BadGradientError as error:
-                self._blame(state, iteration, error)
+                if not self._strayed(state).any():
+                    self._earlier, self._sound = self._sound, state
+                self._complain(iteration, error)
+            if not over and iteration % self._stride:
+                return after
             if self._strayed(after).any():
-                self._complain(state, iteration)
-        if self._earlier is None:
+                self._complain(iteration)
+        if iteration == 1:
             step = self.engine.points(after) - self.engine.points(state)
             self._first_move = float(np.linalg.norm(step, axis=-1).max())
-        self._earlier = state
+        self._earlier, self._sound = self._sound, after
         return after
 
     def _check_settling(self, last: State) -> None:
@@ -183,39 +215,43 @@ class Journey:
             furthest = self.names[int(np.argmax(moves))]
             raise DivergedError(furthest, last.iteration, x, why)
 
-    def _blame(self, good: State, until: int, error: BadGradientError) -> NoReturn:
-        """Go the last bit again, step by step, to see when it went wrong."""
-        while good.iteration < until:
-            try:
-                good = self.engine.advance(good, 1)
-            except BadGradientError as found:
-                error = found
-                break
-        agent = error.agent
-        raise BadGradientError(
-            error.reason,
-            self.names[agent] if isinstance(agent, int) else agent,
-            good.iteration + 1,
-            self.engine.points(good),
-        ) from error
-
     def _strayed(self, state: State) -> Array[np.bool_]:
         """Say whose numbers are lost."""
         both = np.abs(self.engine.points(state)), np.abs(self.engine.aims(state))
         within = [np.asarray((one < LOST).all(axis=-1)) for one in both]  # nan is not
         return ~(within[0] & within[1])
 
-    def _complain(self, good: State, until: int) -> NoReturn:
-        """Go the last bit again, step by step, to see where it went wrong."""
+    def _complain(self, until: int, error: BadGradientError | None = None) -> NoReturn:
+        """Go on from the last sound state step by step, to see where it went wrong.
+
+        A gradient may also fail because numbers ran away before: what came first is
+        what is said.
+        """
+        good = self._sound or self.engine.begin()
         before = self._earlier or good
         while good.iteration < until:
-            after = self.engine.advance(good, 1)
-            if self._strayed(after).any():
+            try:
+                after = self.engine.advance(good, 1)
+            except BadGradientError as found:
+                error = found
                 break
+            if (strayed := self._strayed(after)).any():
+                agent = self.names[int(np.argmax(strayed))]
+                x, old = self.engine.points(good), self.engine.points(before)
+                raise DivergedError(agent, after.iteration, x, self._why(x, old))
             before, good = good, after
-        agent = self.names[int(np.argmax(self._strayed(after)))]
-        x, old = self.engine.points(good), self.engine.points(before)
-        raise DivergedError(agent, after.iteration, x, self._why(x, old))
+        if error is None:
+            raise NumericalError(
+                f"numbers ran away before iteration {until}, and did not when its "
+                "iterations were carried out one by one; use engine numpy"
+            )
+        party = error.agent
+        raise BadGradientError(
+            error.reason,
+            self.names[party] if isinstance(party, int) else party,
+            good.iteration + 1,
+            self.engine.points(good),
+        ) from error
 
     def _why(self, x: AgentPoints, before: AgentPoints) -> str:
         """Say what made numbers run away, as far as two estimates show it."""

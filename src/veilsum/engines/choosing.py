@@ -1,9 +1,9 @@
 """Which engine carries a task out: the one asked for, or one by the task's size.
 
 Loading numba and its compiled loops takes most of a second, in which numpy has done
-small tasks; numba is quicker at every iteration. A GPU is worth its while for states
-that fill it. The choice follows from the task and what is installed, so that a seed
-repeats a run.
+small tasks; numba is quicker at every iteration that it compiles. A GPU is worth its
+while for states that fill it. The choice follows from the task and what is installed,
+so that a seed repeats a run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from math import inf
 
-from veilsum.engines.engine import Engine, Task
-from veilsum.engines.fused import FusedEngine
-from veilsum.engines.plain import PlainEngine
-from veilsum.engines.traced import JaxEngine
+from veilsum.engines.engine import Engine, Task, closed_form
+from veilsum.engines.jax import JaxEngine
+from veilsum.engines.numba import FusedEngine, compiled_run
+from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
 from veilsum.errors import InvalidInputError, MissingExtraError
 
 AUTO = "auto"
@@ -27,9 +27,9 @@ ENGINES: dict[str, Callable[[Task], Engine]] = {
 }
 # The package that an engine needs and the extra that brings it.
 NEEDS = {"numba": "fast", "jax": "jax"}
-# As measured (docs: Engines): seconds until numba runs; numpy's for a round, and for
-# each number that crosses a link in it.
-LOADING, ROUND, NUMBER = 0.8, 3e-5, 2e-9
+# As measured: seconds until numba runs; numpy's for a round, for each number that
+# crosses a link in it, and for each entry of agents' matrices in an iteration.
+LOADING, ROUND, NUMBER, ENTRY = 0.6, 1.2e-5, 2e-9, 0.9e-9
 # Numbers of a state from which a GPU is asked for.
 GPU_NUMBERS = 1 << 22
 
@@ -77,11 +77,16 @@ def _suitable(task: Task, iterations: float) -> Engine:
 
 
 def plain_seconds(task: Task, iterations: float) -> float:
-    """Return about how long numpy would take."""
-    links = max(weights.nnz for weights in task.weights.values())
-    numbers = links * task.start.shape[1]
-    rounds = iterations * task.method.rounds_per_iteration
-    return rounds * (ROUND + NUMBER * numbers)
+    """Return about how long numpy would take over what numba does quicker."""
+    agents, dim = task.start.shape
+    mixing = NUMBER * dim * max(weights.nnz for weights in task.weights.values())
+    rounds = task.method.rounds_per_iteration
+    if compiled_run(task) is None:
+        # The method's own source: both engines spend the same time on all but products.
+        return iterations * rounds * mixing if agents > DENSE_AGENTS else 0.0
+    form = closed_form(task.cost)
+    entries = 0 if form is None or form.squares is None else form.squares.size
+    return iterations * (rounds * (ROUND + mixing) + ENTRY * entries)
 
 
 def _has_gpu() -> bool:

@@ -1,29 +1,213 @@
-"""Iterations as machine code: whole runs of a few coordinates in one call.
+"""Iterations as machine code. Import this where numba is installed only.
 
-Where an iteration treats every coordinate alike and by itself, a few of them are a
-problem of their own: a panel, agent by agent in one flat array, with a row of zeros
-after the last one. It stays in cache through all its iterations, and panels need not
-wait for each other. Import this where numba is installed only.
+Panels come first: a few coordinates of all agents, agent by agent in one flat array,
+with a row of zeros after the last one. Loops over four numbers are what numba cannot
+do well: it turns them into scalar code, or guards them with tests that cost more than
+the loop. So a row of a panel is a `Lanes` value, a vector of the processor's, and what
+is heard soon is fetched before it is needed. Ordinary loops over neighbours and columns
+took 1.6 times as long for 10,000 agents of 100 coordinates and 3 times as long for
+100,000 of 10, and with the prefetch alone 2 times.
+
+Agents with a matrix each follow, in ordinary loops.
 """
+
+# ruff: noqa: ARG001 - numba calls these by position
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from inspect import unwrap
 from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic, models, overload, register_model
 
-from veilsum.engines.lanes import added_up, fetch, load, spread, store, within
+# Lanes: rows of a few numbers in vector registers.
+
+
+def built(function: Callable[..., Any]) -> Any:
+    """Return a function that numba calls for the types and the machine code."""
+    return intrinsic(function)
+
+
+class Lanes(types.Type):
+    """The type of `width` numbers side by side."""
+
+    def __init__(self, dtype: Any, width: int) -> None:
+        self.dtype, self.width = dtype, width
+        super().__init__(name=f"Lanes({dtype}, {width})")
+
+
+@register_model(Lanes)
+class LanesModel(models.PrimitiveModel):
+    """A vector of the processor's, or as many as it takes."""
+
+    def __init__(self, manager: Any, lanes: Any) -> None:
+        number = manager.lookup(lanes.dtype).get_value_type()
+        vector = ir.VectorType(number, lanes.width)
+        super().__init__(manager, lanes, vector)  # type: ignore[no-untyped-call]
+
+
+def _lanes_like(row: Any) -> Lanes:
+    """Return the type of lanes as wide as a tuple: its length is known to numba."""
+    return Lanes(row.dtype, row.count)
+
+
+def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
+    """Return the address of args[0][args[1]] as that of another kind of value."""
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
+
+
+def _spread(builder: Any, number: Any, vector: Any) -> Any:
+    """Return a vector with one number in every lane."""
+    lane, order = ir.IntType(32), ir.VectorType(ir.IntType(32), vector.count)
+    first = builder.insert_element(
+        ir.Constant(vector, ir.Undefined), number, ir.Constant(lane, 0)
+    )
+    return builder.shuffle_vector(first, first, ir.Constant(order, None))
+
+
+def _choose(builder: Any, which: str, left: Any, right: Any) -> Any:
+    """Return the greater or the lesser lanes, nan where either is nan."""
+    kind = left.type
+    bits = 64 if kind.element == ir.DoubleType() else 32
+    name = f"llvm.{which}.v{kind.count}f{bits}"
+    known = builder.module.globals.get(name)
+    chosen = ir.FunctionType(kind, [kind, kind])
+    return builder.call(
+        known or ir.Function(builder.module, chosen, name), [left, right]
+    )
+
+
+@built
+def load(typingctx: Any, array: Any, index: Any, row: Any) -> Any:
+    """Return array[index : index + len(row)], for a flat array."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(signature.return_type)
+        place = _place(context, builder, signature, args, vector)
+        return builder.load(place, align=array.dtype.bitwidth // 8)
+
+    return _lanes_like(row)(array, index, row), build
+
+
+@built
+def store(typingctx: Any, array: Any, index: Any, lanes: Any) -> Any:
+    """Put lanes at array[index] and what follows, in a flat array."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(signature.args[2])
+        place = _place(context, builder, signature, args, vector)
+        builder.store(args[2], place, align=array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, index, lanes), build
+
+
+@built
+def fetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Tell the processor that array[index] will soon be read."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        flag, byte = ir.IntType(32), ir.IntType(8)
+        place = _place(context, builder, signature, args, byte)
+        kinds = [place.type, flag, flag, flag]
+        hint = builder.module.declare_intrinsic(
+            "llvm.prefetch", (place.type,), ir.FunctionType(ir.VoidType(), kinds)
+        )
+        # To read, to be kept near, data.
+        builder.call(hint, [place, *(ir.Constant(flag, n) for n in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, index), build
+
+
+@built
+def spread(typingctx: Any, number: Any, row: Any) -> Any:
+    """Return lanes that all hold one number."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(signature.return_type)
+        plain = context.cast(builder, args[0], number, row.dtype)
+        return _spread(builder, plain, vector)
+
+    return _lanes_like(row)(number, row), build
+
+
+@built
+def within(typingctx: Any, lanes: Any, low: Any, high: Any) -> Any:
+    """Return lanes moved between two others; nan stays nan."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value, least, most = args
+        value = _choose(builder, "maximum", value, least)
+        return _choose(builder, "minimum", value, most)
+
+    return lanes(lanes, low, high), build
+
+
+def _arithmetic(name: str) -> Any:
+    """Return the intrinsic that joins lanes with lanes or with one number."""
+
+    @built
+    def join(typingctx: Any, lanes: Any, other: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            left, right = args
+            if not isinstance(other, Lanes):
+                plain = context.cast(builder, right, other, lanes.dtype)
+                right = _spread(builder, plain, left.type)
+            return getattr(builder, name)(left, right)
+
+        return lanes(lanes, other), build
+
+    return join
+
+
+def _overload(operation: Any, name: str) -> None:
+    """Let numba join lanes where Python's operator stands."""
+    join = _arithmetic(name)
+
+    @overload(operation)
+    def joined(left: Any, right: Any) -> Any:
+        def of_lanes(left: Any, right: Any) -> Any:
+            return join(left, right)
+
+        # Unwrapped: a checker of types around it is not for machine code.
+        return unwrap(of_lanes) if isinstance(left, Lanes) else None
+
+
+_overload(operator.add, "fadd")
+_overload(operator.sub, "fsub")
+_overload(operator.mul, "fmul")
+
+
+# Panels
 
 # Indices without a sign need no test for being counted from the end.
 u = np.uint64
 
 
+# What kernels may do to arithmetic: fuse a product with a sum.
+FUSE, REORDER = {"contract"}, {"contract", "reassoc"}
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function compiled at its first call, kept on disk, free of the GIL."""
-    compile_it = numba.njit(cache=True, nogil=True, fastmath={"contract"})
+    return _compiled(function, FUSE)
+
+
+def reordering(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel whose sums may be added up in any order."""
+    return _compiled(function, REORDER)
+
+
+def _compiled(function: Callable[..., Any], may: set[str]) -> Callable[..., Any]:
+    compile_it = numba.njit(cache=True, nogil=True, fastmath=may)
     # Unwrapped: a checker of types around it is not for machine code.
     compiled: Callable[..., Any] = compile_it(unwrap(function))
     return compiled
@@ -222,123 +406,91 @@ def tracking(
             store(told_x, here, load(x, here, row) - mixed * step)
 
 
-@kernel
-def cut_out(rows: Any, first: Any, last: Any, width: Any, panel: Any) -> Any:
-    """Copy columns of all rows into a panel."""
-    for agent in range(rows.shape[0]):
-        for column in range(first, last):
-            panel[agent * width + column - first] = rows[agent, column]
+# Rows of any length, in ordinary loops
 
 
 @kernel
-def put_back(panel: Any, first: Any, last: Any, width: Any, rows: Any) -> Any:
-    """Copy a panel into the columns that it stands for."""
-    for agent in range(rows.shape[0]):
-        for column in range(first, last):
-            rows[agent, column] = panel[agent * width + column - first]
-
-
-@kernel
-def mix_row(agent: Any, csr: Any, flat: Any, out: Any, columns: Any, row: Any) -> Any:
-    """Put sum_j w_ij told_j into an agent's row of `out`, of any length."""
+def mix_row(agent: Any, csr: Any, told: Any, out: Any) -> Any:
+    """Put sum_j w_ij told_j into an agent's row of `out`: four neighbours at a time."""
     start, heard, weight = csr
-    slots = range(u(start[agent]), u(start[agent + u(1)]))
-    width, here, at = u(len(row)), agent * columns, u(0)
-    while at + width <= columns:
-        total = spread(0.0, row)
-        for slot in slots:
-            message = load(flat, u(heard[slot]) * columns + at, row)
-            total = total + message * weight[slot]
-        store(out, here + at, total)
-        at += width
-    while at < columns:
-        rest = flat.dtype.type(0)
-        for slot in slots:
-            rest += weight[slot] * flat[u(heard[slot]) * columns + at]
-        out[here + at] = rest
-        at += u(1)
+    mixed, slot, last = out[agent], start[agent], start[agent + 1]
+    mixed[:] = 0
+    while slot + 4 <= last:
+        w, x = weight[slot], told[heard[slot]]
+        w1, x1 = weight[slot + 1], told[heard[slot + 1]]
+        w2, x2 = weight[slot + 2], told[heard[slot + 2]]
+        w3, x3 = weight[slot + 3], told[heard[slot + 3]]
+        for c in range(mixed.size):
+            mixed[c] += (w * x[c] + w1 * x1[c]) + (w2 * x2[c] + w3 * x3[c])
+        slot += 4
+    while slot < last:
+        w, x = weight[slot], told[heard[slot]]
+        for c in range(mixed.size):
+            mixed[c] += w * x[c]
+        slot += 1
 
 
 @kernel
-def mix_rows(first: Any, last: Any, csr: Any, told: Any, out: Any, row: Any) -> Any:
-    """Mix for agents from one to another; `told` and `out` have a row for each."""
-    flat, target, columns = told.ravel(), out.ravel(), u(told.shape[1])
-    for agent in range(u(first), u(last)):
-        mix_row(agent, csr, flat, target, columns, row)
+def mix_rows(first: Any, last: Any, csr: Any, told: Any, out: Any) -> Any:
+    """Mix for agents from one to another."""
+    for agent in range(first, last):
+        mix_row(agent, csr, told, out)
 
 
 @kernel
-def mix_rounds(told: Any, spare: Any, factors: Any, csr: Any, row: Any) -> Any:
+def mix_rounds(told: Any, spare: Any, factors: Any, csr: Any) -> Any:
     """Return what K rounds leave of all rows; `told` and `spare` are used up."""
     now, before, after = told, spare[0], spare[1]
-    n = u(csr[0].size - 1)
-    columns = u(told.size) // n
     for k in range(len(factors)):
-        for agent in range(n):
-            mix_row(agent, csr, now, after, columns, row)
-            for at in range(agent * columns, (agent + u(1)) * columns):
-                if k > 0:
-                    after[at] = before[at] + factors[k] * (after[at] - before[at])
+        for agent in range(told.shape[0]):
+            mix_row(agent, csr, now, after)
+            if k > 0:
+                past, mixed = before[agent], after[agent]
+                for c in range(mixed.size):
+                    mixed[c] = past[c] + factors[k] * (mixed[c] - past[c])
         now, before, after = after, now, before
     return now
 
 
-@kernel
-def times_square(squares: Any, agent: Any, point: Any, out: Any, row: Any) -> Any:
-    """Put a symmetric matrix times an agent's point into `out`, as two vectors to add.
+# Terms of a sum may be added in any order: that is what fills vectors.
+@reordering
+def times_square(square: Any, point: Any, out: Any) -> Any:
+    """Put a matrix times a point into `out`."""
+    for r in range(out.size):
+        row, total = square[r], out.dtype.type(0)
+        for c in range(row.size):
+            total += row[c] * point[c]
+        out[r] = total
 
-    Of a matrix there are the blocks of 4 x 4 numbers on and right of the diagonal, and
-    of a block on it only what lies on and right of it, with the diagonal halved.
-    """
-    straight, turned, columns = out[0], out[1], u(out.shape[1])
-    flat, at, here = squares.ravel(), agent * u(squares.shape[1]), agent * columns
-    for c in range(columns):
-        straight[c] = 0
-    for k in range(u(0), columns, u(4)):
-        first, second = point[here + k], point[here + k + u(1)]
-        third, fourth = point[here + k + u(2)], point[here + k + u(3)]
-        total0, total1 = spread(0.0, row), spread(0.0, row)
-        total2, total3 = spread(0.0, row), spread(0.0, row)
-        for c in range(k, columns, u(4)):
-            row0, row1 = load(flat, at, row), load(flat, at + u(4), row)
-            row2, row3 = load(flat, at + u(8), row), load(flat, at + u(12), row)
-            there = load(point, here + c, row)
-            down = (row0 * first + row1 * second) + (row2 * third + row3 * fourth)
-            store(straight, c, load(straight, c, row) + down)
-            total0, total1 = total0 + row0 * there, total1 + row1 * there
-            total2, total3 = total2 + row2 * there, total3 + row3 * there
-            at += u(16)
-        turned[k], turned[k + u(1)] = added_up(total0), added_up(total1)
-        turned[k + u(2)], turned[k + u(3)] = added_up(total2), added_up(total3)
+
+@kernel
+def into_box(value: Any, box: Any, c: Any) -> Any:
+    """Return a coordinate moved between its bounds; nan stays nan."""
+    value = box[0][c] if value < box[0][c] else value
+    return box[1][c] if value > box[1][c] else value
 
 
 @kernel
 def curved_dgd(
     x: Any,
-    spare: Any,
+    mixed: Any,
     slopes: Any,
     squares: Any,
     own_point: Any,
     sizes: Any,
     box: Any,
     csr: Any,
-    row: Any,
 ) -> Any:
     """Carry out one iteration per step size, on x itself, with a matrix per agent."""
-    told, columns = spare[0], u(box[0].size)
-    slope, once = np.zeros((2, box[0].size), x.dtype), np.ones(1, x.dtype)
+    slope = np.empty(x.shape[1], x.dtype)
     for size in sizes:
-        told[:] = x
-        mixed = mix_rounds(told, spare[1:], once, csr, row)
-        for agent in range(u(squares.shape[0])):
-            point = mixed if own_point is None else x
-            times_square(squares, agent, point, slope, row)
-            for c in range(columns):
-                here = agent * columns + c
-                value = slope[0, c] + slope[1, c] + slopes[here]
-                value = mixed[here] - size * value
-                value = box[0][c] if value < box[0][c] else value
-                x[here] = box[1][c] if value > box[1][c] else value
+        mix_rows(0, x.shape[0], csr, x, mixed)
+        for agent in range(x.shape[0]):
+            point = mixed[agent] if own_point is None else x[agent]
+            times_square(squares[agent], point, slope)
+            for c in range(slope.size):
+                value = mixed[agent, c] - size * (slope[c] + slopes[agent, c])
+                x[agent, c] = into_box(value, box, c)
 
 
 @kernel
@@ -351,28 +503,26 @@ def curved_tracking(
     factors: Any,
     box: Any,
     csr: Any,
-    row: Any,
 ) -> Any:
     """Carry out iterations of gradient tracking with a matrix per agent.
 
     `how` is how many, and their step.
     """
-    told, columns = spare[0], u(box[0].size)
-    slope, moved = np.zeros((2, box[0].size), x.dtype), np.zeros_like(x)
+    told, moved = spare[0], np.empty(x.shape[1], x.dtype)
+    slope = np.empty_like(moved)
     for _ in range(how[0]):
-        for k in range(x.size):
-            told[k] = x[k] - how[1] * y[k]
-        mixed = mix_rounds(told, spare[1:], factors, csr, row)
-        for agent in range(u(squares.shape[0])):
-            first = agent * columns
-            for c in range(columns):
-                value = mixed[first + c]
-                value = box[0][c] if value < box[0][c] else value
-                value = box[1][c] if value > box[1][c] else value
-                moved[first + c] = value - x[first + c]
-                x[first + c] = value
-            times_square(squares, agent, moved, slope, row)
-            for c in range(columns):
-                y[first + c] += slope[0, c] + slope[1, c]
+        for agent in range(x.shape[0]):
+            for c in range(moved.size):
+                told[agent, c] = x[agent, c] - how[1] * y[agent, c]
+        mixed = mix_rounds(told, spare[1:], factors, csr)
+        for agent in range(x.shape[0]):
+            for c in range(moved.size):
+                value = into_box(mixed[agent, c], box, c)
+                # The difference first: it is small and exact.
+                moved[c] = value - x[agent, c]
+                x[agent, c] = value
+            times_square(squares[agent], moved, slope)
+            for c in range(moved.size):
+                y[agent, c] += slope[c]
         told[:] = y
-        y[:] = mix_rounds(told, spare[1:], factors, csr, row)
+        y[:] = mix_rounds(told, spare[1:], factors, csr)

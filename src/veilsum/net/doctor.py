@@ -89,7 +89,7 @@ _WRONG_PARTY = frozenset({Close.CERTIFICATE, Close.STRANGER})
 _DATES = frozenset({9, 10})
 
 
-class State(StrEnum):
+class Health(StrEnum):
     """How it is with one thing."""
 
     GOOD = "good"
@@ -111,7 +111,7 @@ class Check:
 
     about: str
     check: str
-    state: State
+    state: Health
     detail: str
     advice: str = ""
 
@@ -135,13 +135,13 @@ class Checkup:
     @property
     def good(self) -> bool:
         """Whether nothing is wrong; something may not have been seen."""
-        return all(check.state is not State.BAD for check in self.checks)
+        return all(check.state is not Health.BAD for check in self.checks)
 
     @property
     def summary(self) -> str:
         """The last line."""
-        bad = sum(check.state is State.BAD for check in self.checks)
-        unseen = {one.about: None for one in self.checks if one.state is State.OPEN}
+        bad = sum(check.state is Health.BAD for check in self.checks)
+        unseen = {one.about: None for one in self.checks if one.state is Health.OPEN}
         later = f"not seen yet: {listed(list(unseen))}" if unseen else ""
         if bad:
             problems = "1 problem" if bad == 1 else f"{bad} problems"
@@ -243,7 +243,9 @@ class Way:
     here: Address | None
     listening: str
 
-    def checked(self, check: str, state: State, detail: str, advice: str = "") -> Check:
+    def checked(
+        self, check: str, state: Health, detail: str, advice: str = ""
+    ) -> Check:
         """Return a check about this neighbour."""
         return Check(self.name, check, state, detail, advice)
 
@@ -280,7 +282,7 @@ def _direction(way: Way) -> Check:
         if way.calls
         else f"it dials this party at {way.here}"
     )
-    return way.checked("direction", State.GOOD, words)
+    return way.checked("direction", Health.GOOD, words)
 
 
 def _not_called(way: Way, tried: Look | None) -> Check:
@@ -293,7 +295,7 @@ def _not_called(way: Way, tried: Look | None) -> Check:
         f"ask {way.name} to {_START} now; if it does, ask IT to let inbound TCP "
         f"{way.here.port} through to this machine"
     )
-    return way.checked("call", State.OPEN, detail, advice)
+    return way.checked("call", Health.OPEN, detail, advice)
 
 
 def _other_way(way: Way, looks: Sequence[Look]) -> Check:
@@ -303,7 +305,7 @@ def _other_way(way: Way, looks: Sequence[Look]) -> Check:
         if way.calls
         else "it has not called, but this party reaches it: that is enough"
     )
-    return way.checked("way", State.GOOD, words)
+    return way.checked("way", Health.GOOD, words)
 
 
 def _reached(way: Way, look: Look) -> list[Check]:
@@ -313,10 +315,10 @@ def _reached(way: Way, look: Look) -> list[Check]:
         words = f"it answers at {look.place}"
         if not look.dialled:
             words = f"it called this party from {look.address}"
-        found.append(way.checked("TCP", State.GOOD, words))
+        found.append(way.checked("TCP", Health.GOOD, words))
     if look.stage > Stage.TLS:
         words = f"TLS 1.3, the one in the consortium file, {way.lifetime}"
-        found.append(way.checked("certificate", State.GOOD, words))
+        found.append(way.checked("certificate", Health.GOOD, words))
     return found
 
 
@@ -329,7 +331,7 @@ def _said(way: Way, look: Look, clock_skew: float) -> list[Check]:
     assert hello is not None
     assert own is not None
     words = f"protocol {hello.protocol}, version {hello.version}"
-    greeted = way.checked("hello", State.GOOD, words)
+    greeted = way.checked("hello", Health.GOOD, words)
     if look.refusal is not None and look.refusal.code in _WRONG_PARTY:
         greeted = _ended(way, look)
     return [greeted, _agreement(way, hello, own), _clock(way, hello, own, clock_skew)]
@@ -338,18 +340,18 @@ def _said(way: Way, look: Look, clock_skew: float) -> list[Check]:
 def _agreement(way: Way, hello: Hello, own: Hello) -> Check:
     if hello.consortium == own.consortium:
         words = "it holds the same consortium file"
-        return way.checked("agreement", State.GOOD, words)
+        return way.checked("agreement", Health.GOOD, words)
     sections = listed(differing(hello.sections, own.sections))
     detail = f"its consortium file differs from this party's in: {sections}"
-    return way.checked("agreement", State.BAD, detail, _ONE_FILE)
+    return way.checked("agreement", Health.BAD, detail, _ONE_FILE)
 
 
 def _clock(way: Way, hello: Hello, own: Hello, clock_skew: float) -> Check:
     # Written so that no number at all is too far as well.
     if (gap := abs(hello.time - own.time)) <= clock_skew:
         words = f"{gap:.1f} s from this party's"
-        return way.checked("clock", State.GOOD, words)
-    return way.checked("clock", State.BAD, skew(hello, own), _SET_CLOCK)
+        return way.checked("clock", Health.GOOD, words)
+    return way.checked("clock", Health.BAD, skew(hello, own), _SET_CLOCK)
 
 
 # What failed
@@ -360,7 +362,7 @@ def _ended(way: Way, look: Look) -> Check:
     if look.error is None:
         return _refused(way, look)
     check = {Stage.NAME: "name", Stage.HELLO: "hello"}.get(look.stage, look.stage.name)
-    return way.checked(check, State.BAD, look.trouble, _advice(way, look))
+    return way.checked(check, Health.BAD, look.trouble, _advice(way, look))
 
 
 def _refused(way: Way, look: Look) -> Check:
@@ -368,9 +370,9 @@ def _refused(way: Way, look: Look) -> Check:
     assert look.refusal is not None
     if look.stage is Stage.TLS:
         advice = f"ask {way.name} where it is called: another member answers there"
-        return way.checked("certificate", State.BAD, look.trouble, advice)
+        return way.checked("certificate", Health.BAD, look.trouble, advice)
     advice = _AFTER_REFUSAL.get(look.refusal.code, _ask_again(way))
-    return way.checked("hello", State.BAD, look.trouble, advice)
+    return way.checked("hello", Health.BAD, look.trouble, advice)
 
 
 def _advice(way: Way, look: Look) -> str:
@@ -449,7 +451,7 @@ async def check_up(
     try:
         identity = read_identity(key_file)
     except InvalidInputError as error:
-        check = Check(key_file.stem, "key", State.BAD, str(error))
+        check = Check(key_file.stem, "key", Health.BAD, str(error))
         return Checkup(party=key_file.stem, checks=(check,), **about)
     doctor = Doctor(
         identity=identity,
@@ -502,7 +504,7 @@ class Doctor(Secret):
         door, port = await self._opened()
         found.append(port)
         try:
-            if certified.state is State.BAD:
+            if certified.state is Health.BAD:
                 return found
             called = await self._around(door)
         finally:
@@ -513,24 +515,24 @@ class Doctor(Secret):
     # This party
 
     def _checked(
-        self, check: str, state: State, detail: str, advice: str = ""
+        self, check: str, state: Health, detail: str, advice: str = ""
     ) -> Check:
         return Check(self.me, check, state, detail, advice)
 
     def _key(self) -> Check:
         mode = stat.S_IMODE(self.identity.key_file.stat().st_mode)
         words = f"{self.identity.key_file} is its owner's only (mode {mode:04o})"
-        return self._checked("key", State.GOOD, words)
+        return self._checked("key", Health.GOOD, words)
 
     def _certificate(self) -> Check:
         try:
             check_member(self.identity, self.agreed.certificates)
         except InvalidInputError as error:
-            return self._checked("certificate", State.BAD, str(error))
+            return self._checked("certificate", Health.BAD, str(error))
         words = (
             f"the one in the consortium file, {_lifetime(self.identity.certificate)}"
         )
-        return self._checked("certificate", State.GOOD, words)
+        return self._checked("certificate", Health.GOOD, words)
 
     async def _opened(self) -> tuple[Door, Check]:
         """Listen where a run would; return what came of it."""
@@ -539,22 +541,22 @@ class Doctor(Secret):
         place = self.listen or self.agreed.member(self.me).address
         if place is None:
             words = "none is needed: this party only dials"
-            return door, self._checked("port", State.GOOD, words)
+            return door, self._checked("port", Health.GOOD, words)
         try:
             await door.open(place, self._answer)
         except OSError as error:
             return door, await self._not_opened(place, error)
         self.listening = f"it has not within {self.wait:g} s"
         words = f"TCP {place.port} can be listened at ({place})"
-        return door, self._checked("port", State.GOOD, words)
+        return door, self._checked("port", Health.GOOD, words)
 
     async def _not_opened(self, place: Address, error: OSError) -> Check:
         if error.errno == errno.EADDRINUSE and await self._is_own(place):
             self.listening = "the veilsum that runs here already knows whether it has"
             words = f"this party's own veilsum listens at {place} already"
-            return self._checked("port", State.GOOD, words)
+            return self._checked("port", Health.GOOD, words)
         self.listening = "this party cannot listen"
-        return self._checked("port", State.BAD, str(cannot_listen(place, error)))
+        return self._checked("port", Health.BAD, str(cannot_listen(place, error)))
 
     async def _is_own(self, place: Address) -> bool:
         """Say whether whoever listens at a place holds this party's key."""
@@ -678,7 +680,7 @@ class Doctor(Secret):
         if problem is not None:
             advice = f"ask {name} for one, and the organiser for a new consortium file"
             words = f"nobody accepts its certificate: {problem}"
-            return [Check(name, "certificate", State.BAD, words, advice)]
+            return [Check(name, "certificate", Health.BAD, words, advice)]
         way = Way(
             name=name,
             certificate=member.certificate,
@@ -694,7 +696,7 @@ class Doctor(Secret):
 
     def _turned_away_checks(self, near: list[Check]) -> list[Check]:
         """Return who was refused, if somebody who was to call has not come."""
-        missing = [one.about for one in near if one.state is State.OPEN]
+        missing = [one.about for one in near if one.state is Health.OPEN]
         if not missing:
             return []
         advice = (
@@ -702,7 +704,7 @@ class Doctor(Secret):
             "files by telephone"
         )
         return [
-            self._checked("caller", State.BAD, f"refused {address}: {why}", advice)
+            self._checked("caller", Health.BAD, f"refused {address}: {why}", advice)
             for why, address in self.strangers.items()
         ]
 

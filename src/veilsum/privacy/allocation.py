@@ -26,7 +26,7 @@ from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
 from veilsum.numbers.shapes import Float
-from veilsum.privacy.losses import BATCH_ENTRIES, mu2_without
+from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
 
 Coalition = tuple[int, ...]

@@ -19,7 +19,7 @@ from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.symmetry import is_vertex_transitive
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, Matrix, Vector
-from veilsum.privacy.losses import (
+from veilsum.privacy.remaining import (
     BATCH_ENTRIES,
     EdgeTest,
     Sets,

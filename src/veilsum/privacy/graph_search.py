@@ -25,7 +25,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, Matrix
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.coalitions import attack
-from veilsum.privacy.losses import mu2_without
+from veilsum.privacy.remaining import mu2_without
 
 Advance = Callable[[int], None]
 Progress = Callable[[str, int], Advance]

@@ -18,9 +18,8 @@ from scipy import sparse
 
 from veilsum.costs.differentiated import in_64_bits, load_jax
 from veilsum.costs.domains import Ball, Box, WholeSpace
-from veilsum.engines.closed_form import ClosedForm, closed_form
-from veilsum.engines.engine import Task
-from veilsum.engines.plain import DENSE_AGENTS, PlainEngine
+from veilsum.engines.engine import ClosedForm, Task, closed_form
+from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
 from veilsum.errors import InvalidInputError
 from veilsum.methods.base import State
 from veilsum.methods.chebyshev import Chebyshev

@@ -18,7 +18,7 @@ from veilsum.graphs.augmentation import (
 )
 from veilsum.graphs.connectivity import cut_parties, smallest_cuts
 from veilsum.graphs.topology import Topology
-from veilsum.privacy.doctor import examine
+from veilsum.privacy.diagnosis import examine
 from veilsum.privacy.worst_case import worst_mu2
 
 KARATE = Topology.family("karate")

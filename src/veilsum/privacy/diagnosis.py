@@ -1,9 +1,9 @@
-"""The graph doctor: why a network fails, what mends it, what would help further.
+"""Diagnosis of a graph: why a network fails, what mends it, what would help further.
 
 A network withstands t colluders if no t parties can cut it: kappa > t. If they can, the
-doctor names the cuts, proposes links that raise kappa to t + 1, and says by how many,
-at most, it may have missed the fewest. On the mended network it then looks for the one
-further link that lowers epsilon = 1 / (4 sigma^2 mu2) most, whatever sigma is.
+diagnosis names the cuts, proposes links that raise kappa to t + 1, and says by how
+many, at most, it may have missed the fewest. On the mended network it then looks for
+the one further link that lowers epsilon = 1 / (4 sigma^2 mu2) most, whatever sigma is.
 """
 
 from __future__ import annotations

@@ -1,0 +1,658 @@
+"""The numba engine: whole runs as machine code where it knows how, on all cores.
+
+Distributed gradient descent and gradient tracking of quadratic costs, on boxes or on
+the whole space, are compiled, whole runs at once. Every other method is carried out by
+its one source, with a compiled product for the mixing.
+
+Where costs curve alike everywhere, an iteration treats every coordinate by itself: rows
+are cut into panels of a few columns, each of which stays in cache through all of its
+iterations, and panels need not wait for each other. Where every agent has a matrix of
+its own, almost all that an iteration reads are the matrices, and plain loops do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from threading import Lock
+from typing import (
+    Any,
+    ClassVar,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from veilsum.costs.domains import Box, Domain, WholeSpace
+from veilsum.engines.engine import ClosedForm, Precision, Task, closed_form
+from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
+from veilsum.methods.base import Message, Messages, State
+from veilsum.methods.chebyshev import Chebyshev, ChebyshevState
+from veilsum.methods.dgd import Dgd, DgdState
+from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
+from veilsum.numbers.arrays import AgentPoints, Array, Sparse
+from veilsum.numbers.shapes import Float, Int, UInt
+
+T = TypeVar("T")
+
+Rows: TypeAlias = Float[Array[Any], "n m"]
+Numbers: TypeAlias = Float[Array[Any], " k"]
+Order: TypeAlias = Int[Array[np.int64], " n"]
+
+# Agents in one cache are near each other in any order.
+REORDER_AGENTS = 4096
+# Numbers mixed in one call below which a second thread comes too late.
+SMALL_WORK = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class FusedEngine:
+    """Compiled iterations, or a method's own with a compiled product.
+
+    States have agents in an order in which neighbours are near each other.
+    """
+
+    task: Task
+    name: str = field(default="numba", init=False)
+
+    @cached_property
+    def _order(self) -> Order | None:
+        """Agents in the states' order; None for their own."""
+        form = closed_form(self.task.cost)
+        # Only coefficients can be put in order, no other parts of costs.
+        if form is None or form.squares is not None:
+            return None
+        return near_order(next(iter(self.task.weights.values())))
+
+    @cached_property
+    def _source(self) -> PlainEngine:
+        """The method's own source, agents in the states' order."""
+        task = self.task if self._order is None else ordered(self.task, self._order)
+        return WithProducts(task)
+
+    @cached_property
+    def _run(self) -> CompiledRun:
+        """What carries iterations out."""
+        return compiled_run(self._source.task) or self._source
+
+    def begin(self) -> State:
+        """Return all agents at the start."""
+        return self._source.begin()
+
+    def advance(self, state: State, count: int) -> State:
+        """Return all agents after so many more iterations."""
+        return self._run.advance(state, count) if count else state
+
+    def points(self, state: State) -> AgentPoints:
+        """Return estimates in float64, by row."""
+        return self._by_row(self._source.points(state))
+
+    def aims(self, state: State) -> AgentPoints:
+        """Return where agents alone would go next, in float64, by row."""
+        return self._by_row(self._source.aims(state))
+
+    def _by_row(self, points: AgentPoints) -> AgentPoints:
+        if self._order is None:
+            return points
+        found = np.empty_like(points)
+        found[self._order] = points
+        return found
+
+
+def near_order(weights: Sparse) -> Order | None:
+    """Return agents such that neighbours come soon after each other, in large graphs.
+
+    Rows of neighbours are then more often in cache when they are read. None where all
+    rows are in cache in any order.
+    """
+    if weights.shape[0] < REORDER_AGENTS:
+        return None
+    found = csgraph.reverse_cuthill_mckee(sparse.csr_array(weights))
+    return np.asarray(found, dtype=np.int64)
+
+
+def reordered(weights: Sparse, order: Order) -> Sparse:
+    """Return weights with agents in another order."""
+    return sparse.csr_array(weights)[order][:, order]
+
+
+def ordered(task: Task, order: Order) -> Task:
+    """Return a task with agents in another order, remainders being alike for all."""
+    weights = {name: reordered(w, order) for name, w in task.weights.items()}
+    cost = replace(task.cost, coefficients=task.cost.coefficients[order])
+    return replace(task, weights=weights, cost=cost, start=task.start[order])
+
+
+# A method's own source
+
+
+@dataclass(frozen=True, eq=False)
+class WithProducts(PlainEngine):
+    """A method's own source, with a compiled product where there are many agents."""
+
+    @cached_property
+    def _weights(self) -> dict[Any, Any]:
+        weights = super()._weights
+        if len(self.task.start) <= DENSE_AGENTS:
+            return weights
+        return {name: Product(w) for name, w in weights.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Weights whose product with rows is compiled, and carried out by all threads."""
+
+    weights: Sparse
+
+    def __matmul__(self, told: Messages) -> Message:
+        """Return sum_j w_ij told_j by row."""
+        from veilsum.engines.kernels import mix_rows
+
+        rows, w = np.ascontiguousarray(told), self.weights
+        out = np.empty_like(rows)
+        ends = np.linspace(0, len(rows), threads() + 1).astype(int).tolist()
+
+        def part(ends: tuple[int, int]) -> None:
+            mix_rows(*ends, (w.indptr, w.indices, w.data), rows, out)
+
+        each(part, pairwise(ends), small=w.nnz * rows.shape[1] < SMALL_WORK)
+        return out
+
+
+# Threads
+
+
+def threads() -> int:
+    """Return how many cores there are to work on."""
+    return os.cpu_count() or 1
+
+
+def each(action: Callable[[T], object], items: Iterable[T], *, small: bool) -> None:
+    """Do something with every item, by several threads unless it is soon done."""
+    if small or threads() == 1:
+        for item in items:
+            action(item)
+        return
+    with ThreadPoolExecutor(threads()) as pool:
+        # Through a list: an error in a thread is raised here.
+        list(pool.map(action, items))
+
+
+@dataclass(eq=False)
+class Shift:
+    """Pieces of work, in rows of which each must be done in order, by any thread.
+
+    Attributes:
+        action: does one piece of a row, by their numbers.
+        weights: of a piece in each row.
+        pieces: how many a row has.
+    """
+
+    action: Callable[[int, int], object]
+    weights: Sequence[int]
+    pieces: int
+    _done: list[int] = field(init=False)
+    _busy: set[int] = field(default_factory=set, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._done = [0] * len(self.weights)
+
+    def work(self, _: int) -> None:
+        """Do pieces until none is left that could be begun."""
+        while (row := self._take()) is not None:
+            self.action(row, self._done[row])
+            with self._lock:
+                self._done[row] += 1
+                self._busy.remove(row)
+
+    def _take(self) -> int | None:
+        """Return the row with most to do of those that nobody works on."""
+        with self._lock:
+            free = [row for row in range(len(self.weights)) if self._left(row)]
+            row = max(free, key=self._left, default=None)
+            if row is not None:
+                self._busy.add(row)
+            return row
+
+    def _left(self, row: int) -> int:
+        pieces = 0 if row in self._busy else self.pieces - self._done[row]
+        return pieces * self.weights[row]
+
+
+# Which methods and costs have compiled runs
+
+
+@runtime_checkable
+class CompiledRun(Protocol):
+    """What carries iterations out, from a state to a state of the same kind."""
+
+    def advance(self, state: Any, count: int) -> Any:
+        """Return all agents after so many more iterations."""
+        ...
+
+
+def compiled_run(task: Task) -> CompiledRun | None:
+    """Return a compiled run of a task; None where its method's source must do."""
+    method: Any = task.method
+    if not isinstance(method, Chebyshev):
+        return _bare_run(task, method, (1.0,))
+    if type(method.method) is not GradientTracking:
+        return None
+    inner = _bare_run(task, method.method, method.factors)
+    return None if inner is None else SeveralRounds(method.method, inner)
+
+
+def _bare_run(
+    task: Task, method: Any, factors: tuple[float, ...]
+) -> CompiledRun | None:
+    """Return the run of a method, with this many rounds of mixing in place of one."""
+    form = closed_form(task.cost)
+    if form is None or type(method) not in RUNS:
+        return None
+    if not isinstance(method.domain, WholeSpace | Box):
+        return None
+    return RUNS[type(method)][form.squares is not None](task, form, method, factors)
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralRounds:
+    """Tracking with several rounds of mixing, from and to states of `Chebyshev`.
+
+    Attributes:
+        method: as it is with one round.
+        inner: the run, which mixes several times.
+    """
+
+    method: GradientTracking
+    inner: CompiledRun
+
+    def advance(
+        self, state: ChebyshevState[TrackingState], count: int
+    ) -> ChebyshevState[TrackingState]:
+        """Return all agents after so many more iterations."""
+        found = self.inner.advance(state.inner, count)
+        told = self.method.outgoing(found)
+        return ChebyshevState(found, told, told)
+
+
+# What compiled runs read off a task: plain numbers in its precision
+
+
+def number(value: float, precision: Precision) -> Any:
+    """Return one number."""
+    return np.dtype(precision).type(value)
+
+
+def sides(domain: Domain, precision: Precision) -> tuple[Numbers, Numbers]:
+    """Return the least and the greatest coordinates of points of a box, or of all."""
+    if isinstance(domain, Box):
+        return domain.lower.astype(precision), domain.upper.astype(precision)
+    infinite = np.full(domain.dim, np.inf, precision)
+    return -infinite, infinite
+
+
+def step_sizes(method: Dgd, done: int, count: int, precision: Precision) -> Numbers:
+    """Return DGD's next step sizes, so many being over."""
+    k = np.arange(done + 1, done + count + 1)
+    return (method.scale / k**method.power).astype(precision)
+
+
+# The graph in slots, for panels
+
+# Longer chunks leave too many slots empty, or take too many registers.
+LONGEST_CHUNK = 8
+# What an agent's next chunk costs beside its slots, in slots: a loop's end.
+CHUNK_COST = 2
+# How many agents ahead loops look, to have what these hear fetched; there are slots for
+# them after the last agent's.
+AGENTS_AHEAD = 10
+SLOTS_AFTER = (AGENTS_AHEAD + 1) * LONGEST_CHUNK
+
+
+class Slots(NamedTuple):
+    """Who is heard, in slots, with what weight, as the kernel `heard_by` reads it.
+
+    An agent's neighbours fill chunks of a few slots each, so that loops over a chunk
+    have a length known beforehand; slots left over name a row of zeros after the last
+    agent.
+
+    Attributes:
+        start: agent i's chunks are those from start[i] to start[i + 1]; None if every
+            agent has one.
+        heard: who is heard, slot by slot.
+        weight: of each slot; None if all links have the same.
+        own: w_ii.
+        common: the weight of every link, where it is the same.
+        slots: a tuple as long as a chunk.
+    """
+
+    start: UInt[Array[Any], " n1"] | None
+    heard: UInt[Array[Any], " slots"]
+    weight: Float[Array[Any], " slots"] | None
+    own: Float[Array[Any], " n"]
+    common: Any
+    slots: tuple[int, ...]
+
+
+def slots_of(weights: Sparse, precision: str) -> Slots:
+    """Return the slots of n x n weights."""
+    plain = sparse.coo_array(weights)
+    apart = (plain.row != plain.col) & (plain.data != 0)
+    row, column, data = plain.row[apart], plain.col[apart], plain.data[apart]
+    n = weights.shape[0]
+    degrees = np.bincount(row, minlength=n)
+    chunk = chunk_for(degrees)
+    start = np.concatenate([[0], np.cumsum(-(-degrees // chunk))])
+    # Links of an agent fill its slots one after the other.
+    by_row = np.argsort(row, kind="stable")
+    before = np.cumsum(degrees) - degrees
+    rank = np.empty_like(by_row)
+    rank[by_row] = np.arange(len(row)) - np.repeat(before, degrees)
+    places = start[row] * chunk + rank
+    heard = np.full(start[-1] * chunk + SLOTS_AFTER, n)
+    heard[places] = column
+    alike = data.size == 0 or bool((data == data[0]).all())
+    weight = None if alike else np.zeros(len(heard), precision)
+    if weight is not None:
+        weight[places] = data
+    common = data[0] if alike and data.size else 0.0
+    one_each = bool((degrees > 0).all() and (degrees <= chunk).all())
+    return Slots(
+        None if one_each else start.astype(np.uint32),
+        heard.astype(np.uint16 if n < 2**16 else np.uint32),
+        weight,
+        weights.diagonal().astype(precision),
+        np.dtype(precision).type(common),
+        (0,) * chunk,
+    )
+
+
+def chunk_for(degrees: Int[Array[Any], " n"]) -> int:
+    """Return the length of chunks that costs least.
+
+    >>> chunk_for(np.array([6, 6, 6])), chunk_for(np.array([2, 2, 2, 2]))
+    (6, 2)
+    """
+    lengths = range(1, LONGEST_CHUNK + 1)
+    cost = {size: (-(-degrees // size)).sum() * (size + CHUNK_COST) for size in lengths}
+    return min(lengths, key=lambda size: (cost[size], -size))
+
+
+# Panels: whole runs, a few coordinates at a time
+
+# Four numbers fill two vectors of most processors, and a panel of ten thousand agents
+# stays in a core's own cache.
+WIDE, NARROW = 4, 2
+# What is read at once from memory; no row of a panel is spread over two of these.
+LINE_BYTES = 64
+# Panels beyond this leave the nearest cache; reading ahead pays from there on.
+NEAR_BYTES = 100_000
+# With fewer panels than this for each thread, some threads would be idle at the end:
+# panels are then done in so many pieces, which threads share.
+MANY_PANELS, PIECES = 8, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Some columns of all rows, with room for what a run keeps of them.
+
+    Attributes:
+        columns: which.
+        width: how many there is room for.
+        rooms: flat arrays, agent by agent, with a row of zeros after the last one.
+        where: the panel's part of the domain, and the graph, as kernels take them.
+    """
+
+    columns: slice
+    width: int
+    rooms: list[Numbers]
+    where: tuple[Any, Any]
+
+    def fill(self, room: Numbers, rows: Rows) -> None:
+        """Copy these columns of the rows."""
+        self._table(room)[:-1] = rows[:, self.columns]
+
+    def put_back(self, room: Numbers, rows: Rows) -> None:
+        """Copy these columns into the rows."""
+        rows[:, self.columns] = self._table(room)[:-1]
+
+    def _table(self, room: Numbers) -> Rows:
+        count = self.columns.stop - self.columns.start
+        return room.reshape(-1, self.width)[:, :count]
+
+
+def cuts(columns: int) -> list[tuple[slice, int]]:
+    """Return the columns and the width of panels, wide unless threads would be idle.
+
+    >>> [width for _, width in cuts(90)][-2:]
+    [4, 2]
+    """
+    width = WIDE if columns >= WIDE * threads() else NARROW
+    found = [
+        (slice(low, min(low + width, columns)), width)
+        for low in range(0, columns, width)
+    ]
+    last, _ = found[-1]
+    return [*found[:-1], (last, min(width, -(-(last.stop - last.start) // 2) * 2))]
+
+
+def line_of_zeros(size: int, precision: str) -> Numbers:
+    """Return zeros that begin where a line of memory does."""
+    dtype = np.dtype(precision)
+    raw = np.zeros(size * dtype.itemsize + LINE_BYTES, np.uint8)
+    first = -raw.ctypes.data % LINE_BYTES
+    return raw[first : first + size * dtype.itemsize].view(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Panelled:
+    """What runs by panels share.
+
+    Attributes:
+        task: whose agents these are.
+        form: their costs.
+        method: as it is with one round of mixing.
+        factors: om_1, ..., om_K of K rounds.
+    """
+
+    task: Task
+    form: ClosedForm
+    method: Any
+    factors: tuple[float, ...]
+    rooms: ClassVar[int]
+
+    @cached_property
+    def _panels(self) -> list[Panel]:
+        """All panels; their rooms are used again in every call."""
+        agents, columns = self.task.start.shape
+        precision = self.task.precision
+        slots = slots_of(self.task.weights["symmetric"], precision)
+        both = np.array(sides(self.method.domain, precision))
+        found = []
+        for part, width in cuts(columns):
+            row = (number(0.0, precision),) * width
+            far = agents * width * row[0].itemsize > NEAR_BYTES
+            ahead = np.uint64(AGENTS_AHEAD * len(slots.slots)) if far else None
+            box = np.zeros((2, width), precision)
+            box[:, : part.stop - part.start] = both[:, part]
+            size = (agents + 1) * width
+            rooms = [line_of_zeros(size, precision) for _ in range(self.rooms)]
+            where = ((box[0], box[1]), (slots, ahead, row))
+            found.append(Panel(part, width, rooms, where))
+        return found
+
+    @cached_property
+    def _curve(self) -> Any:
+        return number(self.form.curve, self.task.precision)
+
+    def _run(self, piece: Callable[[Panel, range], None], count: int) -> None:
+        """Do all panels' iterations, each panel's in pieces that threads share."""
+        links, columns = self.task.weights["symmetric"].nnz, self.task.start.shape[1]
+        work = count * len(self.factors) * links * columns
+        if work < SMALL_WORK:
+            for panel in self._panels:
+                piece(panel, range(count))
+            return
+        few = len(self._panels) < MANY_PANELS * threads()
+        pieces = min(count, PIECES) if few else 1
+        ends = [count * k // pieces for k in range(pieces + 1)]
+
+        def action(row: int, k: int) -> None:
+            piece(self._panels[row], range(ends[k], ends[k + 1]))
+
+        shift = Shift(action, [panel.width for panel in self._panels], pieces)
+        each(shift.work, range(threads()), small=False)
+
+
+@dataclass(frozen=True, eq=False)
+class PanelledDgd(Panelled):
+    """Distributed gradient descent; room for x, for what x becomes, and for slopes."""
+
+    rooms: ClassVar[int] = 3
+
+    @cached_property
+    def _panels(self) -> list[Panel]:
+        found = super()._panels
+        for panel in found:
+            panel.fill(panel.rooms[2], self.form.slopes)
+        return found
+
+    def advance(self, state: DgdState, count: int) -> DgdState:
+        """Return all agents after so many more iterations."""
+        from veilsum.engines.kernels import dgd
+
+        found, done = np.empty_like(state.x), state.iteration
+        own_point = True if self.method.gradient_at == "own" else None
+        sizes = step_sizes(self.method, done, count, self.task.precision)
+
+        def piece(panel: Panel, k: range) -> None:
+            rooms = panel.rooms
+            if k.start == 0:
+                panel.fill(rooms[0], state.x)
+            how = (own_point, self._curve, sizes[k.start : k.stop])
+            dgd(*rooms, *how, *panel.where)
+            # Estimates change places with every iteration.
+            rooms[:2] = rooms[:2][:: -1 if len(k) % 2 else 1]
+            if k.stop == count:
+                panel.put_back(rooms[0], found)
+
+        self._run(piece, count)
+        return DgdState(found, done + count)
+
+
+@dataclass(frozen=True, eq=False)
+class PanelledTracking(Panelled):
+    """Gradient tracking; room for x and y, for what is told of them and was told."""
+
+    rooms: ClassVar[int] = 5
+
+    def advance(self, state: TrackingState, count: int) -> TrackingState:
+        """Return all agents after so many more iterations."""
+        from veilsum.engines.kernels import tracking
+
+        found = np.empty_like(state.x), np.empty_like(state.tracker)
+        several = np.array(self.factors, dtype=self.task.precision)
+        factors = several if len(several) > 1 else None
+        step = number(self.method.step, self.task.precision)
+
+        def piece(panel: Panel, k: range) -> None:
+            x, y, *spare = panel.rooms
+            if k.start == 0:
+                panel.fill(x, state.x)
+                panel.fill(y, state.tracker)
+            how = (len(k), step, self._curve, factors)
+            tracking(x, y, tuple(spare), *how, *panel.where)
+            if k.stop == count:
+                panel.put_back(x, found[0])
+                panel.put_back(y, found[1])
+
+        self._run(piece, count)
+        return TrackingState(*found, iteration=state.iteration + count)
+
+
+# Agents with a matrix each: least squares, and masked quadratics
+
+
+@dataclass(frozen=True, eq=False)
+class Curved:
+    """What these runs share; the attributes are those of `Panelled`."""
+
+    task: Task
+    form: ClosedForm
+    method: Any
+    factors: tuple[float, ...]
+
+    @cached_property
+    def _costs(self) -> tuple[Rows, Float[Array[Any], "n m m"]]:
+        """Slopes and matrices, as kernels take them."""
+        both = (self.form.slopes, self.form.squares)
+        slopes, squares = (
+            np.require(part, self.task.precision, ["C", "W"]) for part in both
+        )
+        return slopes, squares
+
+    @cached_property
+    def _where(self) -> tuple[Any, Any]:
+        """The domain and the graph, as kernels take them."""
+        precision = self.task.precision
+        csr = sparse.csr_array(self.task.weights["symmetric"].astype(precision))
+        box = sides(self.method.domain, precision)
+        return box, (csr.indptr, csr.indices, csr.data)
+
+    @cached_property
+    def _spare(self) -> tuple[Rows, Rows, Rows]:
+        """Room for what is told, and for what was."""
+        first, second, third = np.empty(
+            (3, *self.task.start.shape), self.task.precision
+        )
+        return first, second, third
+
+
+@dataclass(frozen=True, eq=False)
+class CurvedDgd(Curved):
+    """Distributed gradient descent."""
+
+    def advance(self, state: DgdState, count: int) -> DgdState:
+        """Return all agents after so many more iterations."""
+        from veilsum.engines.kernels import curved_dgd
+
+        x, done = state.x.copy(), state.iteration
+        own_point = True if self.method.gradient_at == "own" else None
+        sizes = step_sizes(self.method, done, count, self.task.precision)
+        curved_dgd(x, self._spare[0], *self._costs, own_point, sizes, *self._where)
+        return DgdState(x, done + count)
+
+
+@dataclass(frozen=True, eq=False)
+class CurvedTracking(Curved):
+    """Gradient tracking."""
+
+    def advance(self, state: TrackingState, count: int) -> TrackingState:
+        """Return all agents after so many more iterations."""
+        from veilsum.engines.kernels import curved_tracking
+
+        x, y, precision = state.x.copy(), state.tracker.copy(), self.task.precision
+        how = (count, number(self.method.step, precision))
+        factors = np.array(self.factors, dtype=precision)
+        squares = self._costs[1]
+        curved_tracking(x, y, self._spare, squares, how, factors, *self._where)
+        return TrackingState(x, y, iteration=state.iteration + count)
+
+
+# By type and not by kind: what is built on a method may do something else. First with
+# one curve for all agents, then with a matrix for each.
+RUNS: dict[type, tuple[Callable[..., CompiledRun], Callable[..., CompiledRun]]] = {
+    Dgd: (PanelledDgd, CurvedDgd),
+    GradientTracking: (PanelledTracking, CurvedTracking),
+}
