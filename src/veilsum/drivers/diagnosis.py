@@ -14,7 +14,7 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.methods.certificate import Bounds
-from veilsum.numbers.arrays import AgentPoints, Vector
+from veilsum.numbers.arrays import PartyPoints, Vector
 
 # A bound counts as broken when it is exceeded by more than rounding could do.
 LEEWAY = 1e-6
@@ -23,7 +23,7 @@ APART = 0.1
 
 
 def drowned(
-    estimates: AgentPoints,
+    estimates: PartyPoints,
     effective: EffectiveCost,
     costs: Sequence[Cost],
     domain: Domain,
@@ -32,7 +32,7 @@ def drowned(
 
     Args:
         estimates: the last ones.
-        effective: all agents' masked costs, as the method found them.
+        effective: all parties' masked costs, as the method found them.
         costs: their private ones; a simulation has them.
         domain: X; one that is not bounded is never filled.
     """
@@ -63,18 +63,18 @@ def drowned(
 def broken_bound(
     cost: EffectiveCost,
     bounds: Bounds,
-    x: AgentPoints,
-    before: AgentPoints,
+    x: PartyPoints,
+    before: PartyPoints,
     names: tuple[str, ...],
 ) -> str | None:
     """Return in words what the costs did that the bounds exclude, if anything.
 
     Args:
-        cost: all agents' masked costs.
+        cost: all parties' masked costs.
         bounds: what the steps were taken from.
         x: estimates.
         before: other estimates, a step earlier.
-        names: of the agents.
+        names: of the parties.
     """
     moved = np.linalg.norm(x - before, axis=1)
     turned = cost.gradient_change(x, before)
@@ -91,7 +91,7 @@ def broken_bound(
 def _broken_mean(
     cost: EffectiveCost, bounds: Bounds, here: Vector, there: Vector
 ) -> str | None:
-    """Look at the average cost, at two points that are the same for all agents."""
+    """Look at the average cost, at two points that are the same for all parties."""
     everywhere = (cost.coefficients.shape[0], here.size)
     both = (np.broadcast_to(point, everywhere) for point in (here, there))
     turned, move = cost.gradient_change(*both).mean(axis=0), here - there

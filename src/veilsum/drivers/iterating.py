@@ -18,7 +18,7 @@ from veilsum.engines.engine import Engine
 from veilsum.errors import BadGradientError, DivergedError, NumericalError
 from veilsum.methods.base import State
 from veilsum.methods.schedule import Schedule
-from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints
 from veilsum.numbers.shapes import Float, Int
 
 Progress = Callable[[int], None]
@@ -78,7 +78,7 @@ class Journey:
         engine: carries iterations out.
         schedule: how many, and when to stop.
         cost: what the engine runs on, to find out what went wrong.
-        names: of the agents, to say where.
+        names: of the parties, to say where.
         times: when estimates are kept, in rising order.
         progress: told now and then how many iterations are done.
     """
@@ -91,7 +91,7 @@ class Journey:
     progress: Progress | None = None
     _kept: list[int] = field(default_factory=list)
     _estimates: Float[FloatArray, "times n m"] | None = None
-    _before: tuple[AgentPoints, AgentPoints] | None = None
+    _before: tuple[PartyPoints, PartyPoints] | None = None
     _end: int | None = None
     _sound: State | None = None
     _earlier: State | None = None
@@ -236,24 +236,24 @@ class Journey:
                 error = found
                 break
             if (strayed := self._strayed(after)).any():
-                agent = self.names[int(np.argmax(strayed))]
+                party = self.names[int(np.argmax(strayed))]
                 x, old = self.engine.points(good), self.engine.points(before)
-                raise DivergedError(agent, after.iteration, x, self._why(x, old))
+                raise DivergedError(party, after.iteration, x, self._why(x, old))
             before, good = good, after
         if error is None:
             raise NumericalError(
                 f"numbers ran away before iteration {until}, and did not when its "
                 "iterations were carried out one by one; use engine numpy"
             )
-        party = error.agent
+        whose = error.party
         raise BadGradientError(
             error.reason,
-            self.names[party] if isinstance(party, int) else party,
+            self.names[whose] if isinstance(whose, int) else whose,
             good.iteration + 1,
             self.engine.points(good),
         ) from error
 
-    def _why(self, x: AgentPoints, before: AgentPoints) -> str:
+    def _why(self, x: PartyPoints, before: PartyPoints) -> str:
         """Say what made numbers run away, as far as two estimates show it."""
         bounds = self.schedule.bounds
         if bounds is None:

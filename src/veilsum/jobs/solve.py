@@ -39,7 +39,7 @@ from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import gradient_of_sum
 from veilsum.methods.settings import Settings
 from veilsum.models.curvature import curvature_bounds
-from veilsum.numbers.arrays import AgentPoints, Array, FloatArray, Vector, listed
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee
@@ -112,7 +112,7 @@ class RunRecord:
 
     topology: Topology
     minimiser: Vector
-    estimates: AgentPoints
+    estimates: PartyPoints
     reference: Vector
     trace: Trace
     sum_of_masks: float
@@ -201,7 +201,7 @@ class Run(Minimised):
         return self.estimates.mean(axis=0)
 
     @property
-    def estimates(self) -> AgentPoints:
+    def estimates(self) -> PartyPoints:
         """Each party's own final estimate, by row."""
         return self.seen.estimates[-1]
 
@@ -442,7 +442,7 @@ def _driver(
     return driver_of(driver, seed=seed, system=system, faults=faults)
 
 
-def _farthest(estimates: AgentPoints, point: Vector) -> float:
+def _farthest(estimates: PartyPoints, point: Vector) -> float:
     return float(np.linalg.norm(estimates - point, axis=1).max())
 
 
@@ -476,7 +476,7 @@ def _named(parties: tuple[str, ...]) -> Iterator[None]:
     try:
         yield
     except BadGradientError as error:
-        if not isinstance(error.agent, int):
+        if not isinstance(error.party, int):
             raise
-        named = BadGradientError(error.reason, parties[error.agent])
+        named = BadGradientError(error.reason, parties[error.party])
         raise named from error.__cause__
