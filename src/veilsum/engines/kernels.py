@@ -63,7 +63,7 @@ def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> 
     return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
 
 
-def _spread(builder: Any, number: Any, vector: Any) -> Any:
+def _filled(builder: Any, number: Any, vector: Any) -> Any:
     """Return a vector with one number in every lane."""
     lane, order = ir.IntType(32), ir.VectorType(ir.IntType(32), vector.count)
     first = builder.insert_element(
@@ -128,13 +128,13 @@ def fetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @built
-def spread(typingctx: Any, number: Any, row: Any) -> Any:
+def filled(typingctx: Any, number: Any, row: Any) -> Any:
     """Return lanes that all hold one number."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
         plain = context.cast(builder, args[0], number, row.dtype)
-        return _spread(builder, plain, vector)
+        return _filled(builder, plain, vector)
 
     return _lanes_like(row)(number, row), build
 
@@ -160,7 +160,7 @@ def _arithmetic(name: str) -> Any:
             left, right = args
             if not isinstance(other, Lanes):
                 plain = context.cast(builder, right, other, lanes.dtype)
-                right = _spread(builder, plain, left.type)
+                right = _filled(builder, plain, left.type)
             return getattr(builder, name)(left, right)
 
         return lanes(lanes, other), build
@@ -250,7 +250,7 @@ def chunk_sum(
 ) -> Any:
     """Return the sum over the slots of one chunk: two sums, so that fewer wait."""
     announce(slot, heard, told, ahead, slots, row)
-    even, odd = spread(0.0, row), spread(0.0, row)
+    even, odd = filled(0.0, row), filled(0.0, row)
     for k in range(0, len(slots), 2):
         even = even + heard_in(slot + u(k), heard, weight, told, row)
         if k + 1 < len(slots):
@@ -273,7 +273,7 @@ def slot_sum(
     chunk = u(len(slots))
     if start is None:
         return chunk_sum(party * chunk, heard, weight, told, ahead, slots, row)
-    total = spread(0.0, row)
+    total = filled(0.0, row)
     for k in range(u(start[party]), u(start[party + u(1)])):
         part = chunk_sum(k * chunk, heard, weight, told, ahead, slots, row)
         total = total + part

@@ -394,7 +394,7 @@ def chunk_for(degrees: Int[Array[Any], " n"]) -> int:
 # Four numbers fill two vectors of most processors, and a panel of ten thousand parties
 # stays in a core's own cache.
 WIDE, NARROW = 4, 2
-# What is read at once from memory; no row of a panel is spread over two of these.
+# What is read at once from memory; no row of a panel lies in two of these.
 LINE_BYTES = 64
 # Panels beyond this leave the nearest cache; reading ahead pays from there on.
 NEAR_BYTES = 100_000
