@@ -19,7 +19,7 @@ from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee, against
@@ -61,7 +61,7 @@ class Options(TypedDict, total=False):
         title: of the run.
     """
 
-    topology: Topology | str | None
+    topology: GraphLike | str | None
     law: LawName
     sigma: float | None
     grid: int | None
@@ -320,7 +320,7 @@ def _check_numbers(options: Options) -> None:
 
 
 def _topology(
-    given: Topology | str | None, parties: tuple[str, ...], *, alone: bool
+    given: GraphLike | str | None, parties: tuple[str, ...], *, alone: bool
 ) -> Topology:
     if alone:
         assert isinstance(given, Topology)
@@ -336,6 +336,7 @@ def _topology(
                 f"data of {len(parties)}: {listed(parties)}"
             )
         return graph.renamed(parties)
+    given = Topology.of(given)
     strangers = sorted(set(given.parties) ^ set(parties))
     if strangers:
         raise InvalidInputError(
