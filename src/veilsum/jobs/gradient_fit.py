@@ -20,10 +20,10 @@ from veilsum.costs.domains import Box, Domain
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.jobs.parties import by_name
 from veilsum.jobs.regression import Model, family_of
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.jobs.solve import Run, solve
+from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
