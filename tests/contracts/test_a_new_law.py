@@ -12,6 +12,9 @@ from veilsum.numbers.laws import LAWS, GaussianMasks, Masks
 RING = vs.Topology.family("ring:5")
 COSTS = [vs.Cost.squared_distance([p]) for p in (0.0, 1.0, 3.0, 5.0, 6.0)]
 
+# The checker of types knows the laws that there are.
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 
 @dataclass(frozen=True, eq=False)
 class LaplaceMasks(GaussianMasks):

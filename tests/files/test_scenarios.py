@@ -262,6 +262,7 @@ def test_a_new_law_takes_over_what_it_has(change, expected):
     assert mask_keys(parsed(masks=LATTICE).altered(**change)) == expected
 
 
+@pytest.mark.usefixtures("unchecked_shapes")  # types know the laws that there are
 @pytest.mark.parametrize(
     ("change", "words"),
     [

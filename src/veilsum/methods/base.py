@@ -210,6 +210,7 @@ class State(Protocol):
 S = TypeVar("S", bound=State)
 
 
+@runtime_checkable
 class Described(Protocol):
     """What carries a method's facts: its class, or a method that was made."""
 
@@ -224,6 +225,7 @@ class Described(Protocol):
         ...
 
 
+@runtime_checkable
 class MethodClass(Described, Protocol):
     """A class that carries its facts and makes itself."""
 
