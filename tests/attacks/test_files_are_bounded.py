@@ -5,6 +5,7 @@ before it is asked whether to take part. Each file here once took minutes or gig
 it must be refused by a sentence, or its work counted and kept within bounds.
 """
 
+import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -16,6 +17,9 @@ from veilsum.files.consortiums import read_certificate, read_consortium
 from veilsum.files.graphs import read_topology
 from veilsum.files.scenarios import MOST_DOTS, read_scenario, read_toml
 from veilsum.net.receipt import read_receipt
+from veilsum.numbers.arrays import nearest
+from veilsum.tables import formula
+from veilsum.tables.formula import read_formula
 
 LONG_KEYS = {
     "a key": ".".join("a" * 200) + " = 1",
@@ -123,3 +127,84 @@ def test_a_file_that_is_no_graph_is_not_quoted(write):
 def test_deep_json_is_refused_in_a_sentence(write):
     with pytest.raises(InvalidGraphError, match="too deep to be read"):
         read_topology(write("[" * 100_000, "graph.json"))
+
+
+def names(count):
+    """Return names of one letter each."""
+    return [chr(0x4E00 + place) for place in range(count)]
+
+
+def groups(count, size):
+    each = iter(names(count * size))
+    return ":".join(
+        f"({'+'.join(next(each) for _ in range(size))})" for _ in "x" * count
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"y~{':'.join(names(2500))}:{groups(3, 17)}",
+        f"y~{':'.join(names(21))}",
+        f"y~{'*'.join(names(21))}",
+        f"y~({'+'.join(names(2500))})/x",
+        f"y~x %in% ({'+'.join(names(21))})",
+    ],
+)
+def test_the_factors_of_a_term_are_few(text):
+    with pytest.raises(InvalidInputError, match=r"more than 20 factors|terms, and"):
+        read_formula(text)
+
+
+def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
+    made = []
+    check = formula._Reader._check_factors
+    monkeypatch.setattr(
+        formula._Reader,
+        "_check_factors",
+        lambda self, term: (made.append(len(term)), check(self, term)),
+    )
+    long = ":".join(names(16))
+    with pytest.raises(InvalidInputError, match="would be multiplied out"):
+        read_formula(f"y~{long}:{groups(4, 17)}")
+    assert sum(made) <= 200_000
+    assert len(read_formula(f"y~({'+'.join(names(15))})**5").right) == 4944
+
+
+def test_a_wrong_number_is_looked_at_once():
+    # Each of its digits once began another try at the rest.
+    for text in ("1" * 9990 + "x", "1" * 4990 + "." + "1" * 4990 + ".", "1e" * 4000):
+        (token,) = formula._Reader(text).tokens
+        assert (token.kind, token.text) == ("wrong", text)
+        with pytest.raises(InvalidInputError, match="not expected where it stands"):
+            read_formula(f"y~{text}")
+
+
+@pytest.mark.parametrize("text", ["1", "1.", ".5", "1.5e-3", "2E+10", "1.e5"])
+def test_a_number_is_a_number(text):
+    (token,) = formula._Reader(text).tokens
+    assert (token.kind, token.text) == ("number", text)
+
+
+def test_a_sum_of_thousands_of_terms_is_put_together_in_place(monkeypatch):
+    monkeypatch.setattr(formula, "_union", lambda *_: pytest.fail("all were copied"))
+    assert len(read_formula(f"y~{'+'.join(names(4990))}").right) == 4991
+    text = "+".join(names(2400))
+    assert read_formula(f"y~{text}-{text.replace('+', '-')}").right == ((),)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("a" * 61, ["a" * 60]),
+        ("a" * 59, ["a" * 61]),
+        ("ring", ["rings"] * 201),
+    ],
+)
+def test_names_that_take_long_are_not_compared(name, known, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        difflib, "get_close_matches", lambda _, names, **__: seen.extend(names) or []
+    )
+    assert nearest(name, known) == ""
+    assert not seen

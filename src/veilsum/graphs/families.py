@@ -5,7 +5,6 @@ networkx builds them; nothing outside `topology` sees its graphs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import networkx as nx
 
 from veilsum.errors import InvalidGraphError
+from veilsum.numbers.arrays import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,10 @@ def build(spec: str) -> Any:
     """Return the networkx graph a string names, its nodes numbered from 0."""
     name, *arguments = spec.strip().split(":")
     if name not in FAMILIES:
-        near = difflib.get_close_matches(name, FAMILIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         known = "; ".join(family.usage for family in FAMILIES.values())
         raise InvalidGraphError(
-            f"no graph family or file is called {name!r}; {hint}families are: {known}"
+            f"no graph family or file is called {name!r}; "
+            f"{nearest(name, FAMILIES)}families are: {known}"
         )
     family = FAMILIES[name]
     try:

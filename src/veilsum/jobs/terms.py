@@ -20,12 +20,11 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
-from veilsum.reading import nearest
 
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]

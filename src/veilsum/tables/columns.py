@@ -17,9 +17,8 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.shapes import Bool, Int
-from veilsum.reading import nearest
 from veilsum.tables.frames import Series, load_pandas
 
 Kind = Literal["number", "integer", "category"]
