@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -51,7 +52,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @classmethod
     def has_required(cls) -> bool:
         """Say whether some key must be there."""
-        return any(one.required for one in msgspec.structs.fields(cls))
+        return any(one.required for one in _fields(cls))
 
     def given(self) -> dict[str, Any]:
         """Return what was written, key by key."""
@@ -60,6 +61,8 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 S = TypeVar("S", bound=Section)
+# The types of a section are texts until they are asked for: once, not for every table.
+_fields = cache(msgspec.structs.fields)
 
 
 def read(table: object, kind: type[S], where: str) -> S:
@@ -68,7 +71,7 @@ def read(table: object, kind: type[S], where: str) -> S:
         raise InvalidScenarioError(f"{where} must be a section, found {_shown(table)}")
     check_keys(table, kind.__struct_fields__, where)
     values: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
+    for field in _fields(kind):
         key, section = field.name, _section(field.type)
         if section is not None:
             # A heading with nothing under it says as little as none at all, where
@@ -87,7 +90,7 @@ def read(table: object, kind: type[S], where: str) -> S:
 
 def section_keys(kind: type[Section]) -> dict[str, tuple[str, ...]]:
     """Return the keys of every section that a file may have."""
-    found = {one.name: _section(one.type) for one in msgspec.structs.fields(kind)}
+    found = {one.name: _section(one.type) for one in _fields(kind)}
     return {
         name: part.__struct_fields__ for name, part in found.items() if part is not None
     }
