@@ -52,7 +52,7 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/samplers.py
 	$(BIN)/python benchmarks/codec.py
-	$(BIN)/python benchmarks/agent.py
+	$(BIN)/python benchmarks/protocol.py
 	$(BIN)/python benchmarks/jobs.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/network.py

@@ -53,9 +53,9 @@ from clocks import (
 )
 from veilsum.engines.choosing import available_engines, engine_for
 from veilsum.engines.engine import Engine
-from veilsum.engines.numpy import DENSE_AGENTS
+from veilsum.engines.numpy import DENSE_PARTIES
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.numbers.arrays import AgentPoints
+from veilsum.numbers.arrays import PartyPoints
 from workloads import FULL, LOOPS, NEIGHBOURS, QUICK, Case, Workload, workload
 
 REPEATS, QUICK_REPEATS = 9, 3
@@ -115,7 +115,7 @@ class Line:
     met: bool | None
 
 
-def looped(work: Workload, weights: Any, iterations: int) -> AgentPoints:
+def looped(work: Workload, weights: Any, iterations: int) -> PartyPoints:
     """Return estimates by the plain loop."""
     steps = work.steps[:iterations]
     return LOOPS[work.form](weights, work.slope, work.task.start, steps)
@@ -137,7 +137,7 @@ def floors(work: Workload) -> dict[str, Runs]:
     }
     if rounds > 1:
         found["by rounds"] = passes(touched(6, 2))
-    if agents <= DENSE_AGENTS:
+    if agents <= DENSE_PARTIES:
         found["numpy"] = partial(looped, work, work.weights.toarray())
     return found
 

@@ -44,7 +44,7 @@ from veilsum.engines.choosing import engine_for
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.solve import solve
 from veilsum.methods.settings import Settings
-from veilsum.numbers.arrays import AgentPoints
+from veilsum.numbers.arrays import PartyPoints
 from workloads import (
     LOOPS,
     POWER,
@@ -234,7 +234,7 @@ class Answer:
         lap: its seconds.
     """
 
-    points: AgentPoints
+    points: PartyPoints
     form: str
     version: str
     lap: Lap

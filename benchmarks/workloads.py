@@ -25,7 +25,7 @@ from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.models.families import Gaussian
 from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import AgentPoints, FloatArray, Sparse, Vector
+from veilsum.numbers.arrays import FloatArray, PartyPoints, Sparse, Vector
 
 Costs: TypeAlias = Literal["distances", "least squares"]
 
@@ -47,18 +47,18 @@ DGD_FORMS = ("mixed", "own")
 FORMS = {"dgd": "mixed", "gradient-tracking": "atc"}
 
 
-Slope = Callable[[AgentPoints], AgentPoints]  # every agent's gradient at its own row
+Slope = Callable[[PartyPoints], PartyPoints]  # every agent's gradient at its own row
 # The methods as a reader of the papers would write them, each in the form that some
 # package implements. They are the floor that engines are measured against, and what
 # other packages' answers are checked with. Weights are n x n, dense or
 # sparse; there is one iteration for each step size.
-Loop: TypeAlias = Callable[[Any, Slope, AgentPoints, Vector], AgentPoints]
+Loop: TypeAlias = Callable[[Any, Slope, PartyPoints, Vector], PartyPoints]
 
 # Nobody's estimate comes near: dgd needs a compact domain, and most packages have none.
 REACH = 1e3
 
 
-def at_mixed(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentPoints:
+def at_mixed(weights: Any, slope: Slope, x: PartyPoints, steps: Vector) -> PartyPoints:
     """Return x after DGD with the gradient at the mixed point."""
     for step in steps:
         mixed = weights @ x
@@ -66,14 +66,14 @@ def at_mixed(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> Agent
     return x
 
 
-def at_own(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentPoints:
+def at_own(weights: Any, slope: Slope, x: PartyPoints, steps: Vector) -> PartyPoints:
     """Return x after DGD with the gradient at an agent's own point."""
     for step in steps:
         x = np.clip(weights @ x - step * slope(x), -REACH, REACH)
     return x
 
 
-def tracked(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentPoints:
+def tracked(weights: Any, slope: Slope, x: PartyPoints, steps: Vector) -> PartyPoints:
     """Return x after gradient tracking that mixes what was adapted."""
     y = old = slope(x)
     for step in steps:
@@ -84,8 +84,8 @@ def tracked(weights: Any, slope: Slope, x: AgentPoints, steps: Vector) -> AgentP
 
 
 def tracked_apart(
-    weights: Any, slope: Slope, x: AgentPoints, steps: Vector
-) -> AgentPoints:
+    weights: Any, slope: Slope, x: PartyPoints, steps: Vector
+) -> PartyPoints:
     """Return x after gradient tracking that adapts what was mixed."""
     y = old = slope(x)
     for step in steps:
@@ -231,11 +231,11 @@ class LeastSquares:
         return np.swapaxes(self.designs, 1, 2) @ self.designs
 
     @cached_property
-    def linear(self) -> AgentPoints:
+    def linear(self) -> PartyPoints:
         """Return -A_i'b_i."""
         return -(self.responses[:, None, :] @ self.designs)[:, 0]
 
-    def slope(self, x: AgentPoints) -> AgentPoints:
+    def slope(self, x: PartyPoints) -> PartyPoints:
         """Return every agent's gradient at its own row."""
         return (self.grams @ x[:, :, None])[:, :, 0] + self.linear
 
@@ -316,7 +316,7 @@ def _made(
     weights: Sparse,
     cost: EffectiveCost,
     slope: Slope,
-    start: AgentPoints,
+    start: PartyPoints,
     *,
     form: str,
     iterations: int,
@@ -372,7 +372,7 @@ def _cycle_apart_from(links: Sparse, stream: np.random.Generator) -> Sparse:
             cycle[[place, other]] = cycle[[other, place]]
 
 
-def _distances(case: Case) -> tuple[EffectiveCost, Slope, AgentPoints]:
+def _distances(case: Case) -> tuple[EffectiveCost, Slope, PartyPoints]:
     stream = np.random.default_rng(0)
     theta = stream.standard_normal((case.agents, case.dim))
     start = stream.standard_normal((case.agents, case.dim))

@@ -60,11 +60,11 @@ def all_weights(topology, name="metropolis"):
     }
 
 
-def cost_of(kind, agents, dim, stream):
+def cost_of(kind, parties, dim, stream):
     """Effective costs of a kind, drawn at random."""
-    slopes = stream.standard_normal((agents, dim))
+    slopes = stream.standard_normal((parties, dim))
     if kind == "quadratics":
-        factors = stream.standard_normal((agents, dim, dim)) / np.sqrt(dim)
+        factors = stream.standard_normal((parties, dim, dim)) / np.sqrt(dim)
         squares = 0.3 * factors @ factors.swapaxes(1, 2) + 0.3 * np.eye(dim)
         pairs = zip(squares, slopes, strict=True)
         theta = np.stack([quadratic_coefficients(p, q) for p, q in pairs])
@@ -103,7 +103,7 @@ def one_way_task(dim=2):
 
 
 def arrived(engine, count):
-    """Where agents are after so many iterations, and where they would go next."""
+    """Where parties are after so many iterations, and where they would go next."""
     state = engine.advance(engine.begin(), count)
     assert state.iteration == count
     return np.stack([engine.points(state), engine.aims(state)])

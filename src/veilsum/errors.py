@@ -54,7 +54,7 @@ class BadGradientError(InvalidInputError):
 
     Attributes:
         reason: what was found.
-        agent: whose cost, by row or by name; None if only its owner looked.
+        party: whose cost, by row or by name; None if only its owner looked.
         iteration: when, if it was on the way.
         estimates: everybody's last good ones, if it was on the way.
     """
@@ -62,15 +62,15 @@ class BadGradientError(InvalidInputError):
     def __init__(
         self,
         reason: str,
-        agent: int | str | None = None,
+        party: int | str | None = None,
         iteration: int | None = None,
         estimates: object = None,
         advice: str = "",
     ) -> None:
-        where = "" if agent is None else f"the cost of {agent!r}: "
+        where = "" if party is None else f"the cost of {party!r}: "
         when = "" if iteration is None else f" in iteration {iteration:,}"
         super().__init__(f"{where}{reason}{when}{advice and f'; {advice}'}")
-        self.reason, self.agent = reason, agent
+        self.reason, self.party = reason, party
         self.iteration, self.estimates = iteration, estimates
 
 
@@ -142,15 +142,15 @@ class DivergedError(NumericalError):
     """Estimates ran away, or a gradient was no number.
 
     Attributes:
-        agent: whose.
+        party: whose.
         iteration: when.
         estimates: everybody's, the last that were good.
     """
 
     def __init__(
-        self, agent: str, iteration: int, estimates: object, reason: str
+        self, party: str, iteration: int, estimates: object, reason: str
     ) -> None:
         super().__init__(
-            f"the estimates of {agent!r} ran away at iteration {iteration:,}; {reason}"
+            f"the estimates of {party!r} ran away at iteration {iteration:,}; {reason}"
         )
-        self.agent, self.iteration, self.estimates = agent, iteration, estimates
+        self.party, self.iteration, self.estimates = party, iteration, estimates

@@ -116,7 +116,7 @@ def weights_of(n):
 
 
 @every_method
-@pytest.mark.parametrize("n", [1, 3], ids=["one agent", "all agents"])
+@pytest.mark.parametrize("n", [1, 3], ids=["one party", "all parties"])
 def test_a_method_asks_a_cost_for_gradients_and_nothing_else(method, n):
     cost, asked = watched(some_cost(n))
     start = np.ones((n, 2)) if n > 1 else np.ones(2)

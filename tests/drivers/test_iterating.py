@@ -226,7 +226,7 @@ def test_the_agent_and_the_iteration_are_those_at_which_it_began():
     assert caught.value.iteration == state.iteration
     np.testing.assert_array_equal(caught.value.estimates, engine.points(good))
     strayed = (np.abs(engine.aims(state)) >= iterating.LOST).any(axis=1)
-    assert caught.value.agent == GRAPH.parties[int(np.argmax(strayed))]
+    assert caught.value.party == GRAPH.parties[int(np.argmax(strayed))]
 
 
 # What went wrong, on six parties' least squares

@@ -1,4 +1,4 @@
-"""Lost, late and rounded messages, pausing links and agents: who bears what."""
+"""Lost, late and rounded messages, pausing links and parties: who bears what."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -150,7 +150,7 @@ def borne(monkeypatch):
         ({"idle": 1.0}, "stragglers would never move"),
         ({"delay": (3, 1)}, "the least and the most, like (0, 5); found (3, 1)"),
         ({"delay": (-1, 1)}, "two whole numbers of rounds"),
-        ({"stragglers": 1.5}, "a part of the agents from 0 to 1, or the agents' row"),
+        ({"stragglers": 1.5}, "a part of the parties from 0 to 1, or the parties' row"),
         ({"within": 0}, "within must be at least 1, found 0"),
         ({"quantise": -1.0}, "the step of a grid, or 0 for none, found -1.0"),
         ({"quantise": float("inf")}, "found inf"),
@@ -276,7 +276,7 @@ def test_it_is_an_engine_and_knows_its_own_states():
 
 @dataclass
 class Alone:
-    """One agent with its own cost, state and memory of what others told."""
+    """One party with its own cost, state and memory of what others told."""
 
     method: Method
     cost: EffectiveCost
@@ -295,30 +295,30 @@ class Alone:
 
 
 def one_by_one(task, faults, count):
-    """Each agent by itself, each message a letter with a date."""
+    """Each party by itself, each message a letter with a date."""
     n, first = len(task.start), task.method.domain.project(task.start)
     heard = getattr(task.method, "unheard", lambda x: faults.rounded(x, 0))(first)
-    agents = [alone(task, i, heard) for i in range(n)]
-    links = [(i, j) for i in range(n) for j in sorted(agents[i].last)]
+    parties = [alone(task, i, heard) for i in range(n)]
+    links = [(i, j) for i in range(n) for j in sorted(parties[i].last)]
     pairs = sorted({tuple(sorted(link)) for link in links})
     letters = []
     for k in range(count):
-        told = np.array([task.method.outgoing(agent.state) for agent in agents])
+        told = np.array([task.method.outgoing(party.state) for party in parties])
         rounded = faults.rounded(told, k)
         out = dict(zip(pairs, faults.out(k, len(pairs)), strict=True))
         for (i, j), takes in zip(links, faults.takes(k, len(links)), strict=True):
             if takes != LOST and not out[min(i, j), max(i, j)]:
                 letters.append((k + takes, k, i, j, rounded[j]))
         for due, sent, i, j, letter in letters:
-            if due == k and sent > agents[i].last[j][0]:
-                agents[i].last[j] = (sent, letter)
+            if due == k and sent > parties[i].last[j][0]:
+                parties[i].last[j] = (sent, letter)
         skips = faults.skips(k, faults.slow(n))
-        for i, agent in enumerate(agents):
+        for i, party in enumerate(parties):
             if skips[i]:
-                agent.skip()
+                party.skip()
             else:
-                agent.advance(rounded[i], told[i] - rounded[i])
-    return np.array([agent.state.x for agent in agents])
+                party.advance(rounded[i], told[i] - rounded[i])
+    return np.array([party.state.x for party in parties])
 
 
 def alone(task, i, heard):
@@ -401,7 +401,7 @@ def test_every_method_there_is_is_tried():
     [
         ("gradient-tracking", {"loss": 0.1}, "message is lost; use running-sums"),
         ("nids", {"delay": (0, 1)}, "astray if messages come late; use running-sums"),
-        ("extra", {"stragglers": (0,)}, "needs every agent to take part"),
+        ("extra", {"stragglers": (0,)}, "needs every party to take part"),
         ("accelerated", {"changing": 0.1}, "the same links work in every iteration"),
         ("nids", {"changing": 0.1}, "use gradient-tracking"),
         ("push-pull", {"loss": 0.1, "changing": 0.1}, "use running-sums"),

@@ -138,7 +138,7 @@ def test_a_gradient_that_fails_is_named_with_its_party_and_iteration(
     task = problem(among_the_others(failing(how, good=good)), step=0.1, history=1)
     with pytest.raises(BadGradientError, match=f"cost of 'cat'.*{words}.*{when}") as at:
         solved(task)
-    assert at.value.agent == "cat"
+    assert at.value.party == "cat"
     assert at.value.iteration == (10 if good else None)
     if how is with_an_error:
         assert isinstance(root_of(at.value), LookupError)
@@ -275,8 +275,8 @@ def test_numbers_may_be_numpy_s():
         ({"delay": "13"}, "delay must be two whole numbers of rounds.*found '13'"),
         ({"delay": (0, 1.5)}, "delay must be two whole numbers"),
         ({"stragglers": [1, 2]}, r"row numbers like \(0, 3\), found \[1, 2\]"),
-        ({"stragglers": (0.5,)}, "stragglers must be a part of the agents"),
-        ({"stragglers": "0.5"}, "stragglers must be a part of the agents"),
+        ({"stragglers": (0.5,)}, "stragglers must be a part of the parties"),
+        ({"stragglers": "0.5"}, "stragglers must be a part of the parties"),
         ({"loss": "0.3"}, "loss is a chance from 0 to below 1.*found '0.3'"),
         ({"quantise": "0.3"}, "quantise must be the step of a grid"),
         ({"within": 2.5}, "within must be a whole number, found 2.5"),

@@ -49,14 +49,14 @@ def test_larger_tasks_pay_sooner():
 
 
 def test_gradients_count_too():
-    """A matrix for each agent is most of what an iteration reads."""
+    """A matrix for each party is most of what an iteration reads."""
     distances = make_task("dgd", "regular:100:6:seed=0", dim=50)
     matrices = make_task("dgd", "regular:100:6:seed=0", dim=50, cost="quadratics")
     assert plain_seconds(matrices, 1000) > 3 * plain_seconds(distances, 1000)
 
 
 def test_numba_is_not_loaded_for_what_it_cannot_do_quicker():
-    """Few agents and a method without a compiled run: both engines are one source."""
+    """Few parties and a method without a compiled run: both engines are one source."""
     assert engine_for(make_task("nids"), iterations=10**9).name == "numpy"
     assert engine_for(make_task("dgd in a ball")).name == "numpy"
 

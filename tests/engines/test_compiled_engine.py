@@ -59,10 +59,10 @@ def threaded(monkeypatch):
 @pytest.fixture
 def far_apart(monkeypatch):
     """Small problems, carried out like those that leave every cache."""
-    monkeypatch.setattr(compiled, "REORDER_AGENTS", 1)
+    monkeypatch.setattr(compiled, "REORDER_PARTIES", 1)
     monkeypatch.setattr(compiled, "NEAR_BYTES", 0)
-    monkeypatch.setattr(compiled, "DENSE_AGENTS", 0)
-    monkeypatch.setattr(plain, "DENSE_AGENTS", 0)
+    monkeypatch.setattr(compiled, "DENSE_PARTIES", 0)
+    monkeypatch.setattr(plain, "DENSE_PARTIES", 0)
 
 
 def test_it_is_an_engine():
@@ -258,10 +258,10 @@ def test_slots_hold_the_weights(topology, mixing):
     chunk = len(found.slots)
     start = np.arange(n + 1) if found.start is None else found.start
     matrix = np.zeros((n, n + 1))
-    for agent in range(n):
-        for slot in range(int(start[agent]) * chunk, int(start[agent + 1]) * chunk):
+    for party in range(n):
+        for slot in range(int(start[party]) * chunk, int(start[party + 1]) * chunk):
             factor = found.common if found.weight is None else found.weight[slot]
-            matrix[agent, found.heard[slot]] += factor
+            matrix[party, found.heard[slot]] += factor
     matrix[np.arange(n), np.arange(n)] += found.own
     np.testing.assert_array_equal(matrix[:, :n], weights.toarray())
 
@@ -275,8 +275,8 @@ def test_chunks_leave_few_slots_empty(degrees):
 
 
 def test_a_near_order_brings_neighbours_near(monkeypatch):
-    """A path whose agents were shuffled is a path again."""
-    monkeypatch.setattr(compiled, "REORDER_AGENTS", 1)
+    """A path whose parties were shuffled is a path again."""
+    monkeypatch.setattr(compiled, "REORDER_PARTIES", 1)
     shuffled = np.random.default_rng(0).permutation(50)
     path = all_weights(Topology.family("path:50"))["symmetric"][shuffled][:, shuffled]
     order = near_order(path)

@@ -21,7 +21,7 @@ def test_it_is_an_engine():
 @pytest.mark.parametrize("dense", [0, 100])
 @pytest.mark.parametrize("method", METHODS)
 def test_it_is_the_iterator_of_methods(method, dense, monkeypatch):
-    monkeypatch.setattr(plain, "DENSE_AGENTS", dense)
+    monkeypatch.setattr(plain, "DENSE_PARTIES", dense)
     task = make_task(method)
     states = iterations(task.method, task.weights, task.cost, task.start)
     expected = next(islice(states, 12, None))
@@ -32,7 +32,7 @@ def test_it_is_the_iterator_of_methods(method, dense, monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_states_keep_the_precision_asked_for(method):
-    """Bounds of domains are in float64, and must not lift agents' numbers to it."""
+    """Bounds of domains are in float64, and must not lift parties' numbers to it."""
     engine = PlainEngine(make_task(method, precision="float32"))
     state = engine.advance(engine.begin(), 5)
     inner = getattr(state, "inner", state)

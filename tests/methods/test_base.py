@@ -1,4 +1,4 @@
-"""The interface all iterative methods share: one agent, all agents, pure steps."""
+"""The interface all iterative methods share: one party, all parties, pure steps."""
 
 from itertools import islice
 
@@ -61,24 +61,24 @@ def alone(cost, i):
 @fewer
 @given(data=st.data())
 def test_one_agent_does_what_its_row_does_to_the_last_bit(make, data):
-    """Given the same words from its neighbours, an agent alone is a row of all."""
+    """Given the same words from its neighbours, a party alone is a row of all."""
     topology = data.draw(connected_topologies(min_agents=3, max_agents=5))
     n = topology.n_parties
     cost = costs_of(data.draw(finite_arrays((n, 2), most=3.0)))
     start = data.draw(finite_arrays((n, 2), most=3.0))
     method, weights = make(Box(-2.0, 2.5, dim=2)), all_weights(topology)
     together = method.begin(start, cost)
-    agents = [method.begin(start[i], alone(cost, i)) for i in range(n)]
+    parties = [method.begin(start[i], alone(cost, i)) for i in range(n)]
     for _ in range(8):
         told, parts = method.outgoing(together), method.parts(together)
         mixed = mix(weights, parts, told)
-        for i, agent in enumerate(agents):
-            assert method.parts(agent) == parts
-            assert method.outgoing(agent).tolist() == told[i].tolist()
-            agents[i] = method.advance(agent, mixed[i], alone(cost, i))
+        for i, party in enumerate(parties):
+            assert method.parts(party) == parts
+            assert method.outgoing(party).tolist() == told[i].tolist()
+            parties[i] = method.advance(party, mixed[i], alone(cost, i))
         together = method.advance(together, mixed, cost)
-    assert [agent.x.tolist() for agent in agents] == together.x.tolist()
-    assert {agent.iteration for agent in agents} == {together.iteration}
+    assert [party.x.tolist() for party in parties] == together.x.tolist()
+    assert {party.iteration for party in parties} == {together.iteration}
 
 
 @every_method
@@ -93,16 +93,16 @@ def test_agents_that_hear_their_neighbours_only_come_to_the_same(make, data):
     method, weights = make(WholeSpace(2)), all_weights(topology)
     dense = {name: each.toarray() for name, each in weights.items()}
     near = [np.flatnonzero(dense["row"][i]) for i in range(n)]
-    agents = [method.begin(start[i], alone(cost, i)) for i in range(n)]
+    parties = [method.begin(start[i], alone(cost, i)) for i in range(n)]
     for _ in range(4 * method.rounds_per_iteration):
-        told = np.array([method.outgoing(agent) for agent in agents])
-        for i, agent in enumerate(agents):
+        told = np.array([method.outgoing(party) for party in parties])
+        for i, party in enumerate(parties):
             mine = {name: each[i, near[i]] for name, each in dense.items()}
-            mixed = mix(mine, method.parts(agent), told[near[i]])
-            agents[i] = method.advance(agent, mixed, alone(cost, i))
+            mixed = mix(mine, method.parts(party), told[near[i]])
+            parties[i] = method.advance(party, mixed, alone(cost, i))
     states = iterations(method, weights, cost, start)
     *_, together = islice(states, 5)
-    found = np.array([agent.x for agent in agents])
+    found = np.array([party.x for party in parties])
     np.testing.assert_allclose(found, together.x, rtol=1e-13, atol=1e-13)
 
 

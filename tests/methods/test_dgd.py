@@ -161,7 +161,7 @@ def test_an_unbounded_domain_is_refused_with_what_would_do(domain):
         Dgd(domain)
 
 
-# The other form: the gradient at an agent's own point.
+# The other form: the gradient at a party's own point.
 
 
 @few

@@ -32,7 +32,7 @@ STEPS = 15
 
 
 class Curved:
-    """grad rho(x) = b x + tanh(x) / 2: not quadratic, different for every agent."""
+    """grad rho(x) = b x + tanh(x) / 2: not quadratic, different for every party."""
 
     kind = "local"
 

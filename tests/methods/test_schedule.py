@@ -174,7 +174,7 @@ def test_dgd_comes_in_both_forms():
 
 
 def test_large_graphs_take_weights_that_need_no_eigenvalues(monkeypatch):
-    monkeypatch.setattr(schedule_module, "DENSE_AGENTS", 50)
+    monkeypatch.setattr(schedule_module, "DENSE_PARTIES", 50)
     graph = Topology.family("regular:200:6:seed=1")
     found = schedule(named("nids"), OPEN, graph)
     expected = mixing_weights(graph, "metropolis")
@@ -183,7 +183,7 @@ def test_large_graphs_take_weights_that_need_no_eigenvalues(monkeypatch):
 
 @pytest.mark.parametrize("family", ["regular:200:6:seed=1", "grid:12x12", "star:80"])
 def test_the_rate_of_a_large_graph_is_that_of_a_dense_solve(family, monkeypatch):
-    monkeypatch.setattr(mixing, "DENSE_AGENTS", 50)
+    monkeypatch.setattr(mixing, "DENSE_PARTIES", 50)
     weights = mixing_weights(Topology.family(family), "metropolis")
     n = weights.shape[0]
     dense = np.linalg.eigvalsh(weights.toarray() - np.full((n, n), 1 / n))

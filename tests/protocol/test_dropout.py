@@ -15,7 +15,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import PeerProtocolError
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Lost, Masked, Share
-from veilsum.protocol.table import SUMMING
+from veilsum.protocol.phases import SUMMING
 from worlds import Setting, effects_until
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -1,7 +1,7 @@
 """Bases phi agreed by all: the part of a cost that masks can hide is span(phi).
 
 A basis maps x in R^m to p features; a cost's masked part is theta . phi(x). Every
-method takes leading axes, so one agent's (p,) and (m,) work like all agents' rows.
+method takes leading axes, so one party's (p,) and (m,) work like all parties' rows.
 """
 
 from __future__ import annotations

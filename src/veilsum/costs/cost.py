@@ -29,7 +29,7 @@ from veilsum.costs.remainders import (
 )
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import (
-    AgentRows,
+    PartyRows,
     Vector,
     Vectors,
     as_floats,
@@ -234,7 +234,7 @@ def _in_words(basis: Basis) -> str:
     return f"{name} in dimension {basis.dim} with {basis.size} coefficients"
 
 
-def coefficient_rows(costs: Sequence[Cost]) -> AgentRows:
+def coefficient_rows(costs: Sequence[Cost]) -> PartyRows:
     """Return A: one row of private coefficients per party."""
     return np.stack([cost.coefficients for cost in costs])
 

@@ -16,7 +16,7 @@ from veilsum.numbers.arrays import Coefficients, FloatArray, Vectors
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EffectiveCost:
-    """h~_i = theta~_i . phi + rho_i, for one agent or for all agents row by row.
+    """h~_i = theta~_i . phi + rho_i, for one party or for all parties row by row.
 
     Attributes:
         basis: phi, agreed by all.
@@ -40,7 +40,7 @@ class EffectiveCost:
         return basis.matrices(theta), basis.slopes(theta).copy()
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return grad h~_i at each agent's own x."""
+        """Return grad h~_i at each party's own x."""
         if (form := self._masked_form) is not None:
             masked = times(form[0], x) + form[1]
         else:
@@ -65,7 +65,7 @@ class EffectiveCost:
         return change + (self.remainder.gradient(new) - self.remainder.gradient(old))
 
     def rows(self, which: slice) -> EffectiveCost:
-        """Return the effective costs of some agents of a stack."""
+        """Return the effective costs of some parties of a stack."""
         return EffectiveCost(
             self.basis, self.coefficients[which], self.remainder.rows(which)
         )

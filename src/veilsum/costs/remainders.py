@@ -8,7 +8,7 @@ anchor, so that everything a mask can hide sits in the coefficients.
 A remainder may offer more than `Remainder` asks for, and is asked by getattr:
 
     exposes    sentences on what it leaves in the open, for a guarantee's limits
-    stacked    a function of all agents' remainders that returns one for all of them,
+    stacked    a function of all parties' remainders that returns one for all of them,
                evaluated at once, or None
     matrices   P of a stack, (n, m, m), where every gradient is P_i x_i; else None
 """
@@ -28,7 +28,7 @@ from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 
 Kind = Literal["none", "shared", "local"]
-Squares: TypeAlias = Float[FloatArray, "n m m"]  # one matrix per agent
+Squares: TypeAlias = Float[FloatArray, "n m m"]  # one matrix per party
 
 FUNCTION_LIMIT = (
     "a cost given as a function is masked in its gradient at the anchor only: whatever "
@@ -39,7 +39,7 @@ FUNCTION_LIMIT = (
 
 @runtime_checkable
 class Remainder(Protocol):
-    """rho_i of one agent, or of all agents row by row."""
+    """rho_i of one party, or of all parties row by row."""
 
     @property
     def kind(self) -> Kind:
@@ -51,7 +51,7 @@ class Remainder(Protocol):
         ...
 
     def rows(self, which: slice) -> Remainder:
-        """Return the remainder of some agents of a stack."""
+        """Return the remainder of some parties of a stack."""
         ...
 
 
@@ -114,7 +114,7 @@ class LocalGradient(Secret):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RemainderStack(Secret):
-    """Remainders that differ between agents, one per row."""
+    """Remainders that differ between parties, one per row."""
 
     members: tuple[Remainder, ...]
 
@@ -140,11 +140,11 @@ class RemainderStack(Secret):
 
     @property
     def matrices(self) -> Squares | None:
-        """P, where every agent's gradient is P_i x_i and P is not too large."""
+        """P, where every party's gradient is P_i x_i and P is not too large."""
         return getattr(self.together, "matrices", None)
 
     def gradient(self, x: Vectors) -> Vectors:
-        """Return each agent's gradient at its own row, in the row's precision."""
+        """Return each party's gradient at its own row, in the row's precision."""
         if x.ndim == 2 and len(x) == len(self.members) and self.together is not None:
             return self.together.gradient(x).astype(x.dtype, copy=False)
         pairs = zip(self.members, x, strict=True)
@@ -152,7 +152,7 @@ class RemainderStack(Secret):
         return np.stack(rows).astype(x.dtype, copy=False)
 
     def rows(self, which: slice) -> RemainderStack:
-        """Return the remainders of some agents."""
+        """Return the remainders of some parties."""
         return RemainderStack(self.members[which])
 
 
@@ -165,7 +165,7 @@ def _gradient_of(row: int, member: Remainder, x: Vectors) -> Vectors:
 
 
 def stack(members: Sequence[Remainder]) -> Remainder:
-    """Return one remainder for all agents; equal ones are evaluated at once."""
+    """Return one remainder for all parties; equal ones are evaluated at once."""
     first = members[0]
     alike = first.kind != "local" and all(member == first for member in members)
     return first if alike else RemainderStack(tuple(members))

@@ -71,7 +71,7 @@ def simulate(
         raise InvalidInputError(f"executions must be at least 1, found {executions}")
     colluders = topology.indices(corrupted)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
-    # Agents are the first axis in memory and the second for the reader.
+    # Parties are the first axis in memory and the second for the reader.
     effective = np.empty((*rows.shape, executions))
     stripped = np.empty((len(honest), rows.shape[1], executions))
     known = touching(topology, colluders)

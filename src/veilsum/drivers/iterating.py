@@ -13,13 +13,70 @@ from typing import NoReturn
 import numpy as np
 
 from veilsum.costs.effective import EffectiveCost
-from veilsum.drivers.diagnosis import broken_bound
 from veilsum.engines.engine import Engine
 from veilsum.errors import BadGradientError, DivergedError, NumericalError
 from veilsum.methods.base import State
+from veilsum.methods.certificate import Bounds
 from veilsum.methods.schedule import Schedule
-from veilsum.numbers.arrays import AgentPoints, Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
 from veilsum.numbers.shapes import Float, Int
+
+# A bound counts as broken when it is exceeded by more than rounding could do.
+LEEWAY = 1e-6
+
+
+def broken_bound(
+    cost: EffectiveCost,
+    bounds: Bounds,
+    x: PartyPoints,
+    before: PartyPoints,
+    names: tuple[str, ...],
+) -> str | None:
+    """Return in words what the costs did that the bounds exclude, if anything.
+
+    Args:
+        cost: all parties' masked costs.
+        bounds: what the steps were taken from.
+        x: estimates.
+        before: other estimates, a step earlier.
+        names: of the parties.
+    """
+    moved = np.linalg.norm(x - before, axis=1)
+    turned = cost.gradient_change(x, before)
+    bends = np.linalg.norm(turned, axis=1) / np.where(moved > 0, moved, np.inf)
+    worst = int(np.argmax(bends))
+    if bends[worst] > bounds.smooth * (1.0 + LEEWAY):
+        return (
+            f"the gradient of {names[worst]!r} turns by {bends[worst]:.4g} times the "
+            f"move, more than smooth = {bounds.smooth:.4g} allows: give a larger smooth"
+        )
+    return _broken_mean(cost, bounds, x.mean(axis=0), before.mean(axis=0))
+
+
+def _broken_mean(
+    cost: EffectiveCost, bounds: Bounds, here: Vector, there: Vector
+) -> str | None:
+    """Look at the average cost, at two points that are the same for all parties."""
+    everywhere = (cost.coefficients.shape[0], here.size)
+    both = (np.broadcast_to(point, everywhere) for point in (here, there))
+    turned, move = cost.gradient_change(*both).mean(axis=0), here - there
+    length = float(np.linalg.norm(move))
+    if not 0 < length < np.inf:
+        return None
+    bend = float(np.linalg.norm(turned)) / length
+    slope = float(turned @ (move / length)) / length
+    if bend > bounds.mean_smooth * (1.0 + LEEWAY):
+        return (
+            f"the average gradient turns by {bend:.4g} times the move, more than "
+            f"mean_smooth = {bounds.mean_smooth:.4g} allows: give a larger one"
+        )
+    if slope < bounds.mean_convex * (1.0 - LEEWAY):
+        return (
+            f"the average cost curves by {slope:.4g} along the move, less than "
+            f"mean_convex = {bounds.mean_convex:.4g}: give a smaller one"
+        )
+    return None
+
 
 Progress = Callable[[int], None]
 Times = Int[Array[np.int64], " times"]
@@ -78,7 +135,7 @@ class Journey:
         engine: carries iterations out.
         schedule: how many, and when to stop.
         cost: what the engine runs on, to find out what went wrong.
-        names: of the agents, to say where.
+        names: of the parties, to say where.
         times: when estimates are kept, in rising order.
         progress: told now and then how many iterations are done.
     """
@@ -91,7 +148,7 @@ class Journey:
     progress: Progress | None = None
     _kept: list[int] = field(default_factory=list)
     _estimates: Float[FloatArray, "times n m"] | None = None
-    _before: tuple[AgentPoints, AgentPoints] | None = None
+    _before: tuple[PartyPoints, PartyPoints] | None = None
     _end: int | None = None
     _sound: State | None = None
     _earlier: State | None = None
@@ -236,24 +293,24 @@ class Journey:
                 error = found
                 break
             if (strayed := self._strayed(after)).any():
-                agent = self.names[int(np.argmax(strayed))]
+                party = self.names[int(np.argmax(strayed))]
                 x, old = self.engine.points(good), self.engine.points(before)
-                raise DivergedError(agent, after.iteration, x, self._why(x, old))
+                raise DivergedError(party, after.iteration, x, self._why(x, old))
             before, good = good, after
         if error is None:
             raise NumericalError(
                 f"numbers ran away before iteration {until}, and did not when its "
                 "iterations were carried out one by one; use engine numpy"
             )
-        party = error.agent
+        whose = error.party
         raise BadGradientError(
             error.reason,
-            self.names[party] if isinstance(party, int) else party,
+            self.names[whose] if isinstance(whose, int) else whose,
             good.iteration + 1,
             self.engine.points(good),
         ) from error
 
-    def _why(self, x: AgentPoints, before: AgentPoints) -> str:
+    def _why(self, x: PartyPoints, before: PartyPoints) -> str:
         """Say what made numbers run away, as far as two estimates show it."""
         bounds = self.schedule.bounds
         if bounds is None:

@@ -15,7 +15,7 @@ from math import inf
 from veilsum.engines.engine import Engine, Task, closed_form
 from veilsum.engines.jax import JaxEngine
 from veilsum.engines.numba import FusedEngine, compiled_run
-from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
+from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.numbers.arrays import nearest
 
@@ -28,7 +28,7 @@ ENGINES: dict[str, Callable[[Task], Engine]] = {
 # The package that an engine needs and the extra that brings it.
 NEEDS = {"numba": "fast", "jax": "jax"}
 # As measured: seconds until numba runs; numpy's for a round, for each number that
-# crosses a link in it, and for each entry of agents' matrices in an iteration.
+# crosses a link in it, and for each entry of parties' matrices in an iteration.
 LOADING, ROUND, NUMBER, ENTRY = 0.6, 1.2e-5, 2e-9, 0.9e-9
 # Numbers of a state from which a GPU is asked for.
 GPU_NUMBERS = 1 << 22
@@ -78,12 +78,12 @@ def _suitable(task: Task, iterations: float) -> Engine:
 
 def plain_seconds(task: Task, iterations: float) -> float:
     """Return about how long numpy would take over what numba does quicker."""
-    agents, dim = task.start.shape
+    parties, dim = task.start.shape
     mixing = NUMBER * dim * max(weights.nnz for weights in task.weights.values())
     rounds = task.method.rounds_per_iteration
     if compiled_run(task) is None:
         # The method's own source: both engines spend the same time on all but products.
-        return iterations * rounds * mixing if agents > DENSE_AGENTS else 0.0
+        return iterations * rounds * mixing if parties > DENSE_PARTIES else 0.0
     form = closed_form(task.cost)
     entries = 0 if form is None or form.squares is None else form.squares.size
     return iterations * (rounds * (ROUND + mixing) + ENTRY * entries)

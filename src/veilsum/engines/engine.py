@@ -1,6 +1,6 @@
 """What every engine is given, and what it can do.
 
-An engine carries a method's iterations out for all agents at once. It is given public
+An engine carries a method's iterations out for all parties at once. It is given public
 and masked numbers only, and all engines arrive at the same numbers but for rounding.
 """
 
@@ -14,7 +14,7 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import NoRemainder, SquaredNorm
 from veilsum.methods.base import Method, State, Weighting
-from veilsum.numbers.arrays import AgentPoints, Array, Sparse
+from veilsum.numbers.arrays import Array, PartyPoints, Sparse
 from veilsum.numbers.shapes import Float
 
 Precision: TypeAlias = Literal["float64", "float32"]
@@ -27,15 +27,15 @@ class Task:
     Attributes:
         method: with its steps, rounds and domain.
         weights: n x n, for each kind of weights that the method names.
-        cost: all agents' effective costs by row.
+        cost: all parties' effective costs by row.
         start: x_i(0) by row.
-        precision: of the numbers that agents keep and tell.
+        precision: of the numbers that parties keep and tell.
     """
 
     method: Method[Any]
     weights: Mapping[Weighting, Sparse]
     cost: EffectiveCost
-    start: AgentPoints
+    start: PartyPoints
     precision: Precision = "float64"
 
 
@@ -49,19 +49,19 @@ class Engine(Protocol):
         ...
 
     def begin(self) -> State:
-        """Return all agents at the start."""
+        """Return all parties at the start."""
         ...
 
     def advance(self, state: State, count: int) -> State:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         ...
 
-    def points(self, state: State) -> AgentPoints:
+    def points(self, state: State) -> PartyPoints:
         """Return estimates in float64, by row."""
         ...
 
-    def aims(self, state: State) -> AgentPoints:
-        """Return where agents alone would go next, in float64, by row."""
+    def aims(self, state: State) -> PartyPoints:
+        """Return where parties alone would go next, in float64, by row."""
         ...
 
 
@@ -71,8 +71,8 @@ class ClosedForm:
 
     Attributes:
         slopes: at the origin, by row.
-        curve: one number for all agents and coordinates.
-        squares: a symmetric matrix for each agent, if they differ.
+        curve: one number for all parties and coordinates.
+        squares: a symmetric matrix for each party, if they differ.
     """
 
     slopes: Float[Array[Any], "n m"]
@@ -81,7 +81,7 @@ class ClosedForm:
 
 
 def closed_form(cost: EffectiveCost) -> ClosedForm | None:
-    """Return all agents' gradients as arrays for compiled loops, or None."""
+    """Return all parties' gradients as arrays for compiled loops, or None."""
     plain = isinstance(cost.remainder, NoRemainder)
     # Made once, and offered to nobody else: methods see gradients only.
     form = cost._masked_form  # noqa: SLF001

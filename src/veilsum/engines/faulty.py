@@ -1,8 +1,8 @@
-"""The engine for faults: messages are lost, late or rounded, links and agents pause.
+"""The engine for faults: messages are lost, late or rounded, links and parties pause.
 
 Where messages may be missing, every neighbour counts with the newest that has arrived.
-Over links that change, agents mix with the Metropolis weights of those that work, which
-both ends know. Where messages are rounded, agents advance with
+Over links that change, parties mix with the Metropolis weights of those that work,
+which both ends know. Where messages are rounded, parties advance with
 
     mixed_i = told_i + sum_j w_ij (rounded_j - rounded_i),
 
@@ -23,12 +23,12 @@ from veilsum.errors import InvalidInputError
 from veilsum.methods.base import Message, S, State, Weighting, Weights, mix
 from veilsum.methods.chebyshev import Chebyshev
 from veilsum.methods.choosing import Needs, check_fits
-from veilsum.methods.link_faults import LOST, IdleAgents, LinkFaults, OutLinks, Takes
+from veilsum.methods.link_faults import LOST, IdleParties, LinkFaults, OutLinks, Takes
 from veilsum.numbers.arrays import (
-    AgentPoints,
     Array,
     EdgeList,
     FloatArray,
+    PartyPoints,
     Sparse,
     Vectors,
 )
@@ -55,7 +55,7 @@ class LastHeard:
     Attributes:
         senders: who speaks, link by link.
         messages: what was last heard of it over that link.
-        own: for each kind of weights, those of the agents for themselves.
+        own: for each kind of weights, those of the parties for themselves.
         gather: for each kind, the receivers' weights as an n x links matrix.
     """
 
@@ -70,7 +70,7 @@ class LastHeard:
 
         Args:
             weights: sparse and n x n, all on the same links.
-            unheard: what each agent counts as having told so far, (n, e).
+            unheard: what each party counts as having told so far, (n, e).
         """
         receivers, senders = links_of(weights)
         own = {name: each.diagonal() for name, each in weights.items()}
@@ -87,7 +87,7 @@ class LastHeard:
         return replace(self, messages=messages)
 
     def mixed(self, parts: tuple[Weighting, ...], told: Message) -> Message:
-        """Return each agent's weighted sum: its own message, and those it remembers."""
+        """Return each party's weighted sum: its own message, and those it remembers."""
         own, heard = (
             np.split(each, len(parts), axis=-1) for each in (told, self.messages)
         )
@@ -109,7 +109,7 @@ def links_of(weights: Weights) -> tuple[PerLink, PerLink]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnderWay:
-    """What all agents told in one iteration, and how long each link takes over it."""
+    """What all parties told in one iteration, and how long each link takes over it."""
 
     told: Message
     iteration: int
@@ -183,7 +183,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FaultyState:
-    """All agents, and what lies between them.
+    """All parties, and what lies between them.
 
     Attributes:
         inner: the method's own state.
@@ -196,9 +196,9 @@ class FaultyState:
     turn: int = 0
 
     @property
-    def x(self) -> AgentPoints:
+    def x(self) -> PartyPoints:
         """The estimates."""
-        found: AgentPoints = self.inner.x
+        found: PartyPoints = self.inner.x
         return found
 
     @property
@@ -242,23 +242,23 @@ class FaultyEngine:
             )
 
     def begin(self) -> FaultyState:
-        """Return all agents at the start."""
+        """Return all parties at the start."""
         return FaultyState(self.task.method.begin(self.task.start, self.task.cost))
 
     def advance(self, state: State, count: int) -> FaultyState:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         now, until = _own(state), state.iteration + count
         while now.iteration < until:
             now = self._round(now)
         return now
 
-    def points(self, state: State) -> AgentPoints:
+    def points(self, state: State) -> PartyPoints:
         """Return estimates, by row."""
         return _own(state).x
 
-    def aims(self, state: State) -> AgentPoints:
-        """Return where agents alone would go next, by row."""
-        found: AgentPoints = self.task.method.aim(_own(state).inner)
+    def aims(self, state: State) -> PartyPoints:
+        """Return where parties alone would go next, by row."""
+        found: PartyPoints = self.task.method.aim(_own(state).inner)
         return found
 
     def _round(self, state: FaultyState) -> FaultyState:
@@ -276,7 +276,7 @@ class FaultyEngine:
     def _heard(
         self, state: FaultyState, told: Message
     ) -> tuple[tuple[Mail, ...], Message]:
-        """Return the links after a round, and every agent's weighted sum."""
+        """Return the links after a round, and every party's weighted sum."""
         parts, k = self.task.method.parts(state.inner), state.iteration
         if self._remembers:
             mails = self._delivered(state, told)
@@ -311,12 +311,12 @@ class FaultyEngine:
         return Pairs.of(self.task.weights, len(self.task.start))
 
     @cached_property
-    def _slow(self) -> IdleAgents:
+    def _slow(self) -> IdleParties:
         return self.faults.slow(len(self.task.start))
 
 
-def stay(before: S, after: S, idle: IdleAgents) -> S:
-    """Return the state after a round in which some agents did nothing."""
+def stay(before: S, after: S, idle: IdleParties) -> S:
+    """Return the state after a round in which some parties did nothing."""
     kept = {
         each.name: np.where(idle[:, None], getattr(before, each.name), moved)
         for each in fields(after)  # type: ignore[arg-type]

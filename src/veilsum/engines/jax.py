@@ -19,11 +19,11 @@ from scipy import sparse
 from veilsum.costs.differentiated import in_64_bits, load_jax
 from veilsum.costs.domains import Ball, Box, WholeSpace
 from veilsum.engines.engine import ClosedForm, Task, closed_form
-from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
+from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError
 from veilsum.methods.base import State
 from veilsum.methods.chebyshev import Chebyshev
-from veilsum.numbers.arrays import AgentPoints, Sparse
+from veilsum.numbers.arrays import PartyPoints, Sparse
 
 Tables: TypeAlias = dict[str, Any]
 
@@ -46,11 +46,11 @@ class JaxEngine:
             raise unknown("costs other than quadratic ones")
 
     def begin(self) -> State:
-        """Return all agents at the start."""
+        """Return all parties at the start."""
         return PlainEngine(self.task).begin()
 
     def advance(self, state: State, count: int) -> State:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         kinds: list[Any] = [type(state), type(getattr(state, "inner", state))]
         for kind in kinds:
             register(kind)
@@ -59,12 +59,12 @@ class JaxEngine:
             found = self._loop(begun, count, self._tables)
         return numbered(found, state.iteration + count)
 
-    def points(self, state: State) -> AgentPoints:
+    def points(self, state: State) -> PartyPoints:
         """Return estimates in float64, by row."""
         return np.asarray(state.x, dtype=np.float64)
 
-    def aims(self, state: State) -> AgentPoints:
-        """Return where agents alone would go next, in float64, by row."""
+    def aims(self, state: State) -> PartyPoints:
+        """Return where parties alone would go next, in float64, by row."""
         with self._scope():
             return np.asarray(self.task.method.aim(state), dtype=np.float64)
 
@@ -201,7 +201,7 @@ class TracedCost:
     parts: Tables
 
     def gradient(self, x: Any) -> Any:
-        """Return every agent's gradient at its own row."""
+        """Return every party's gradient at its own row."""
         return self._curved(x) + self.parts["slopes"]
 
     def gradient_change(self, new: Any, old: Any) -> Any:
@@ -232,7 +232,7 @@ def on_device(part: Any, precision: str) -> Any:
 def mixing_table(weights: Sparse) -> Tables:
     """Return n x n weights for `product`: dense, by slots, or link by link."""
     table = sparse.csr_array(weights)
-    if table.shape[0] <= DENSE_AGENTS:
+    if table.shape[0] <= DENSE_PARTIES:
         return {"dense": table.toarray()}
     slots = int(np.diff(table.indptr).max())
     if slots <= MOST_SLOTS:
@@ -243,7 +243,7 @@ def mixing_table(weights: Sparse) -> Tables:
 
 
 def slot_table(weights: Sparse, slots: int) -> Tables:
-    """Return the k-th neighbours of all agents, for k up to `slots`, and their weights.
+    """Return the k-th neighbours of all parties, k up to `slots`, and their weights.
 
     Slots left over hear oneself with weight zero.
     """
@@ -269,5 +269,5 @@ def product(table: Tables, told: Any) -> Any:
 
 
 def rows_of(told: Any, heard: Any) -> Any:
-    """Return the rows of those heard, without tests for agents that are not there."""
+    """Return the rows of those heard, without tests for parties that are not there."""
     return told.at[heard].get(mode="promise_in_bounds", wrap_negative_indices=False)

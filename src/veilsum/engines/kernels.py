@@ -1,14 +1,14 @@
 """Iterations as machine code. Import this where numba is installed only.
 
-Panels come first: a few coordinates of all agents, agent by agent in one flat array,
+Panels come first: a few coordinates of all parties, party by party in one flat array,
 with a row of zeros after the last one. Loops over four numbers are what numba cannot
 do well: it turns them into scalar code, or guards them with tests that cost more than
 the loop. So a row of a panel is a `Lanes` value, a vector of the processor's, and what
 is heard soon is fetched before it is needed. Ordinary loops over neighbours and columns
-took 1.6 times as long for 10,000 agents of 100 coordinates and 3 times as long for
+took 1.6 times as long for 10,000 parties of 100 coordinates and 3 times as long for
 100,000 of 10, and with the prefetch alone 2 times.
 
-Agents with a matrix each follow, in ordinary loops.
+Parties with a matrix each follow, in ordinary loops.
 """
 
 # ruff: noqa: ARG001 - numba calls these by position
@@ -63,7 +63,7 @@ def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> 
     return builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
 
 
-def _spread(builder: Any, number: Any, vector: Any) -> Any:
+def _filled(builder: Any, number: Any, vector: Any) -> Any:
     """Return a vector with one number in every lane."""
     lane, order = ir.IntType(32), ir.VectorType(ir.IntType(32), vector.count)
     first = builder.insert_element(
@@ -128,13 +128,13 @@ def fetch(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @built
-def spread(typingctx: Any, number: Any, row: Any) -> Any:
+def filled(typingctx: Any, number: Any, row: Any) -> Any:
     """Return lanes that all hold one number."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = context.get_value_type(signature.return_type)
         plain = context.cast(builder, args[0], number, row.dtype)
-        return _spread(builder, plain, vector)
+        return _filled(builder, plain, vector)
 
     return _lanes_like(row)(number, row), build
 
@@ -160,7 +160,7 @@ def _arithmetic(name: str) -> Any:
             left, right = args
             if not isinstance(other, Lanes):
                 plain = context.cast(builder, right, other, lanes.dtype)
-                right = _spread(builder, plain, left.type)
+                right = _filled(builder, plain, left.type)
             return getattr(builder, name)(left, right)
 
         return lanes(lanes, other), build
@@ -250,7 +250,7 @@ def chunk_sum(
 ) -> Any:
     """Return the sum over the slots of one chunk: two sums, so that fewer wait."""
     announce(slot, heard, told, ahead, slots, row)
-    even, odd = spread(0.0, row), spread(0.0, row)
+    even, odd = filled(0.0, row), filled(0.0, row)
     for k in range(0, len(slots), 2):
         even = even + heard_in(slot + u(k), heard, weight, told, row)
         if k + 1 < len(slots):
@@ -260,7 +260,7 @@ def chunk_sum(
 
 @kernel
 def slot_sum(
-    agent: Any,
+    party: Any,
     start: Any,
     heard: Any,
     weight: Any,
@@ -269,27 +269,27 @@ def slot_sum(
     slots: Any,
     row: Any,
 ) -> Any:
-    """Return the sum over all of an agent's slots."""
+    """Return the sum over all of a party's slots."""
     chunk = u(len(slots))
     if start is None:
-        return chunk_sum(agent * chunk, heard, weight, told, ahead, slots, row)
-    total = spread(0.0, row)
-    for k in range(u(start[agent]), u(start[agent + u(1)])):
+        return chunk_sum(party * chunk, heard, weight, told, ahead, slots, row)
+    total = filled(0.0, row)
+    for k in range(u(start[party]), u(start[party + u(1)])):
         part = chunk_sum(k * chunk, heard, weight, told, ahead, slots, row)
         total = total + part
     return total
 
 
 @kernel
-def heard_by(agent: Any, told: Any, graph: Any) -> Any:
+def heard_by(party: Any, told: Any, graph: Any) -> Any:
     """Return sum_j w_ij told_j as lanes.
 
     `graph` is the links, how many slots to look ahead or None, and a row of zeros.
     """
     links, ahead, row = graph
     start, heard, weight, own, common, slots = links
-    total = slot_sum(agent, start, heard, weight, told, ahead, slots, row)
-    mine = load(told, agent * u(len(row)), row) * own[agent]
+    total = slot_sum(party, start, heard, weight, told, ahead, slots, row)
+    mine = load(told, party * u(len(row)), row) * own[party]
     return shared(total, weight, common) + mine
 
 
@@ -322,9 +322,9 @@ def dgd(
     width, n = u(len(row)), u(links[3].size)
     low, high = load(box[0], u(0), row), load(box[1], u(0), row)
     for size in sizes:
-        for agent in range(n):
-            here = agent * width
-            mixed = heard_by(agent, x, graph)
+        for party in range(n):
+            here = party * width
+            mixed = heard_by(party, x, graph)
             mine, slope = load(x, here, row), load(slopes, here, row)
             new = moved(mixed, slope, mine, own_point, size, curve)
             store(other, here, within(new, low, high))
@@ -339,9 +339,9 @@ def mix_more(now: Any, before: Any, factors: Any, graph: Any) -> Any:
     width, n = u(len(row)), u(links[3].size)
     for k in range(len(factors) - 1):
         omega = factors[k]
-        for agent in range(n):
-            here = agent * width
-            mixed = heard_by(agent, now, graph)
+        for party in range(n):
+            here = party * width
+            mixed = heard_by(party, now, graph)
             if k > 0:
                 past = load(before, here, row)
                 mixed = past + (mixed - past) * omega
@@ -351,13 +351,13 @@ def mix_more(now: Any, before: Any, factors: Any, graph: Any) -> Any:
 
 
 @kernel
-def last_mixed(agent: Any, now: Any, before: Any, factors: Any, graph: Any) -> Any:
-    """Return what the last round leaves an agent."""
-    mixed = heard_by(agent, now, graph)
+def last_mixed(party: Any, now: Any, before: Any, factors: Any, graph: Any) -> Any:
+    """Return what the last round leaves a party."""
+    mixed = heard_by(party, now, graph)
     if factors is None:
         return mixed
     row = graph[2]
-    past = load(before, agent * u(len(row)), row)
+    past = load(before, party * u(len(row)), row)
     return past + (mixed - past) * factors[len(factors) - 1]
 
 
@@ -381,16 +381,16 @@ def tracking(
     links, _, row = graph
     width, n = u(len(row)), u(links[3].size)
     low, high = load(box[0], u(0), row), load(box[1], u(0), row)
-    for agent in range(n):
-        here = agent * width
+    for party in range(n):
+        here = party * width
         store(told_x, here, load(x, here, row) - load(y, here, row) * step)
     for _ in range(count):
         now, before = told_x, past
         if factors is not None:
             now, before = mix_more(told_x, past, factors, graph)
-        for agent in range(n):
-            here = agent * width
-            mixed = last_mixed(agent, now, before, factors, graph)
+        for party in range(n):
+            here = party * width
+            mixed = last_mixed(party, now, before, factors, graph)
             new = within(mixed, low, high)
             # The difference first: it is small and exact.
             change = (new - load(x, here, row)) * curve
@@ -399,9 +399,9 @@ def tracking(
         now, before = told_y, past
         if factors is not None:
             now, before = mix_more(told_y, past, factors, graph)
-        for agent in range(n):
-            here = agent * width
-            mixed = last_mixed(agent, now, before, factors, graph)
+        for party in range(n):
+            here = party * width
+            mixed = last_mixed(party, now, before, factors, graph)
             store(y, here, mixed)
             store(told_x, here, load(x, here, row) - mixed * step)
 
@@ -410,10 +410,10 @@ def tracking(
 
 
 @kernel
-def mix_row(agent: Any, csr: Any, told: Any, out: Any) -> Any:
-    """Put sum_j w_ij told_j into an agent's row of `out`: four neighbours at a time."""
+def mix_row(party: Any, csr: Any, told: Any, out: Any) -> Any:
+    """Put sum_j w_ij told_j into a party's row of `out`: four neighbours at a time."""
     start, heard, weight = csr
-    mixed, slot, last = out[agent], start[agent], start[agent + 1]
+    mixed, slot, last = out[party], start[party], start[party + 1]
     mixed[:] = 0
     while slot + 4 <= last:
         w, x = weight[slot], told[heard[slot]]
@@ -432,9 +432,9 @@ def mix_row(agent: Any, csr: Any, told: Any, out: Any) -> Any:
 
 @kernel
 def mix_rows(first: Any, last: Any, csr: Any, told: Any, out: Any) -> Any:
-    """Mix for agents from one to another."""
-    for agent in range(first, last):
-        mix_row(agent, csr, told, out)
+    """Mix for parties from one to another."""
+    for party in range(first, last):
+        mix_row(party, csr, told, out)
 
 
 @kernel
@@ -442,10 +442,10 @@ def mix_rounds(told: Any, spare: Any, factors: Any, csr: Any) -> Any:
     """Return what K rounds leave of all rows; `told` and `spare` are used up."""
     now, before, after = told, spare[0], spare[1]
     for k in range(len(factors)):
-        for agent in range(told.shape[0]):
-            mix_row(agent, csr, now, after)
+        for party in range(told.shape[0]):
+            mix_row(party, csr, now, after)
             if k > 0:
-                past, mixed = before[agent], after[agent]
+                past, mixed = before[party], after[party]
                 for c in range(mixed.size):
                     mixed[c] = past[c] + factors[k] * (mixed[c] - past[c])
         now, before, after = after, now, before
@@ -481,16 +481,16 @@ def curved_dgd(
     box: Any,
     csr: Any,
 ) -> Any:
-    """Carry out one iteration per step size, on x itself, with a matrix per agent."""
+    """Carry out one iteration per step size, on x itself, with a matrix per party."""
     slope = np.empty(x.shape[1], x.dtype)
     for size in sizes:
         mix_rows(0, x.shape[0], csr, x, mixed)
-        for agent in range(x.shape[0]):
-            point = mixed[agent] if own_point is None else x[agent]
-            times_square(squares[agent], point, slope)
+        for party in range(x.shape[0]):
+            point = mixed[party] if own_point is None else x[party]
+            times_square(squares[party], point, slope)
             for c in range(slope.size):
-                value = mixed[agent, c] - size * (slope[c] + slopes[agent, c])
-                x[agent, c] = into_box(value, box, c)
+                value = mixed[party, c] - size * (slope[c] + slopes[party, c])
+                x[party, c] = into_box(value, box, c)
 
 
 @kernel
@@ -504,25 +504,25 @@ def curved_tracking(
     box: Any,
     csr: Any,
 ) -> Any:
-    """Carry out iterations of gradient tracking with a matrix per agent.
+    """Carry out iterations of gradient tracking with a matrix per party.
 
     `how` is how many, and their step.
     """
     told, moved = spare[0], np.empty(x.shape[1], x.dtype)
     slope = np.empty_like(moved)
     for _ in range(how[0]):
-        for agent in range(x.shape[0]):
+        for party in range(x.shape[0]):
             for c in range(moved.size):
-                told[agent, c] = x[agent, c] - how[1] * y[agent, c]
+                told[party, c] = x[party, c] - how[1] * y[party, c]
         mixed = mix_rounds(told, spare[1:], factors, csr)
-        for agent in range(x.shape[0]):
+        for party in range(x.shape[0]):
             for c in range(moved.size):
-                value = into_box(mixed[agent, c], box, c)
+                value = into_box(mixed[party, c], box, c)
                 # The difference first: it is small and exact.
-                moved[c] = value - x[agent, c]
-                x[agent, c] = value
-            times_square(squares[agent], moved, slope)
+                moved[c] = value - x[party, c]
+                x[party, c] = value
+            times_square(squares[party], moved, slope)
             for c in range(moved.size):
-                y[agent, c] += slope[c]
+                y[party, c] += slope[c]
         told[:] = y
         y[:] = mix_rounds(told, spare[1:], factors, csr)

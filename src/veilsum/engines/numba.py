@@ -6,7 +6,7 @@ its one source, with a compiled product for the mixing.
 
 Where costs curve alike everywhere, an iteration treats every coordinate by itself: rows
 are cut into panels of a few columns, each of which stays in cache through all of its
-iterations, and panels need not wait for each other. Where every agent has a matrix of
+iterations, and panels need not wait for each other. Where every party has a matrix of
 its own, almost all that an iteration reads are the matrices, and plain loops do.
 """
 
@@ -35,12 +35,12 @@ from scipy.sparse import csgraph
 
 from veilsum.costs.domains import Box, Domain, WholeSpace
 from veilsum.engines.engine import ClosedForm, Precision, Task, closed_form
-from veilsum.engines.numpy import DENSE_AGENTS, PlainEngine
+from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.methods.base import Message, Messages, State
 from veilsum.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.methods.dgd import Dgd, DgdState
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
-from veilsum.numbers.arrays import AgentPoints, Array, Sparse
+from veilsum.numbers.arrays import Array, PartyPoints, Sparse
 from veilsum.numbers.shapes import Float, Int, UInt
 
 T = TypeVar("T")
@@ -49,8 +49,8 @@ Rows: TypeAlias = Float[Array[Any], "n m"]
 Numbers: TypeAlias = Float[Array[Any], " k"]
 Order: TypeAlias = Int[Array[np.int64], " n"]
 
-# Agents in one cache are near each other in any order.
-REORDER_AGENTS = 4096
+# Parties in one cache are near each other in any order.
+REORDER_PARTIES = 4096
 # Numbers mixed in one call below which a second thread comes too late.
 SMALL_WORK = 2_000_000
 
@@ -59,7 +59,7 @@ SMALL_WORK = 2_000_000
 class FusedEngine:
     """Compiled iterations, or a method's own with a compiled product.
 
-    States have agents in an order in which neighbours are near each other.
+    States have parties in an order in which neighbours are near each other.
     """
 
     task: Task
@@ -67,7 +67,7 @@ class FusedEngine:
 
     @cached_property
     def _order(self) -> Order | None:
-        """Agents in the states' order; None for their own."""
+        """Parties in the states' order; None for their own."""
         form = closed_form(self.task.cost)
         # Only coefficients can be put in order, no other parts of costs.
         if form is None or form.squares is not None:
@@ -76,7 +76,7 @@ class FusedEngine:
 
     @cached_property
     def _source(self) -> PlainEngine:
-        """The method's own source, agents in the states' order."""
+        """The method's own source, parties in the states' order."""
         task = self.task if self._order is None else ordered(self.task, self._order)
         return WithProducts(task)
 
@@ -86,22 +86,22 @@ class FusedEngine:
         return compiled_run(self._source.task) or self._source
 
     def begin(self) -> State:
-        """Return all agents at the start."""
+        """Return all parties at the start."""
         return self._source.begin()
 
     def advance(self, state: State, count: int) -> State:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         return self._run.advance(state, count) if count else state
 
-    def points(self, state: State) -> AgentPoints:
+    def points(self, state: State) -> PartyPoints:
         """Return estimates in float64, by row."""
         return self._by_row(self._source.points(state))
 
-    def aims(self, state: State) -> AgentPoints:
-        """Return where agents alone would go next, in float64, by row."""
+    def aims(self, state: State) -> PartyPoints:
+        """Return where parties alone would go next, in float64, by row."""
         return self._by_row(self._source.aims(state))
 
-    def _by_row(self, points: AgentPoints) -> AgentPoints:
+    def _by_row(self, points: PartyPoints) -> PartyPoints:
         if self._order is None:
             return points
         found = np.empty_like(points)
@@ -110,24 +110,24 @@ class FusedEngine:
 
 
 def near_order(weights: Sparse) -> Order | None:
-    """Return agents such that neighbours come soon after each other, in large graphs.
+    """Return parties such that neighbours come soon after each other, in large graphs.
 
     Rows of neighbours are then more often in cache when they are read. None where all
     rows are in cache in any order.
     """
-    if weights.shape[0] < REORDER_AGENTS:
+    if weights.shape[0] < REORDER_PARTIES:
         return None
     found = csgraph.reverse_cuthill_mckee(sparse.csr_array(weights))
     return np.asarray(found, dtype=np.int64)
 
 
 def reordered(weights: Sparse, order: Order) -> Sparse:
-    """Return weights with agents in another order."""
+    """Return weights with parties in another order."""
     return sparse.csr_array(weights)[order][:, order]
 
 
 def ordered(task: Task, order: Order) -> Task:
-    """Return a task with agents in another order, remainders being alike for all."""
+    """Return a task with parties in another order, remainders being alike for all."""
     weights = {name: reordered(w, order) for name, w in task.weights.items()}
     cost = replace(task.cost, coefficients=task.cost.coefficients[order])
     return replace(task, weights=weights, cost=cost, start=task.start[order])
@@ -138,12 +138,12 @@ def ordered(task: Task, order: Order) -> Task:
 
 @dataclass(frozen=True, eq=False)
 class WithProducts(PlainEngine):
-    """A method's own source, with a compiled product where there are many agents."""
+    """A method's own source, with a compiled product where there are many parties."""
 
     @cached_property
     def _weights(self) -> dict[Any, Any]:
         weights = super()._weights
-        if len(self.task.start) <= DENSE_AGENTS:
+        if len(self.task.start) <= DENSE_PARTIES:
             return weights
         return {name: Product(w) for name, w in weights.items()}
 
@@ -238,7 +238,7 @@ class CompiledRun(Protocol):
     """What carries iterations out, from a state to a state of the same kind."""
 
     def advance(self, state: Any, count: int) -> Any:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         ...
 
 
@@ -280,7 +280,7 @@ class SeveralRounds:
     def advance(
         self, state: ChebyshevState[TrackingState], count: int
     ) -> ChebyshevState[TrackingState]:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         found = self.inner.advance(state.inner, count)
         told = self.method.outgoing(found)
         return ChebyshevState(found, told, told)
@@ -312,24 +312,24 @@ def step_sizes(method: Dgd, done: int, count: int, precision: Precision) -> Numb
 
 # Longer chunks leave too many slots empty, or take too many registers.
 LONGEST_CHUNK = 8
-# What an agent's next chunk costs beside its slots, in slots: a loop's end.
+# What a party's next chunk costs beside its slots, in slots: a loop's end.
 CHUNK_COST = 2
-# How many agents ahead loops look, to have what these hear fetched; there are slots for
-# them after the last agent's.
-AGENTS_AHEAD = 10
-SLOTS_AFTER = (AGENTS_AHEAD + 1) * LONGEST_CHUNK
+# How many parties ahead loops look, to have what these hear fetched; there are slots
+# for them after the last party's.
+PARTIES_AHEAD = 10
+SLOTS_AFTER = (PARTIES_AHEAD + 1) * LONGEST_CHUNK
 
 
 class Slots(NamedTuple):
     """Who is heard, in slots, with what weight, as the kernel `heard_by` reads it.
 
-    An agent's neighbours fill chunks of a few slots each, so that loops over a chunk
+    A party's neighbours fill chunks of a few slots each, so that loops over a chunk
     have a length known beforehand; slots left over name a row of zeros after the last
-    agent.
+    party.
 
     Attributes:
-        start: agent i's chunks are those from start[i] to start[i + 1]; None if every
-            agent has one.
+        start: party i's chunks are those from start[i] to start[i + 1]; None if every
+            party has one.
         heard: who is heard, slot by slot.
         weight: of each slot; None if all links have the same.
         own: w_ii.
@@ -354,7 +354,7 @@ def slots_of(weights: Sparse, precision: str) -> Slots:
     degrees = np.bincount(row, minlength=n)
     chunk = chunk_for(degrees)
     start = np.concatenate([[0], np.cumsum(-(-degrees // chunk))])
-    # Links of an agent fill its slots one after the other.
+    # Links of a party fill its slots one after the other.
     by_row = np.argsort(row, kind="stable")
     before = np.cumsum(degrees) - degrees
     rank = np.empty_like(by_row)
@@ -391,10 +391,10 @@ def chunk_for(degrees: Int[Array[Any], " n"]) -> int:
 
 # Panels: whole runs, a few coordinates at a time
 
-# Four numbers fill two vectors of most processors, and a panel of ten thousand agents
+# Four numbers fill two vectors of most processors, and a panel of ten thousand parties
 # stays in a core's own cache.
 WIDE, NARROW = 4, 2
-# What is read at once from memory; no row of a panel is spread over two of these.
+# What is read at once from memory; no row of a panel lies in two of these.
 LINE_BYTES = 64
 # Panels beyond this leave the nearest cache; reading ahead pays from there on.
 NEAR_BYTES = 100_000
@@ -410,7 +410,7 @@ class Panel:
     Attributes:
         columns: which.
         width: how many there is room for.
-        rooms: flat arrays, agent by agent, with a row of zeros after the last one.
+        rooms: flat arrays, party by party, with a row of zeros after the last one.
         where: the panel's part of the domain, and the graph, as kernels take them.
     """
 
@@ -460,7 +460,7 @@ class Panelled:
     """What runs by panels share.
 
     Attributes:
-        task: whose agents these are.
+        task: whose parties these are.
         form: their costs.
         method: as it is with one round of mixing.
         factors: om_1, ..., om_K of K rounds.
@@ -475,18 +475,18 @@ class Panelled:
     @cached_property
     def _panels(self) -> list[Panel]:
         """All panels; their rooms are used again in every call."""
-        agents, columns = self.task.start.shape
+        parties, columns = self.task.start.shape
         precision = self.task.precision
         slots = slots_of(self.task.weights["symmetric"], precision)
         both = np.array(sides(self.method.domain, precision))
         found = []
         for part, width in cuts(columns):
             row = (number(0.0, precision),) * width
-            far = agents * width * row[0].itemsize > NEAR_BYTES
-            ahead = np.uint64(AGENTS_AHEAD * len(slots.slots)) if far else None
+            far = parties * width * row[0].itemsize > NEAR_BYTES
+            ahead = np.uint64(PARTIES_AHEAD * len(slots.slots)) if far else None
             box = np.zeros((2, width), precision)
             box[:, : part.stop - part.start] = both[:, part]
-            size = (agents + 1) * width
+            size = (parties + 1) * width
             rooms = [line_of_zeros(size, precision) for _ in range(self.rooms)]
             where = ((box[0], box[1]), (slots, ahead, row))
             found.append(Panel(part, width, rooms, where))
@@ -529,7 +529,7 @@ class PanelledDgd(Panelled):
         return found
 
     def advance(self, state: DgdState, count: int) -> DgdState:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         from veilsum.engines.kernels import dgd
 
         found, done = np.empty_like(state.x), state.iteration
@@ -558,7 +558,7 @@ class PanelledTracking(Panelled):
     rooms: ClassVar[int] = 5
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         from veilsum.engines.kernels import tracking
 
         found = np.empty_like(state.x), np.empty_like(state.tracker)
@@ -581,7 +581,7 @@ class PanelledTracking(Panelled):
         return TrackingState(*found, iteration=state.iteration + count)
 
 
-# Agents with a matrix each: least squares, and masked quadratics
+# Parties with a matrix each: least squares, and masked quadratics
 
 
 @dataclass(frozen=True, eq=False)
@@ -624,7 +624,7 @@ class CurvedDgd(Curved):
     """Distributed gradient descent."""
 
     def advance(self, state: DgdState, count: int) -> DgdState:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         from veilsum.engines.kernels import curved_dgd
 
         x, done = state.x.copy(), state.iteration
@@ -639,7 +639,7 @@ class CurvedTracking(Curved):
     """Gradient tracking."""
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         from veilsum.engines.kernels import curved_tracking
 
         x, y, precision = state.x.copy(), state.tracker.copy(), self.task.precision
@@ -651,7 +651,7 @@ class CurvedTracking(Curved):
 
 
 # By type and not by kind: what is built on a method may do something else. First with
-# one curve for all agents, then with a matrix for each.
+# one curve for all parties, then with a matrix for each.
 RUNS: dict[type, tuple[Callable[..., CompiledRun], Callable[..., CompiledRun]]] = {
     Dgd: (PanelledDgd, CurvedDgd),
     GradientTracking: (PanelledTracking, CurvedTracking),

@@ -12,10 +12,10 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Precision, Task
 from veilsum.methods.base import State, mix
-from veilsum.numbers.arrays import AgentPoints
+from veilsum.numbers.arrays import PartyPoints
 
-# Below this many agents a dense product is faster than a sparse one.
-DENSE_AGENTS = 100
+# Below this many parties a dense product is faster than a sparse one.
+DENSE_PARTIES = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class PlainEngine:
 
     @cached_property
     def _weights(self) -> dict[Any, Any]:
-        precision, few = self.task.precision, len(self.task.start) <= DENSE_AGENTS
+        precision, few = self.task.precision, len(self.task.start) <= DENSE_PARTIES
         kept = {name: w.astype(precision) for name, w in self.task.weights.items()}
         return {name: w.toarray() if few else w for name, w in kept.items()}
 
@@ -40,14 +40,14 @@ class PlainEngine:
         return replace(cost, coefficients=cost.coefficients.astype(precision))
 
     def begin(self) -> State:
-        """Return all agents at the start."""
+        """Return all parties at the start."""
         start = self.task.start.astype(self.task.precision)
         return in_precision(
             self.task.method.begin(start, self._cost), self.task.precision
         )
 
     def advance(self, state: State, count: int) -> State:
-        """Return all agents after so many more iterations."""
+        """Return all parties after so many more iterations."""
         method, weights, cost = self.task.method, self._weights, self._cost
         until = state.iteration + count
         while state.iteration < until:
@@ -57,12 +57,12 @@ class PlainEngine:
             state = in_precision(state, self.task.precision)
         return state
 
-    def points(self, state: State) -> AgentPoints:
+    def points(self, state: State) -> PartyPoints:
         """Return estimates in float64, by row."""
         return np.asarray(state.x, dtype=np.float64)
 
-    def aims(self, state: State) -> AgentPoints:
-        """Return where agents alone would go next, in float64, by row."""
+    def aims(self, state: State) -> PartyPoints:
+        """Return where parties alone would go next, in float64, by row."""
         return np.asarray(self.task.method.aim(state), dtype=np.float64)
 
 

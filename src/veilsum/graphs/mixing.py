@@ -15,8 +15,8 @@ from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Sparse, nearest
 
-# Up to this many agents eigenvalues are found by a dense solve.
-DENSE_AGENTS = 1500
+# Up to this many parties eigenvalues are found by a dense solve.
+DENSE_PARTIES = 1500
 
 
 def metropolis(topology: Topology) -> Sparse:
@@ -68,10 +68,10 @@ def mixing_weights(topology: GraphLike, name: str) -> Sparse:
 def mixing_rate(weights: Sparse) -> float:
     """Return rho(W) = ||W - 11'/n||_2 of symmetric weights.
 
-    By a dense solve for few agents, by Lanczos' method to full precision for many.
+    By a dense solve for few parties, by Lanczos' method to full precision for many.
     """
     n = weights.shape[0]
-    if n <= DENSE_AGENTS:
+    if n <= DENSE_PARTIES:
         deviation = weights.toarray() - np.full((n, n), 1.0 / n)
         return float(np.abs(linalg.eigh(deviation, eigvals_only=True)).max())
     deviation = sparse.linalg.LinearOperator(

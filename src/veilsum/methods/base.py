@@ -2,12 +2,12 @@
 
 A method is one file with one class. The class carries what everybody asks of it: its
 name, its traits (what it admits, bears and needs), and how it is made from public facts
-alone. An instance is a value that steps. In each round an agent tells all its
+alone. An instance is a value that steps. In each round a party tells all its
 neighbours one message, hears theirs, and advances with their weighted sum
 
     mixed_i = sum_j w_ij told_j,   its own message included.
 
-One formula serves one agent, with arrays (m,), and all of them, with arrays (n, m). A
+One formula serves one party, with arrays (m,), and all of them, with arrays (n, m). A
 message may have several parts of m numbers, and the method names the weights each part
 is mixed with. An iteration takes one round or several. A method sees effective costs
 only: a gradient and its change, never a value.
@@ -47,10 +47,10 @@ Messages: TypeAlias = Float[FloatArray, "heard e"]
 # `row` weights add up to one for each receiver, `column` weights for each sender, and
 # `symmetric` ones for both.
 Weighting: TypeAlias = Literal["symmetric", "row", "column"]
-# Of one agent: what it hears, itself included. Of all agents: n x n, dense or sparse.
+# Of one party: what it hears, itself included. Of all parties: n x n, dense or sparse.
 Weights: TypeAlias = Mapping[Weighting, Any]
 
-# What may go wrong between agents that iterate; `LinkFaults` has how often.
+# What may go wrong between parties that iterate; `LinkFaults` has how often.
 Fault: TypeAlias = Literal["loss", "delay", "stragglers", "changing", "quantise"]
 EVERY_FAULT: frozenset[Fault] = frozenset(get_args(Fault))
 
@@ -194,7 +194,7 @@ class Made:
 
 @runtime_checkable
 class State(Protocol):
-    """Where an agent is, or where all of them are."""
+    """Where a party is, or where all of them are."""
 
     @property
     def x(self) -> Vectors:
@@ -263,7 +263,7 @@ class Method(Described, Protocol[S]):
         ...
 
     def aim(self, state: S) -> Vectors:
-        """Return where an agent alone would go next, as a point.
+        """Return where a party alone would go next, as a point.
 
         It stands still when the method has arrived, and not before: estimates may also
         rest for a while, against the edge of the domain.
@@ -274,7 +274,7 @@ class Method(Described, Protocol[S]):
 def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Message:
     """Return sum_j w_ij told_j, every part of the message with its own weights.
 
-    For all agents weights are n x n and `told` has a row for each. For one agent they
+    For all parties weights are n x n and `told` has a row for each. For one party they
     are its row, and `told` holds its own message and those it heard in the same order.
 
     >>> heard = np.array([[1.0, 3.0], [5.0, 7.0]])
@@ -291,7 +291,7 @@ def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Messa
 def iterations(
     method: Method[S], weights: Weights, cost: EffectiveCost, start: Vectors
 ) -> Iterator[S]:
-    """Yield all agents' states: the first, then one after every iteration, for ever."""
+    """Yield all parties' states: the first, then one after each iteration, for ever."""
     state = method.begin(start, cost)
     while True:
         yield state

@@ -48,7 +48,7 @@ class Needs:
             convex cost convex; masks of higher degree do not.
         strongly_convex: a mu_bar above zero of the average cost is known.
         directed: some links are one-way.
-        faults: what goes wrong between agents.
+        faults: what goes wrong between parties.
         masked: there are masks.
         recentred: they are drawn together before the method starts.
         condition: L_bar / mu_bar, where known.
@@ -69,7 +69,7 @@ class Needs:
 UNBORNE: dict[Fault, str] = {
     "loss": "goes astray if a message is lost",
     "delay": "goes astray if messages come late",
-    "stragglers": "needs every agent to take part in every iteration",
+    "stragglers": "needs every party to take part in every iteration",
     "changing": "is proved only where the same links work in every iteration",
     "quantise": "needs messages that are not rounded",
 }

@@ -6,7 +6,7 @@
 The gradient is taken at the mixed point v_i. Steps must sum to infinity and their
 squares must not, hence 1/2 < power <= 1; the domain must be compact and the gradients
 Lipschitz on it, and then single costs need not be convex (Gade and Vaidya 2016).
-DGD as first published takes it at an agent's own point x_i(k), there without a domain
+DGD as first published takes it at a party's own point x_i(k), there without a domain
 (Nedic and Ozdaglar 2009); the same is asked of steps, weights and domains.
 """
 
@@ -27,7 +27,7 @@ from veilsum.numbers.arrays import Vectors
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DgdState:
-    """x_i(k), for one agent or for all of them, and k."""
+    """x_i(k), for one party or for all of them, and k."""
 
     x: Vectors
     iteration: int = 0
@@ -41,7 +41,7 @@ class Dgd:
         domain: X, public and the same for all.
         scale: the first step a_0.
         power: how fast steps shrink.
-        gradient_at: the `mixed` point, or an agent's `own`.
+        gradient_at: the `mixed` point, or a party's `own`.
     """
 
     name: ClassVar[str] = "dgd"
@@ -74,7 +74,7 @@ class Dgd:
             )
         if self.gradient_at not in {"mixed", "own"}:
             raise InvalidInputError(
-                "dgd takes gradients at the mixed point or at an agent's own: "
+                "dgd takes gradients at the mixed point or at a party's own: "
                 f"gradient_at must be 'mixed' or 'own', found {self.gradient_at!r}"
             )
         if not self.domain.is_bounded:

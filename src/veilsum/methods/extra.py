@@ -23,7 +23,7 @@ from scipy import linalg
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.mixing import DENSE_AGENTS
+from veilsum.graphs.mixing import DENSE_PARTIES
 from veilsum.methods.base import Given, Made, Traits, Weighting, check_step
 from veilsum.numbers.arrays import Sparse, Vectors
 
@@ -121,11 +121,11 @@ def extra_step(lipschitz: float, least: float, *, share: float = SHARE) -> float
 
 
 def least_eigenvalue(weights: Sparse) -> float:
-    """Return lambda_min of symmetric weights, exactly or, for many agents, from below.
+    """Return lambda_min of symmetric weights, exactly or, for many parties, from below.
 
     Rows of weights that add up to one have all eigenvalues within 2 min_i w_ii - 1 of
     one, if no weight is negative (Gershgorin).
     """
-    if weights.shape[0] > DENSE_AGENTS:
+    if weights.shape[0] > DENSE_PARTIES:
         return float(2.0 * weights.diagonal().min() - 1.0)
     return float(np.min(linalg.eigh(weights.toarray(), eigvals_only=True)))

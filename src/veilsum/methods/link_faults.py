@@ -1,4 +1,4 @@
-"""What goes wrong between agents that iterate, from a seed.
+"""What goes wrong between parties that iterate, from a seed.
 
 Everything is a function of the seed and of the number of the iteration: a run repeats
 itself bit for bit, in whatever portions its iterations are asked for, and one kind of
@@ -21,7 +21,7 @@ from veilsum.numbers.shapes import Bool, Int
 
 Takes: TypeAlias = Int[Array[np.int64], " links"]
 OutLinks: TypeAlias = Bool[Array[np.bool_], " pairs"]
-IdleAgents: TypeAlias = Bool[Array[np.bool_], " n"]
+IdleParties: TypeAlias = Bool[Array[np.bool_], " n"]
 
 # What a message takes that never arrives.
 LOST = -1
@@ -29,14 +29,14 @@ LOST = -1
 
 @dataclass(frozen=True, kw_only=True)
 class LinkFaults:
-    """Everything that happens to messages and agents; nothing, unless asked for.
+    """Everything that happens to messages and parties; nothing, unless asked for.
 
     Attributes:
         loss: the chance that a message over a link, in one direction, is lost.
         delay: how many rounds late messages are, the least and the most. They may
             overtake each other; the newest that has arrived counts.
-        stragglers: the agents that skip some iterations, by row, or which part of all
-            agents does. They go on telling what they told before.
+        stragglers: the parties that skip some iterations, by row, or which part of all
+            parties does. They go on telling what they told before.
         idle: the chance that a straggler skips an iteration.
         changing: the chance that a link is out for an iteration, in both directions.
         within: every link works at least once in so many iterations.
@@ -121,19 +121,19 @@ class LinkFaults:
         due = turns == iteration % self.within
         return ~due & (self._chance(4, iteration).random(pairs) < self.changing)
 
-    def slow(self, agents: int) -> IdleAgents:
-        """Return which agents are stragglers."""
+    def slow(self, parties: int) -> IdleParties:
+        """Return which parties are stragglers."""
         if not isinstance(self.stragglers, tuple):
-            order = self._chance(5).permutation(agents)
-            return order < ceil(self.stragglers * agents)
-        wrong = [row for row in self.stragglers if not 0 <= row < agents]
+            order = self._chance(5).permutation(parties)
+            return order < ceil(self.stragglers * parties)
+        wrong = [row for row in self.stragglers if not 0 <= row < parties]
         if wrong:
             raise InvalidInputError(
-                f"stragglers are rows from 0 to {agents - 1} here, found {wrong[0]}"
+                f"stragglers are rows from 0 to {parties - 1} here, found {wrong[0]}"
             )
-        return np.isin(np.arange(agents), self.stragglers)
+        return np.isin(np.arange(parties), self.stragglers)
 
-    def skips(self, iteration: int, slow: IdleAgents) -> IdleAgents:
+    def skips(self, iteration: int, slow: IdleParties) -> IdleParties:
         """Return which of the stragglers skip an iteration."""
         return slow & (self._chance(6, iteration).random(len(slow)) < self.idle)
 
@@ -166,7 +166,7 @@ def _check_stragglers(found: object) -> None:
         fits = is_number(found) and 0 <= found <= 1
     if not fits:
         raise InvalidInputError(
-            "stragglers must be a part of the agents from 0 to 1, or the agents' row "
+            "stragglers must be a part of the parties from 0 to 1, or the parties' row "
             f"numbers like (0, 3), found {found!r}"
         )
 

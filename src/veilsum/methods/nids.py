@@ -76,7 +76,7 @@ class Nids:
         return NidsState(x, x, self.step * cost.gradient(x))
 
     def outgoing(self, state: NidsState) -> Vectors:
-        """Return v, where this agent alone would go."""
+        """Return v, where this party alone would go."""
         return 2.0 * state.x - state.unprojected - state.correction
 
     def parts(self, state: NidsState) -> tuple[Weighting, ...]:  # noqa: ARG002

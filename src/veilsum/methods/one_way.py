@@ -82,7 +82,7 @@ class OneWayMixing:
 
     @property
     def gain(self) -> float:
-        """How many times the step agents move by the average gradient: n u'v."""
+        """How many times the step parties move by the average gradient: n u'v."""
         return float(len(self.left) * (self.left @ self.right))
 
     def rates(self, rounds: int) -> tuple[float, float]:

@@ -4,7 +4,7 @@
     y+ = C ( y + (g(x+) - g(x)) )             each sender divides what it tells
 
 Rows of R add up to one, so estimates come to agree; columns of C do, so the sum of the
-trackers is kept. In the end agents agree on u'x and hold shares v_i of the sum of the
+trackers is kept. In the end parties agree on u'x and hold shares v_i of the sum of the
 gradients, u'R = u' and Cv = v, and move by a n u'v times the average gradient.
 """
 

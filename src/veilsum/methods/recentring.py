@@ -41,8 +41,8 @@ def recentring_rounds(
     rho = mixing_rate(weights)
     if rho < 1e-12:
         return 1
-    spread = 2.0 * int(topology.degrees.max()) * size * topology.n_parties
-    shrink = max(1.5, sigma * sqrt(spread) / residual)
+    variance = 2.0 * int(topology.degrees.max()) * size * topology.n_parties
+    shrink = max(1.5, sigma * sqrt(variance) / residual)
     return ceil(acosh(shrink) / acosh(1.0 / rho))
 
 

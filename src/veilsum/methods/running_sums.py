@@ -1,6 +1,6 @@
 """Tracking over links that lose messages: tell the sum of all that was ever passed on.
 
-A tracker's mass that is lost biases the answer for good. So an agent tells s, the sum
+A tracker's mass that is lost biases the answer for good. So a party tells s, the sum
 of its trackers from the start, and whoever hears it later than wanted gets all that
 was missed at once:
 
@@ -39,7 +39,7 @@ from veilsum.numbers.arrays import Vectors
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunningSumState:
-    """Where an agent is, and what has passed through it.
+    """Where a party is, and what has passed through it.
 
     Attributes:
         x: x(k).

@@ -15,7 +15,7 @@ import numpy as np
 from veilsum.costs.bases import Affine, Basis, Quadratic
 from veilsum.costs.domains import Domain, WholeSpace
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.mixing import DENSE_AGENTS
+from veilsum.graphs.mixing import DENSE_PARTIES
 from veilsum.graphs.topology import Topology
 from veilsum.methods.base import Fault, Given, Method, MethodClass, Weighting
 from veilsum.methods.certificate import Bounds
@@ -46,7 +46,7 @@ class Facts:
         sigma: the largest standard deviation of a share, over links and coefficients.
         integers: whether masks are integers, which recentring needs.
         number_bytes: what one masked number takes on a link.
-        faults: what goes wrong between agents, in a simulation.
+        faults: what goes wrong between parties, in a simulation.
     """
 
     domain: Domain
@@ -148,7 +148,7 @@ def schedule(settings: Settings, facts: Facts, topology: Topology) -> Schedule:
         )
     bounds = _bounds_of(kind, settings, facts, topology, recentred=asked.recentred)
     mixing = kind.traits.mixing
-    if mixing == "best-constant" and topology.n_parties > DENSE_AGENTS:
+    if mixing == "best-constant" and topology.n_parties > DENSE_PARTIES:
         mixing = "metropolis"  # which needs no eigenvalues
     given = Given(
         domain=facts.domain,

@@ -36,7 +36,7 @@ class Settings:
         step: the step size, a_0 for dgd; without it, dgd takes 1 and others what the
             bounds admit.
         power: dgd's steps shrink like 1 / (k + 1)^power.
-        gradient_at: dgd takes gradients at the `mixed` point, or at an agent's `own`.
+        gradient_at: dgd takes gradients at the `mixed` point, or at a party's `own`.
         mixing: the mixing weights' name; without it, those that suit the method.
         rounds: of mixing for each one that a method asks for; without it, as many as
             are proved to be enough.
@@ -46,7 +46,7 @@ class Settings:
         bounds_from_costs: whether a simulation reads these three off the private costs,
             as real parties must not.
         convex_locals: whether every party's own cost is convex.
-        start: x_i(0), one point for all, or one row per agent.
+        start: x_i(0), one point for all, or one row per party.
         spread: for one-shot, how masked vectors travel: flooding, tree, or auto.
         recentre: whether masked integers are drawn together before the method; None
             lets the law decide.

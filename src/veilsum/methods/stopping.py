@@ -1,6 +1,6 @@
-"""When to stop: all agents at the same iteration, without anybody who counts.
+"""When to stop: all parties at the same iteration, without anybody who counts.
 
-Now and then each agent looks at how far it moved in the last iteration, its estimate
+Now and then each party looks at how far it moved in the last iteration, its estimate
 and its aim. The largest of these numbers travels along with the messages: everybody
 tells the largest it has heard of. After as many rounds as the graph is wide everybody
 knows it, and all draw the same conclusion. Costs have no part in it: their values would
@@ -23,8 +23,8 @@ from veilsum.numbers.shapes import Float
 
 # Iterations between two looks, if the graph is not wider.
 LOOK_EVERY = 10
-# Up to this many agents the graph's width is computed, beyond it is bounded.
-EXACT_AGENTS = 400
+# Up to this many parties the graph's width is computed, beyond it is bounded.
+EXACT_PARTIES = 400
 
 # Faults under which nobody can tell when a word has reached everybody.
 UNSURE: frozenset[Fault] = frozenset({"loss", "delay", "stragglers", "changing"})
@@ -62,7 +62,7 @@ class Stopping:
         return cls(tolerance, patience, max(LOOK_EVERY, lag), lag)
 
     def looks_at(self, iteration: int) -> bool:
-        """Say whether agents look after this iteration."""
+        """Say whether parties look after this iteration."""
         return iteration > 0 and iteration % self.every == 0
 
     def decides_at(self, iteration: int) -> bool:
@@ -70,7 +70,7 @@ class Stopping:
         return iteration > self.lag and self.looks_at(iteration - self.lag)
 
     def residual(self, x: Vectors, before: Vectors) -> Moves:
-        """Return how far from the answer a move of this size may leave an agent."""
+        """Return how far from the answer a move of this size may leave a party."""
         return np.asarray(self.patience * np.linalg.norm(x - before, axis=-1))
 
     def is_enough(self, largest: float) -> bool:
@@ -81,7 +81,7 @@ class Stopping:
 def width(topology: Topology) -> int:
     """Return how many rounds any word takes to reach everybody, or a few more."""
     links = who_hears(topology)
-    if topology.n_parties <= EXACT_AGENTS:
+    if topology.n_parties <= EXACT_PARTIES:
         return _farthest(links, None)
     return _farthest(links, [0]) + _farthest(sparse.csr_array(links.T), [0])
 

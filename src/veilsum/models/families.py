@@ -168,8 +168,8 @@ class Gaussian(Family):
         """Return saturated - n/2 (log(2 pi D / n) + 1): phi is D / n, as in OLS."""
         if sums.deviance == 0.0:
             return np.inf
-        spread = 2.0 * np.pi * sums.deviance / sums.n_rows
-        return float(sums.saturated - sums.n_rows * (np.log(spread) + 1.0) / 2.0)
+        scaled = 2.0 * np.pi * sums.deviance / sums.n_rows
+        return float(sums.saturated - sums.n_rows * (np.log(scaled) + 1.0) / 2.0)
 
     def check(self, response: PerRow) -> None:
         """Take every number."""

@@ -20,7 +20,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.models.families import Family, LikelihoodSums
 from veilsum.models.inference import Inference
 from veilsum.models.rows import Gram, Rows, Sums, gram, sum_over_blocks
-from veilsum.models.systems import System, check_rows, spread
+from veilsum.models.systems import System, check_rows, uncertainty
 from veilsum.numbers.arrays import FloatArray, Vector
 
 # Beside the svec of a matrix and a vector with one number for each column.
@@ -333,7 +333,7 @@ def conclude(
     """Return the fit; standard errors are sqrt diag(phi A^-1 I A^-1)."""
     sums, n_rows = outcome.sums, outcome.first.n_rows
     system = System.of(closing.information + np.diag(penalty), names=names)
-    covariance, _ = spread(system, closing.information, penalty)
+    covariance, _ = uncertainty(system, closing.information, penalty)
     degrees = effective_degrees(sums, penalty, names)
     dispersion = estimated_dispersion(family, sums.pearson, n_rows, degrees)
     likelihood = LikelihoodSums(sums.deviance, closing.saturated, n_rows, dispersion)
@@ -361,7 +361,7 @@ def effective_degrees(
 ) -> float:
     """Return trace((I + P)^-1 I), which is p without a ridge."""
     system = System.of(sums.information + np.diag(penalty), names=names)
-    return spread(system, sums.information, penalty)[1]
+    return uncertainty(system, sums.information, penalty)[1]
 
 
 def estimated_dispersion(

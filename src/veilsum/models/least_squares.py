@@ -21,7 +21,7 @@ from veilsum.models.systems import (
     check_rows,
     column_names,
     penalties,
-    spread,
+    uncertainty,
 )
 from veilsum.numbers.arrays import Vector
 
@@ -40,7 +40,7 @@ class Statistics:
         gram: X'WX.
         cross: X'Wy.
         square: y'Wy.
-        response_sum: the sum of w y, for the spread of y about its mean.
+        response_sum: the sum of w y, for the scatter of y about its mean.
         weight_sum: the sum of the weights; of ones without weights.
         log_weight_sum: the sum of log w, a constant of the log-likelihood.
         n_rows: the number of rows.
@@ -127,7 +127,7 @@ class LeastSquaresFit(Inference):
 
     @property
     def r_squared(self) -> float:
-        """1 - residual sum / total sum; nan for a response without any spread."""
+        """1 - residual sum / total sum; nan for a response without any scatter."""
         if self.total_sum == 0.0:
             return np.nan
         return 1.0 - self.residual_sum / self.total_sum
@@ -143,8 +143,8 @@ class LeastSquaresFit(Inference):
         """-n/2 (log(2 pi RSS / n) + 1) + sum(log w) / 2; inf for a perfect fit."""
         if self.residual_sum == 0.0:
             return np.inf
-        spread = 2.0 * np.pi * self.residual_sum / self.n_rows
-        return float((self.log_weight_sum - self.n_rows * (np.log(spread) + 1.0)) / 2.0)
+        scaled = 2.0 * np.pi * self.residual_sum / self.n_rows
+        return float((self.log_weight_sum - self.n_rows * (np.log(scaled) + 1.0)) / 2.0)
 
     @property
     def aic(self) -> float:
@@ -185,7 +185,7 @@ def fit(
         check_rows(sums.n_rows, n_columns)
     system = System.of(sums.gram + np.diag(penalty), names=labels)
     coefficients = system.solve(sums.cross)
-    covariance, degrees = spread(system, sums.gram, penalty)
+    covariance, degrees = uncertainty(system, sums.gram, penalty)
     check_rows(sums.n_rows, degrees)
     left = sums.n_rows - degrees
     residual = residual_sum(sums, coefficients)

@@ -3,7 +3,7 @@
     first = Moments.unpack(total, k)               # total of moments_of(table)
     again = Moments.unpack(total, k, first.mean)   # of moments_of(table, first.mean)
 
-Squares about zero lose what numbers have in common: with a mean of 1e9 and a spread of
+Squares about zero lose what numbers have in common: with a mean of 1e9 and a scatter of
 1 the squares agree in 18 digits, float64 has 16, and nothing is left of the variance.
 Squares about the mean lose nothing, but the mean has to be known first, and becomes
 public. So a second pass with the first one's mean as the centre mends it;
@@ -23,7 +23,7 @@ from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.rows import Gram, Sums, gram
 from veilsum.numbers.arrays import FloatArray, Vector, as_vector
 
-# A spread below this much of the squares is their rounding: the column is constant, or
+# A scatter below this much of the squares is their rounding: the column is constant, or
 # its variance was lost with at most four digits left of it.
 CONSTANT = 1e-12
 
@@ -106,16 +106,16 @@ class Moments:
         """The columns' covariances over n - 1; nan below two rows."""
         if self.count < 2:
             return np.full_like(self.cross, np.nan)
-        return self._spread / (self.count - 1)
+        return self._scatter / (self.count - 1)
 
     @property
     def correlation(self) -> Gram:
         """Pearson's correlations; nan for a constant column and below two rows."""
         if self.count < 2:
             return np.full_like(self.cross, np.nan)
-        lengths = np.sqrt(np.diag(self._spread))
+        lengths = np.sqrt(np.diag(self._scatter))
         lengths[lengths == 0.0] = np.nan
-        cosines = np.clip(self._spread / np.outer(lengths, lengths), -1.0, 1.0)
+        cosines = np.clip(self._scatter / np.outer(lengths, lengths), -1.0, 1.0)
         np.fill_diagonal(cosines, np.where(np.isnan(lengths), np.nan, 1.0))
         return cosines
 
@@ -126,19 +126,19 @@ class Moments:
         About log10(1e16 / condition) digits of a variance are right: all of them near
         1, none at inf, where the column is constant or its variance was lost.
         """
-        squares, spread = np.diag(self.cross), np.diag(self._spread)
+        squares, scatter = np.diag(self.cross), np.diag(self._scatter)
         lost = np.where(squares > 0.0, np.inf, 1.0)
-        return np.divide(squares, spread, out=lost, where=spread > 0.0)
+        return np.divide(squares, scatter, out=lost, where=scatter > 0.0)
 
     @cached_property
-    def _spread(self) -> Gram:
+    def _scatter(self) -> Gram:
         """The sums of products about the mean; what is rounding is exactly zero."""
         common = np.outer(self.shifted, self.shifted) / max(self.count, 1)
-        spread = self.cross - common
-        constant = np.diag(spread) <= CONSTANT * np.diag(self.cross)
-        spread[constant, :] = 0.0
-        spread[:, constant] = 0.0
-        return spread
+        scatter = self.cross - common
+        constant = np.diag(scatter) <= CONSTANT * np.diag(self.cross)
+        scatter[constant, :] = 0.0
+        scatter[:, constant] = 0.0
+        return scatter
 
 
 def moments_of(table: ArrayLike, centre: ArrayLike | None = None) -> Sums:

@@ -67,7 +67,7 @@ NO_RISE = 1e-10
 
 MAX_HALVINGS = 25
 
-# Residuals below 1e-8 of the response's spread are those of a perfect fit.
+# Residuals below 1e-8 of the response's scatter are those of a perfect fit.
 PERFECT = 1e-16
 TINY = 1e-290
 

@@ -42,7 +42,7 @@ from veilsum.models.families import (
 )
 from veilsum.models.rows import Gram, PerRow, Rows, gram
 from veilsum.models.systems import penalties
-from veilsum.numbers.arrays import AgentPoints, FloatArray, Vector, Vectors
+from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, Vectors
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 
@@ -224,7 +224,7 @@ class RowRemainder(Secret):
 
     @staticmethod
     def stacked(members: Sequence[Remainder]) -> SquareStack | RowStack | None:
-        """Return one remainder for all agents; None where that would not pay."""
+        """Return one remainder for all parties; None where that would not pay."""
         alike = [one for one in members if isinstance(one, RowRemainder)]
         if len(alike) < len(members) or len({one.curve for one in alike}) > 1:
             return None
@@ -253,7 +253,7 @@ class RowRemainder(Secret):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SquareStack(Secret):
-    """rho of all agents' least squares: grad rho_i(x) = P_i x.
+    """rho of all parties' least squares: grad rho_i(x) = P_i x.
 
     Attributes:
         matrices: P_i = X_i'W_iX_i + ridge, symmetric.
@@ -262,18 +262,18 @@ class SquareStack(Secret):
     matrices: Squares
     kind: Kind = field(default="local", init=False)
 
-    def gradient(self, x: AgentPoints) -> AgentPoints:
-        """Return each agent's gradient at its own row."""
+    def gradient(self, x: PartyPoints) -> PartyPoints:
+        """Return each party's gradient at its own row."""
         return _times(self.matrices, x)
 
     def rows(self, which: slice) -> SquareStack:
-        """Return the stack of some agents."""
+        """Return the stack of some parties."""
         return SquareStack(self.matrices[which])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowStack(Secret):
-    """rho of all agents: their rows side by side, filled up with rows of zeros.
+    """rho of all parties: their rows side by side, filled up with rows of zeros.
 
     Attributes:
         curve: mu.
@@ -287,7 +287,7 @@ class RowStack(Secret):
     designs: Designs
     weights: AllRows | None
     offsets: AllRows | None
-    penalties: AgentPoints
+    penalties: PartyPoints
     kind: Kind = field(default="local", init=False)
 
     @classmethod
@@ -304,15 +304,15 @@ class RowStack(Secret):
         offsets = _side_by_side([part.offset for part in parts], length, 0.0)
         return cls(members[0].curve, designs, weights, offsets, penalties)
 
-    def gradient(self, x: AgentPoints) -> AgentPoints:
-        """Return each agent's gradient at its own row."""
+    def gradient(self, x: PartyPoints) -> PartyPoints:
+        """Return each party's gradient at its own row."""
         pull = self.curve.mean(self._shift(_times(self.designs, x))) - self._origin
         if self.weights is not None:
             pull *= self.weights
         return (pull[:, None, :] @ self.designs)[:, 0] + self.penalties * x
 
     def rows(self, which: slice) -> RowStack:
-        """Return the stack of some agents."""
+        """Return the stack of some parties."""
         return replace(
             self,
             designs=self.designs[which],
@@ -364,8 +364,8 @@ def _side_by_side(
     return together
 
 
-def _times(matrices: Designs, x: AgentPoints) -> AllRows:
-    """Return every agent's matrix times its own x."""
+def _times(matrices: Designs, x: PartyPoints) -> AllRows:
+    """Return every party's matrix times its own x."""
     return (matrices @ x[..., None])[..., 0]
 
 

@@ -78,7 +78,9 @@ class System:
         return (inverse + inverse.T) / 2.0
 
 
-def spread(system: System, information: Gram, penalty: Vector) -> tuple[Gram, float]:
+def uncertainty(
+    system: System, information: Gram, penalty: Vector
+) -> tuple[Gram, float]:
     """Return A^-1 I A^-1 and trace(A^-1 I); without a ridge these are I^-1 and p."""
     inverse = system.inverse()
     if not penalty.any():
@@ -124,7 +126,7 @@ def check_intercept(intercept: int | None, n_columns: int) -> None:
 
 
 def check_rows(n_rows: float, degrees: float) -> None:
-    """Refuse as many coefficients in effect as rows: their spread is unknown."""
+    """Refuse as many coefficients in effect as rows: their scatter is unknown."""
     # Half a row: what is less is the rounding of a sum of whole rows.
     if n_rows - degrees < 0.5:
         raise InvalidInputError(

@@ -1,7 +1,7 @@
 """Shapes in words: the array types every signature uses.
 
-The agent axis comes first. `*batch` stands for any leading axes: nothing for one
-agent, `n` for all of them, so one formula serves a party and a simulator alike.
+The party axis comes first. `*batch` stands for any leading axes: nothing for one
+party, `n` for all of them, so one formula serves a party and a simulator alike.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ FloatArray: TypeAlias = Array[np.float64]
 Vector: TypeAlias = Float[FloatArray, " m"]
 Vectors: TypeAlias = Float[FloatArray, "*batch m"]  # points x, or gradients
 Coefficients: TypeAlias = Float[FloatArray, "*batch p"]  # theta in a basis
-AgentRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
-AgentPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per agent
+PartyRows: TypeAlias = Float[FloatArray, "n p"]  # the paper's A, transposed
+PartyPoints: TypeAlias = Float[FloatArray, "n m"]  # one x per party
 Matrix: TypeAlias = Float[FloatArray, "n n"]
 EdgeList: TypeAlias = Int[Array[np.int64], "e 2"]
 
@@ -57,7 +57,7 @@ def as_vector(values: ArrayLike, *, dim: int, what: str) -> Vector:
     return frozen(np.broadcast_to(array, (dim,)).copy())
 
 
-def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> AgentRows:
+def as_rows(values: ArrayLike, *, n_parties: int, what: str) -> PartyRows:
     """Return one row per party; a flat list means one coefficient each."""
     array = as_floats(values, what=what)
     rows = array[:, None] if array.ndim == 1 else array

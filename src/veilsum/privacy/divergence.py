@@ -30,7 +30,7 @@ from scipy import linalg
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import components, is_connected
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import AgentRows, FloatArray, as_floats, listed
+from veilsum.numbers.arrays import FloatArray, PartyRows, as_floats, listed
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 
@@ -160,7 +160,7 @@ def effective_resistance(
 
 
 def check_pair(
-    topology: Topology, a: AgentRows, b: AgentRows, corrupted: frozenset[int]
+    topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:
     """Refuse a pair that Definition 2 does not compare, naming what it breaks."""
     _check_agreement(topology, a, b, corrupted)
@@ -174,7 +174,7 @@ def check_pair(
 
 
 def _check_agreement(
-    topology: Topology, a: AgentRows, b: AgentRows, corrupted: frozenset[int]
+    topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:
     """Refuse alternatives that the coalition tells apart by its own coefficients."""
     moved = [i for i in corrupted if not np.array_equal(a[i], b[i])]
@@ -185,7 +185,7 @@ def _check_agreement(
         )
 
 
-def _rows(topology: Topology, values: ArrayLike, name: str) -> AgentRows:
+def _rows(topology: Topology, values: ArrayLike, name: str) -> PartyRows:
     array = as_floats(values, what=name)
     rows = array[:, None] if array.ndim == 1 else array
     if rows.ndim != 2 or len(rows) != topology.n_parties:
@@ -196,7 +196,7 @@ def _rows(topology: Topology, values: ArrayLike, name: str) -> AgentRows:
     return rows
 
 
-def _per_column(sigma: ArrayLike, rows: AgentRows) -> PerColumn:
+def _per_column(sigma: ArrayLike, rows: PartyRows) -> PerColumn:
     array, width = check_sigma(sigma), rows.shape[1]
     if array.shape not in {(), (width,)}:
         raise InvalidInputError(
@@ -206,7 +206,7 @@ def _per_column(sigma: ArrayLike, rows: AgentRows) -> PerColumn:
     return np.broadcast_to(array, (width,))
 
 
-def _own_noise(tau: ArrayLike, rows: AgentRows) -> PerColumn:
+def _own_noise(tau: ArrayLike, rows: PartyRows) -> PerColumn:
     array, width = as_floats(tau, what="tau"), rows.shape[1]
     if array.shape not in {(), (width,)}:
         raise InvalidInputError(
@@ -221,7 +221,7 @@ def _own_noise(tau: ArrayLike, rows: AgentRows) -> PerColumn:
     return np.broadcast_to(array, (width,))
 
 
-def _sums_agree(shift: AgentRows, scale: AgentRows) -> bool:
+def _sums_agree(shift: PartyRows, scale: PartyRows) -> bool:
     total, terms = np.abs(shift.sum(axis=0)), len(shift) + 2
     return bool((total <= SUM_TOLERANCE * terms * scale.sum(axis=0)).all())
 
@@ -229,8 +229,8 @@ def _sums_agree(shift: AgentRows, scale: AgentRows) -> bool:
 def _component_divergence(
     graph: Topology,
     part: tuple[int, ...],
-    shift: AgentRows,
-    scale: AgentRows,
+    shift: PartyRows,
+    scale: PartyRows,
     sigma: PerColumn,
 ) -> float:
     """Return one component's part: infinite when its sum tells A from B."""
@@ -246,7 +246,7 @@ def _component_divergence(
 
 
 def _noisy_divergence(
-    piece: Topology, shift: AgentRows, sigma: PerColumn, tau: PerColumn
+    piece: Topology, shift: PartyRows, sigma: PerColumn, tau: PerColumn
 ) -> float:
     """Return a connected piece's part of d' (s sigma^2 L + tau^2 I)^-1 d / 2.
 

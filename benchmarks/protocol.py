@@ -1,8 +1,8 @@
 """Measure one party's protocol: messages a second, and a small run from end to end.
 
-    python benchmarks/agent.py            # both
-    python benchmarks/agent.py rounds     # one of them
-    python benchmarks/agent.py --profile rounds
+    python benchmarks/protocol.py            # both
+    python benchmarks/protocol.py rounds     # one of them
+    python benchmarks/protocol.py --profile rounds
 
 Everything runs on one core: machines and codec of all parties and the method that they
 run, handed on by a plain queue, or by the loopback world with its clock and faults.

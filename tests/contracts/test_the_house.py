@@ -1,0 +1,115 @@
+"""The house as its pages draw it: no circles, all in its room, one word an idea."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import networkx as nx
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "veilsum"
+FILES = {
+    ".".join(("veilsum", *path.relative_to(SOURCE).with_suffix("").parts)): path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if path.name != "__init__.py"
+}
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+WORDS = (ROOT / "docs" / "develop" / "words.md").read_text()
+# Words of others: HTTP's header, and the paper's own, where the paper is reproduced.
+PAPERS = {"veilsum.paper", "veilsum.report.figures", "veilsum.cli.paper"}
+
+
+def imports(trees):
+    """Return who imports whom, imports inside functions and for types included."""
+    graph = nx.DiGraph()
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for one in node.names:
+                    whole = f"{node.module}.{one.name}"
+                    graph.add_edge(name, whole if whole in trees else node.module)
+    return graph
+
+
+def circles(trees):
+    found = nx.strongly_connected_components(imports(trees))
+    return [sorted(part) for part in found if len(part) > 1]
+
+
+def test_no_file_imports_another_in_a_circle():
+    assert circles(TREES) == []
+
+
+def test_a_circle_would_be_seen():
+    planted = {
+        **TREES,
+        "veilsum.errors": ast.parse("from veilsum.numbers.arrays import listed"),
+    }
+    assert circles(planted)[0] >= ["veilsum.errors", "veilsum.numbers.arrays"]
+
+
+def test_every_file_stands_in_its_room_on_the_page():
+    page = (ROOT / "docs" / "develop" / "architecture.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \|(.*)$", page, flags=re.MULTILINE))
+    named = {room: set(re.findall(r"`(\w+)`", row)) for room, row in rows.items()}
+    generic = {"cli", "report"}  # a file for each command; figures
+    methods = {name.rsplit(".", 1)[-1] for name in FILES if ".methods." in name}
+    for name in FILES:
+        _, room, *rest = name.split(".")
+        if rest and room not in generic:
+            known = named[room] | (methods if room == "methods" else set())
+            assert rest[0] in known, name
+
+
+def test_a_class_has_a_name_of_its_own():
+    homes = defaultdict(list)
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(name)
+    assert {one: at for one, at in homes.items() if len(at) > 1} == {}
+
+
+def glossary():
+    rows = re.findall(r"^\| (\w+) \| .+? \| ?(.*?) ?\|$", WORDS, flags=re.MULTILINE)
+    return {word: set(others.replace(",", " ").split()) for word, others in rows}
+
+
+def names_in(tree):
+    """Return every name that the source gives to something, in small letters."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def parts(name):
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return {spaced, *spaced.split("_")}
+
+
+def test_no_word_is_used_where_the_glossary_has_another():
+    wrong = {one: word for word, others in glossary().items() for one in others}
+    assert wrong["agent"] == "party"
+    found = [
+        f"{where}: {name} (say {wrong[part]})"
+        for where, tree in TREES.items()
+        if where not in PAPERS
+        for name in names_in(tree)
+        for part in parts(name) & set(wrong)
+    ]
+    assert found == []
+
+
+def test_a_word_stands_in_the_glossary_once():
+    words = re.findall(r"^\| (\w+) \| ", WORDS, flags=re.MULTILINE)
+    assert len(words) == len(set(words)) > 25
+
+
+def test_prose_speaks_of_parties():
+    """Comments and docstrings, too; the paper's own figures keep the paper's word."""
+    text = {n: p.read_text() for n, p in FILES.items() if n not in PAPERS}
+    assert [n for n, t in text.items() if re.search(r"\bagents?\b", t)] == []
