@@ -8,16 +8,25 @@ it must be refused by a sentence, or its work counted and kept within bounds.
 import difflib
 import os
 import tomllib
+from itertools import combinations, product
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
+from veilsum.agreement.costs import PublicCost
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
 from veilsum.files.consortiums import read_certificate, read_consortium
 from veilsum.files.graphs import read_topology
 from veilsum.files.scenarios import MOST_DOTS, read_scenario, read_toml
+from veilsum.graphs import symmetry
+from veilsum.graphs.symmetry import is_vertex_transitive
+from veilsum.graphs.topology import Topology
 from veilsum.net.receipt import read_receipt
 from veilsum.numbers.arrays import nearest
+from veilsum.privacy import coalitions
+from veilsum.privacy.coalitions import LEAST_PER_TEST, Search
+from veilsum.privacy.remaining import values_without
 from veilsum.tables import formula
 from veilsum.tables.formula import read_formula
 
@@ -208,3 +217,114 @@ def test_names_that_take_long_are_not_compared(name, known, monkeypatch):
     )
     assert nearest(name, known) == ""
     assert not seen
+
+
+def test_coalitions_are_made_a_few_at_a_time(monkeypatch):
+    # All 13 of 40 are 12 billion; they were once listed before any was charged for.
+    topology = Topology.family("circulant:40:1,2,3,4,5,6,7,8")
+    held = []
+    clear = Search._clear_waiting
+    monkeypatch.setattr(
+        Search,
+        "_clear_waiting",
+        lambda self: (held.append(sum(map(len, self._waiting))), clear(self)),
+    )
+    search = Search(topology, 13, 2000.0)
+    found = search.run()
+    assert not found.exact
+    assert found.lower <= found.upper
+    assert 0 < max(held) <= 2 * search._batch
+    assert sum(held) <= 3 * 2000.0
+
+
+def test_a_set_is_charged_for_however_few_parties_it_leaves():
+    topology = Topology.family("complete:30")
+    search = Search(topology, 27, 50.0)
+    search.run()
+    assert search._test_cost == LEAST_PER_TEST
+
+
+@pytest.mark.parametrize("size", [20, 75])
+def test_an_attack_ends_when_its_work_is_done(size, monkeypatch):
+    offsets = ",".join(map(str, range(1, 51)))
+    topology = Topology.family(f"circulant:150:{offsets}")
+    adjacency = topology.adjacency.toarray()
+    solved = []
+    monkeypatch.setattr(
+        coalitions,
+        "values_without",
+        lambda matrix, sets: (solved.append(len(sets)), values_without(matrix, sets))[
+            1
+        ],
+    )
+    found = coalitions.attack(adjacency, size, most=1e8)
+    assert len(set(found)) == size
+    assert sum(solved) * 75**3 <= 1e8
+
+
+@pytest.mark.parametrize(
+    ("spec", "alike"),
+    [
+        *((one, True) for one in ("petersen", "ring:128", "complete:64")),
+        *((one, True) for one in ("hypercube:6", "circulant:63:1,4,7,20,31")),
+        *((one, False) for one in ("karate", "regular:60:8", "wheel:9")),
+    ],
+)
+def test_symmetries_are_found(spec, alike):
+    assert is_vertex_transitive(Topology.family(spec)) is alike
+
+
+def test_symmetries_that_are_hard_to_find_are_left(monkeypatch):
+    # Two graphs of the same numbers side by side: 16 parties of 6 links each, any two
+    # with 2 neighbours in common, and yet no symmetry takes one to the other.
+    rook = nx.line_graph(nx.complete_bipartite_graph(4, 4))
+    steps = {(0, 1), (0, 3), (1, 0), (3, 0), (1, 1), (3, 3)}
+    places = list(product(range(4), repeat=2))
+    shrikhande = nx.Graph(
+        (a, b)
+        for a, b in combinations(places, 2)
+        if ((a[0] - b[0]) % 4, (a[1] - b[1]) % 4) in steps
+    )
+    both = nx.complement(nx.disjoint_union(rook, shrikhande))
+    assert not is_vertex_transitive(Topology.from_networkx(both))
+    monkeypatch.setattr(symmetry, "LOOKS_PER_PARTY", 0)
+    assert not is_vertex_transitive(Topology.family("hypercube:5"))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"kind": "affine", "dim": 10**8},
+        {"kind": "squared-distance", "dim": 10**10},
+        {"kind": "quadratic", "dim": 20_000},
+        {"kind": "quadratic", "dim": 10**200},
+        {"kind": "polynomial", "dim": 60, "degree": 5},
+        {"kind": "polynomial", "dim": 1, "degree": 10_000},
+        {"kind": "polynomial", "dim": 10**30, "degree": 10**30},
+    ],
+)
+def test_a_cost_that_is_too_large_is_never_made(keys, monkeypatch):
+    monkeypatch.setattr(PublicCost, "stand_in", lambda _: pytest.fail("it was made"))
+    with pytest.raises(InvalidScenarioError, match="use fewer variables"):
+        PublicCost(**keys)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "complete:3000",
+        "circulant:1000000:" + ",".join(map(str, range(1, 400))),
+        "regular:3000:1500",
+        "regular:100000:30",
+        "barbell:3000:3000",
+        "barbell:1500:1500",
+        "regular:1000:500",
+    ],
+)
+def test_the_links_of_a_family_are_counted_before_one_is_made(spec, monkeypatch):
+    for name in ("complete", "circulant", "random_regular"):
+        monkeypatch.setattr(
+            nx, f"{name}_graph", lambda *_, **__: pytest.fail("it was made")
+        )
+    with pytest.raises(InvalidGraphError, match=r"links, and at most|too long to draw"):
+        Topology.family(spec)
