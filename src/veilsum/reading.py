@@ -65,6 +65,12 @@ S = TypeVar("S", bound=Section)
 _fields = cache(msgspec.structs.fields)
 
 
+@cache
+def _fields(kind: type[Section]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return a section's keys; annotations are texts, and are looked up once."""
+    return msgspec.structs.fields(kind)
+
+
 def read(table: object, kind: type[S], where: str) -> S:
     """Return the section that a table holds; `where` is how people call its place."""
     if not isinstance(table, Mapping):

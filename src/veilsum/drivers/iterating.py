@@ -82,11 +82,11 @@ Progress = Callable[[int], None]
 Times = Int[Array[np.int64], " times"]
 
 # The trace holds at most this many bytes of estimates.
-TRACE_BYTES = 64 * 1024 * 1024
+TRACE_BYTES = 16 * 1024 * 1024
 TIMES_PER_DECADE = 40
 # How often, in a whole run, progress is told, if anybody listens, and how often numbers
 # are looked at: an engine is quickest when it is left alone for many iterations.
-REPORTS, LOOKS, FEWEST = 200, 50, 10
+REPORTS, LOOKS, FEWEST = 200, 20, 10
 # Nobody's estimate is this far away unless steps are too long.
 LOST = 1e30
 
@@ -116,7 +116,7 @@ def kept_times(
 ) -> Times:
     """Return 0, the iterations at which estimates are kept, and the last one.
 
-    They are a stride apart, or spaced evenly on a logarithmic scale within 64 MB.
+    They are a stride apart, or spaced evenly on a logarithmic scale within 16 MB.
     """
     if stride is not None:
         spaced = np.arange(0, iterations, stride, dtype=np.float64)

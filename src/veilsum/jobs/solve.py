@@ -210,7 +210,7 @@ class Run(Minimised):
     def trace(self) -> Trace:
         """Estimates and errors along the way."""
         seen, there = self.seen, self.reference
-        # Time by time: all of them together would be another 64 MB.
+        # Time by time: all of them together would be another 16 MB.
         errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
         return Trace(seen.times, seen.estimates, np.stack(errors))
 
