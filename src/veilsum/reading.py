@@ -61,8 +61,6 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 S = TypeVar("S", bound=Section)
-# The types of a section are texts until they are asked for: once, not for every table.
-_fields = cache(msgspec.structs.fields)
 
 
 @cache
