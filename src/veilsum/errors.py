@@ -27,6 +27,15 @@ Anything else that escapes is a bug in this package.
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    r"""Return text on one line; what cannot be seen is written as its code.
+
+    >>> print(printable("dose\x1b[31m\n(mg)"))
+    dose\x1b[31m\n(mg)
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class VeilsumError(Exception):
     """Everything this package raises on purpose."""
 

@@ -8,7 +8,6 @@ says where that stands, what was expected and what was found.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.numbers.arrays import nearest
 from veilsum.numbers.secrets import Secret
 
 Table = Mapping[str, Any]
@@ -113,12 +113,6 @@ def check_keys(table: Collection[str], known: Collection[str], where: str) -> No
                 f"{where} has an unknown key {key!r}; {nearest(key, known)}known keys "
                 f"are {', '.join(known)}"
             )
-
-
-def nearest(name: object, known: Collection[str]) -> str:
-    """Return a question about the known name that looks most like this one, if any."""
-    near = difflib.get_close_matches(str(name)[:100], list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}? " if near else ""
 
 
 @contextmanager

@@ -52,6 +52,7 @@ FORMAT = 1
 NAME_BYTES = 64  # what a certificate has room for
 # More than can meet; and deeper than any section goes. Both before work is done.
 MOST_MEMBERS, DEEPEST = 1000, 16
+TITLE_LETTERS = 200
 _RUN = re.compile(r"[a-z0-9-]*[0-9a-f]{32}")
 _LAYOUT = {ord("\n"): " ", ord("\t"): " "}
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
@@ -273,6 +274,7 @@ def consortium_from(table: Table) -> Consortium:
     members = {"members": table["members"]} if "members" in table else {}
     file = read({**said, **members}, ConsortiumFile, "the consortium file")
     _check_run(file.run)
+    _check_title(file.title)
     if len(file.members) > MOST_MEMBERS:
         raise InvalidScenarioError(
             f"a consortium has {MOST_MEMBERS} members at most, found "
@@ -386,6 +388,16 @@ def _check_run(run: object) -> None:
             "run must be a name that no other run has: small letters, digits and "
             f"dashes, then 32 random hexadecimal digits, found {run!r}; veilsum "
             "consortium new makes one"
+        )
+
+
+def _check_title(title: str) -> None:
+    """Refuse a title that could pass for more lines of the screen it is shown on."""
+    if not title.isprintable() or "  " in title or len(title) > TITLE_LETTERS:
+        shown = title if len(title) <= TITLE_LETTERS else f"{title[:TITLE_LETTERS]}..."
+        raise InvalidScenarioError(
+            f"title must be one line of at most {TITLE_LETTERS} letters that can be "
+            f"seen, without two spaces in a row, found {shown!r}"
         )
 
 
@@ -545,7 +557,9 @@ def _text(value: str, where: str) -> str:
     """Return a text; refuse one that could write over what a terminal shows."""
     text = value.replace("\r\n", "\n")
     shown = text.translate(_LAYOUT)
-    if any(unicodedata.category(letter) in {"Cc", "Cs"} for letter in shown):
+    # Also what turns the direction of writing, or begins another line or paragraph.
+    unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    if any(unicodedata.category(letter) in unseen for letter in shown):
         raise InvalidScenarioError(
             f"[{where}] has control characters in a text: take them out of {value!r}"
         )

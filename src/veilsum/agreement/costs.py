@@ -37,8 +37,9 @@ OWN: dict[Kind, tuple[str, ...]] = {
     "polynomial": ("coefficients",),
     "quadratic": ("matrices", "vectors"),
 }
-# More numbers than any run can mask and send; counted before one of them is made.
-MOST_COEFFICIENTS = 10**7
+# More numbers than any run can mask and send; counted before one of them is made. Of a
+# polynomial, every coefficient's exponents are held too.
+MOST_COEFFICIENTS, MOST_EXPONENTS = 10**6, 10**7
 
 
 class PublicCost(Section, frozen=True, kw_only=True):
@@ -66,10 +67,12 @@ class PublicCost(Section, frozen=True, kw_only=True):
         for key in ("dim", "degree"):
             if self.given().get(key, 1) < 1:
                 raise InvalidScenarioError(f"[cost] {key} must be at least 1")
-        if self.size > MOST_COEFFICIENTS:
+        width = self.dim + (self.degree or 2) if self.kind == "polynomial" else 1
+        if self.size > MOST_COEFFICIENTS or self.size * width > MOST_EXPONENTS:
             raise InvalidScenarioError(
-                f"[cost] would have {self.size:.1e} coefficients for each party, and "
-                f"{MOST_COEFFICIENTS:.0e} is the most: use fewer variables"
+                f"[cost] would have {min(self.size, 10**300):.1e} coefficients or "
+                f"more for each party, and {MOST_COEFFICIENTS:,} is the most, for a "
+                f"polynomial {MOST_EXPONENTS:,} exponents: use fewer variables"
             )
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from veilsum.agreement.consortium import (
     FORMAT,
+    TITLE_LETTERS,
     Address,
     Consortium,
     consortium_from,
@@ -70,12 +71,15 @@ def consortium_of(
         }
         for name in topology.parties
     ]
+    # Members see its title among other lines, so it is one: a scenario's first.
+    first = file.title.strip().partition("\n")[0]
+    title = " ".join(first.split())[:TITLE_LETTERS]
     agreed = consortium_from(
         {
             "format": FORMAT,
             "run": run,
             "members": members,
-            **({"title": file.title} if file.title else {}),
+            **({"title": title} if title else {}),
             "graph": LinksSection.of(topology).given(),
             "masks": masks_between(file),
             **sections,

@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 import veilsum
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import InvalidInputError, VeilsumError, printable
 
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
@@ -27,6 +27,14 @@ COMMANDS = {
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",
 }
+
+
+def on_screen(message: str) -> str:
+    """Return a message in which a terminal finds nothing to obey, line by line.
+
+    It may quote a file or a table that somebody else wrote.
+    """
+    return "\n".join(map(printable, message.split("\n")))
 
 
 class BadInput(click.ClickException):
@@ -68,10 +76,10 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except click.UsageError as error:
             where = "" if error.ctx is None else f" (see {error.ctx.command_path} -h)"
-            raise BadInput(f"{error.format_message()}{where}") from None
+            raise BadInput(on_screen(f"{error.format_message()}{where}")) from None
         except VeilsumError as error:
             kind = BadInput if isinstance(error, InvalidInputError) else Failure
-            raise kind(str(error)) from None
+            raise kind(on_screen(str(error))) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

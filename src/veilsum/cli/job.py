@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.markup import escape
 
 from veilsum.cli.output import console, json_option, print_json, progress_bar, say
 
@@ -69,7 +70,7 @@ def run(
         print_json(result.to_dict())
         return
     if job.title:
-        console().print(f"{job.title}\n")
+        console().print(f"{escape(job.title)}\n")
     show(job, result)
     print_road(result)
 

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, console, json_option, print_json, say
-from veilsum.errors import InvalidInputError, OutputError, VeilsumError
+from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
@@ -46,7 +46,7 @@ class ForPeople(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
         found = (f"{key}={value}" for key, value in fields_of(record).items())
-        return " ".join((" ", record.getMessage(), *found)).rstrip()
+        return printable(" ".join((" ", record.getMessage(), *found)).rstrip())
 
 
 class ForMachines(logging.Formatter):
@@ -306,7 +306,7 @@ def _confirm(
     with redirect_stdout(sys.stderr):
         screen = console()
         for name, text in _lines(agreed, identity, part, task):
-            screen.print(f"[bold]{name:<11}[/bold] {escape(text)}")
+            screen.print(f"[bold]{name:<11}[/bold] {escape(printable(text))}")
         screen.print()
         print_guarantee(promise_shown(task))
     try:

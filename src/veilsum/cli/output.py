@@ -11,7 +11,9 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from veilsum.cli.app import on_screen
 from veilsum.files.output import as_json
 
 _GRAPH: dict[str, Any] = {
@@ -50,7 +52,15 @@ def print_json(data: Any) -> None:
 
 def console() -> Console:
     """Return the console that tables go to."""
-    return Console(highlight=False, emoji=False)
+    return _Screen(highlight=False, emoji=False)
+
+
+class _Screen(Console):
+    """A console to which no text of a file can give orders."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text to print; what cannot be seen is written as its code."""
+        return super().render_str(on_screen(text), **options)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -65,7 +75,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def say(message: str) -> None:
     """Tell a person something that is not the result."""
-    click.echo(message, err=True)
+    click.echo(on_screen(message), err=True)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
 from rich.padding import Padding
 
 from veilsum.cli.output import (
@@ -18,7 +19,7 @@ from veilsum.cli.output import (
     progress_bar,
     table,
 )
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, printable
 
 if TYPE_CHECKING:
     from veilsum.numbers.laws import LawName
@@ -139,7 +140,7 @@ def print_guarantee(found: Guarantee) -> None:
             ("honest parties", "status", "epsilon", "mu2"),
             [
                 (
-                    _few(part.parties),
+                    escape(_few(part.parties)),
                     part.status,
                     _number(part.epsilon),
                     _number(part.mu2),
@@ -149,7 +150,7 @@ def print_guarantee(found: Guarantee) -> None:
         )
     )
     if found.worst is not None and found.status != "no_privacy":
-        screen.print(f"\n{_worst(found.worst)}")
+        screen.print(f"\n{escape(_worst(found.worst))}")
     if found.attacker_success is not None:
         screen.print(f"\n{_success(found)}")
     _print_list("Released", found.released)
@@ -160,7 +161,7 @@ def _print_list(title: str, lines: tuple[str, ...]) -> None:
     screen = console()
     screen.print(f"\n{title}:")
     for line in lines:
-        screen.print(Padding(line, (0, 0, 0, 2), expand=False))
+        screen.print(Padding(escape(printable(line)), (0, 0, 0, 2), expand=False))
 
 
 def _few(names: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
 
 from veilsum.cli.output import (
     LAWS,
@@ -100,7 +101,7 @@ def _print(described: Scenario, run: Run) -> None:
     from veilsum.cli.privacy import print_guarantee
 
     screen = console()
-    screen.print(f"{described.title}\n")
+    screen.print(f"{escape(described.title)}\n")
     screen.print(
         table(
             ("coordinate", "parties found", "pooled answer"),
@@ -123,9 +124,9 @@ def _print(described: Scenario, run: Run) -> None:
         f"{run.rounds:,} rounds, {run.bytes:,} bytes"
     )
     if run.tolerance_unused is not None:
-        screen.print(f"the tolerance was not used: {run.tolerance_unused}")
+        screen.print(f"the tolerance was not used: {escape(run.tolerance_unused)}")
     if run.drowned is not None:
-        screen.print(run.drowned)
+        screen.print(escape(run.drowned))
     if run.quantisation is not None:
         screen.print(_grid_sentence(run.quantisation))
     screen.print()

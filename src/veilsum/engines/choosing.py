@@ -8,7 +8,6 @@ so that a seed repeats a run.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from importlib.util import find_spec
 from math import inf
@@ -18,6 +17,7 @@ from veilsum.engines.jax import JaxEngine
 from veilsum.engines.numba import FusedEngine, compiled_run
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.numbers.arrays import nearest
 
 AUTO = "auto"
 ENGINES: dict[str, Callable[[Task], Engine]] = {
@@ -104,8 +104,7 @@ def _is_there(name: str) -> bool:
 def _check_name(name: str) -> None:
     if name in ENGINES:
         return
-    near = difflib.get_close_matches(name, [AUTO, *ENGINES], n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
     raise InvalidInputError(
-        f"no engine is called {name!r}; {hint}choose from {', '.join([AUTO, *ENGINES])}"
+        f"no engine is called {name!r}; {nearest(name, [AUTO, *ENGINES])}choose from "
+        f"{', '.join([AUTO, *ENGINES])}"
     )

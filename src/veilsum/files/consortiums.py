@@ -13,12 +13,14 @@ from veilsum.agreement.drafting import consortium_of
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import DeploymentSection, ScenarioFile
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
+from veilsum.files.contents import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
 
 RANDOM_BYTES = 16
 TITLE_LETTERS = 40
 # A thousand certificates, and every link between them.
 MOST_BYTES = 32 << 20
+MOST_CERTIFICATE_BYTES = 64 << 10
 
 
 def read_consortium(path: Path) -> Consortium:
@@ -106,10 +108,9 @@ def draft_consortium(
 
 def read_certificate(path: Path) -> str:
     """Return the one certificate in a file, PEM in its one spelling."""
+    found = contents(path, MOST_CERTIFICATE_BYTES, InvalidScenarioError)
     try:
-        return pem_of(der_of(path.read_text("ascii")))
-    except OSError as error:
-        raise InvalidScenarioError(f"cannot read {path}: {error.strerror}") from None
+        return pem_of(der_of(found.decode("ascii")))
     except UnicodeDecodeError:
         raise InvalidScenarioError(
             f"{path} is not a certificate in PEM, which is plain text"

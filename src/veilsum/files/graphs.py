@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from veilsum.errors import InvalidGraphError
+from veilsum.files.contents import contents
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
+
+# A million links, with names and attributes; looked at before a byte is read.
+MOST_BYTES = 64 << 20
 
 
 def topology_from(spec: str, *, weight: str | None = None) -> Topology:
@@ -41,10 +46,13 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
     import networkx as nx  # not before it is needed: it takes long to load
 
     reader = _READERS.get(path.suffix.lower(), _edge_list)
+    content = contents(path, MOST_BYTES, InvalidGraphError)
     try:
-        graph = reader(path)
-    except OSError as error:
-        raise InvalidGraphError(f"cannot read {path}: {error.strerror}") from None
+        graph = reader(content)
+    except RecursionError:
+        raise InvalidGraphError(
+            f"{path} has objects or lists inside each other too deep to be read"
+        ) from None
     except (
         ElementTree.ParseError,
         KeyError,
@@ -58,35 +66,39 @@ def read_topology(path: Path, *, weight: str | None = None) -> Topology:
     return Topology.from_networkx(graph, weight=weight)
 
 
-def _edge_list(path: Path) -> Any:
+def _edge_list(content: bytes) -> Any:
     import networkx as nx
 
     graph = nx.Graph()
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+    for number, line in enumerate(content.decode().splitlines(), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
         if len(words) not in {2, 3}:
-            raise ValueError(f"line {number} needs two names, found {line.strip()!r}")
-        data = {"weight": float(words[2])} if len(words) == 3 else {}
+            # Without the line itself: a scenario may name a file that is no graph.
+            raise ValueError(f"line {number} needs two names, found {len(words)} words")
+        try:
+            data = {"weight": float(words[2])} if len(words) == 3 else {}
+        except ValueError:
+            raise ValueError(f"line {number} has a weight that is no number") from None
         graph.add_edge(words[0], words[1], **data)
     return graph
 
 
-def _graphml(path: Path) -> Any:
+def _graphml(content: bytes) -> Any:
     import networkx as nx
 
-    root = ElementTree.parse(path).getroot()
+    root = ElementTree.fromstring(content)
     ends = [e.get(end) for e in root.iter() for end in ("source", "target")]
     known = {e.get("id") for e in root.iter() if e.tag.endswith("}node")}
     _check_ends([end for end in ends if end is not None], known)
-    return nx.read_graphml(path)
+    return nx.read_graphml(BytesIO(content))
 
 
-def _node_link(path: Path) -> Any:
+def _node_link(content: bytes) -> Any:
     import networkx as nx
 
-    data = json.loads(path.read_text("utf-8"))
+    data = json.loads(content.decode())
     if not isinstance(data, dict):
         raise TypeError("expected an object with nodes and links")
     # networkx renamed the key; files of both ages are about.
@@ -103,7 +115,7 @@ def _check_ends(ends: Iterable[Any], known: Collection[Any]) -> None:
         raise ValueError(f"links name unknown parties: {listed(unknown)}")
 
 
-_READERS: dict[str, Callable[[Path], Any]] = {
+_READERS: dict[str, Callable[[bytes], Any]] = {
     ".graphml": _graphml,
     ".xml": _graphml,
     ".json": _node_link,

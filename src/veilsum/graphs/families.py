@@ -5,7 +5,6 @@ networkx builds them; nothing outside `topology` sees its graphs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import networkx as nx
 
 from veilsum.errors import InvalidGraphError
+from veilsum.numbers.arrays import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,10 @@ class GraphFamily:
 
 
 # Larger graphs than these are typing errors, or take all memory.
-MOST_PARTIES, MOST_IN_A_CLIQUE, MOST_DIMENSIONS = 1_000_000, 3000, 16
+MOST_PARTIES, MOST_DIMENSIONS = 1_000_000, 16
+# A million parties with four neighbours each, or a complete graph of 2,000; and what
+# drawing a random graph may take, which grows with the square of the degree.
+MOST_LINKS, MOST_DRAWING = 2_000_000, 20_000_000
 
 
 def _whole(text: str, most: int = MOST_PARTIES) -> int:
@@ -35,14 +38,30 @@ def _whole(text: str, most: int = MOST_PARTIES) -> int:
     return int(text)
 
 
+def _check_links(number: int) -> None:
+    """Refuse more links than fit, counted from the arguments before one is made."""
+    if number > MOST_LINKS:
+        raise ValueError(f"it has {number:,} links, and at most {MOST_LINKS:,} fit")
+
+
+def _complete(n: str) -> Any:
+    _check_links(_whole(n) * (_whole(n) - 1) // 2)
+    return nx.complete_graph(_whole(n))
+
+
 def _circulant(n: str, offsets: str) -> Any:
-    return nx.circulant_graph(_whole(n), [_whole(part) for part in offsets.split(",")])
+    steps = offsets.split(",")
+    _check_links(_whole(n) * len(steps))
+    return nx.circulant_graph(_whole(n), [_whole(part) for part in steps])
 
 
 def _regular(n: str, degree: str, seed: str = "seed=0") -> Any:
     key, _, value = seed.rpartition("=")
     if key not in {"", "seed"}:
         raise ValueError(f"expected seed=NUMBER, found {seed!r}")
+    _check_links(_whole(n) * _whole(degree) // 2)
+    if _whole(n) * _whole(degree) ** 2 > MOST_DRAWING:
+        raise ValueError(f"{degree} links for each of {n} take too long to draw")
     return nx.random_regular_graph(_whole(degree), _whole(n), seed=_whole(value))
 
 
@@ -55,7 +74,8 @@ def _grid(shape: str) -> Any:
 
 def _barbell(left: str, right: str) -> Any:
     """Join two complete graphs by one link."""
-    a, b = _whole(left, MOST_IN_A_CLIQUE), _whole(right, MOST_IN_A_CLIQUE)
+    a, b = _whole(left), _whole(right)
+    _check_links((a * (a - 1) + b * (b - 1)) // 2 + 1)
     if min(a, b) < 1:
         raise ValueError("both sides need a party")
     graph = nx.disjoint_union(nx.complete_graph(a), nx.complete_graph(b))
@@ -64,9 +84,7 @@ def _barbell(left: str, right: str) -> Any:
 
 
 FAMILIES: dict[str, GraphFamily] = {
-    "complete": GraphFamily(
-        "complete:N", lambda n: nx.complete_graph(_whole(n, MOST_IN_A_CLIQUE))
-    ),
+    "complete": GraphFamily("complete:N", _complete),
     "ring": GraphFamily("ring:N", lambda n: nx.cycle_graph(_whole(n))),
     "path": GraphFamily("path:N", lambda n: nx.path_graph(_whole(n))),
     "star": GraphFamily(
@@ -91,11 +109,10 @@ def build(spec: str) -> Any:
     """Return the networkx graph a string names, its nodes numbered from 0."""
     name, *arguments = spec.strip().split(":")
     if name not in FAMILIES:
-        near = difflib.get_close_matches(name, FAMILIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         known = "; ".join(family.usage for family in FAMILIES.values())
         raise InvalidGraphError(
-            f"no graph family or file is called {name!r}; {hint}families are: {known}"
+            f"no graph family or file is called {name!r}; "
+            f"{nearest(name, FAMILIES)}families are: {known}"
         )
     family = FAMILIES[name]
     try:

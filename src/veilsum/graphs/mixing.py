@@ -6,7 +6,6 @@ rho(W) = ||W - 11'/n||_2.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import linalg, sparse
 
 from veilsum.errors import InvalidGraphError, InvalidInputError, NumericalError
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import Sparse
+from veilsum.numbers.arrays import Sparse, nearest
 
 # Up to this many parties eigenvalues are found by a dense solve.
 DENSE_PARTIES = 1500
@@ -59,11 +58,9 @@ def mixing_weights(topology: GraphLike, name: str) -> Sparse:
     """Return the named weights of an undirected graph."""
     topology = Topology.of(topology)
     if name not in MIXING:
-        near = difflib.get_close_matches(name, MIXING, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidInputError(
-            f"no mixing weights are called {name!r}; {hint}choose from "
-            f"{', '.join(MIXING)}"
+            f"no mixing weights are called {name!r}; {nearest(name, MIXING)}choose "
+            f"from {', '.join(MIXING)}"
         )
     return MIXING[name](topology)
 

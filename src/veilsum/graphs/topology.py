@@ -8,7 +8,6 @@ that with L the weighted Laplacian Cov(U) = shares_per_edge * sigma^2 * L.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,15 @@ import numpy as np
 from scipy import sparse
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
-from veilsum.numbers.arrays import EdgeList, FloatArray, Sparse, Vector, frozen, listed
+from veilsum.numbers.arrays import (
+    EdgeList,
+    FloatArray,
+    Sparse,
+    Vector,
+    frozen,
+    listed,
+    nearest,
+)
 
 Edge = tuple[Hashable, Hashable]
 
@@ -167,10 +174,9 @@ class Topology:
         name = str(party)
         if name in self._positions:
             return self._positions[name]
-        near = difflib.get_close_matches(name, self.parties, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidInputError(
-            f"unknown party {name!r}; {hint}the parties are {listed(self.parties)}"
+            f"unknown party {name!r}; {nearest(name, self.parties)}the parties are "
+            f"{listed(self.parties)}"
         )
 
     def indices(self, parties: Iterable[Hashable]) -> frozenset[int]:

@@ -18,7 +18,7 @@ from unicodedata import combining, east_asian_width
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, printable
 from veilsum.models.families import (
     Binomial,
     GammaInverseLink,
@@ -189,15 +189,6 @@ def number(value: float, digits: int = DIGITS) -> str:
     if not -4 <= exponent <= max(5, digits):
         return scientific
     return f"{value:.{max(digits - 1 - exponent, 0)}f}"
-
-
-def printable(text: str) -> str:
-    r"""Return text on one line; what cannot be seen is written as its code.
-
-    >>> print(printable("dose\x1b[31m\n(mg)"))
-    dose\x1b[31m\n(mg)
-    """
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts, Facts]:

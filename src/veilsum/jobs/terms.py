@@ -22,12 +22,11 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.arrays import Array, listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
-from veilsum.reading import nearest
 from veilsum.tables.frames import Frame
 
 T = TypeVar("T")

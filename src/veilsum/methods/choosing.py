@@ -8,7 +8,6 @@ their coefficients.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from veilsum.methods.gradient_tracking import GradientTracking
 from veilsum.methods.nids import Nids
 from veilsum.methods.push_pull import PushPull
 from veilsum.methods.running_sums import RunningSums
+from veilsum.numbers.arrays import nearest
 
 # The most wanted come first.
 ITERATIVE: tuple[MethodClass, ...] = (
@@ -114,11 +114,9 @@ def called(name: str) -> MethodClass:
     """Return the method of a name; refuse a name that is none."""
     known = {method.name: method for method in ITERATIVE}
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         raise InvalidInputError(
-            f"no iterative method is called {name!r}; {hint}choose from "
-            f"{', '.join(known)}"
+            f"no iterative method is called {name!r}; {nearest(name, known)}choose "
+            f"from {', '.join(known)}"
         )
     return known[name]
 

@@ -23,6 +23,7 @@ import numpy as np
 from veilsum.agreement.consortium import Consortium, canonical, check_name
 from veilsum.agreement.pem import der_of
 from veilsum.errors import InvalidInputError
+from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
 from veilsum.numbers.arrays import is_number, listed
@@ -38,6 +39,7 @@ T = TypeVar("T")
 
 # No receipt nests its lists and tables so deep.
 DEEPEST = 32
+MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +124,9 @@ def read_result(path: Path) -> ResultFile:
 
 
 def _read(path: Path, what: str, made: Callable[[Any], T]) -> T:
+    found = contents(path, MOST_BYTES, InvalidInputError)
     try:
-        return made(_parsed(path.read_text("utf-8")))
-    except OSError as error:
-        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+        return made(_parsed(found.decode()))
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{path} is not {what}: {error}") from None
 

@@ -6,7 +6,8 @@ party, `n` for all of them, so one formula serves a party and a simulator alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Collection, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
@@ -102,6 +103,26 @@ def frozen(array: FloatArray) -> FloatArray:
     """Return the array, made read-only in place."""
     array.setflags(write=False)
     return array
+
+
+# Names are compared letter by letter: beyond these, that is work for no use.
+LONGEST_COMPARED, MOST_COMPARED = 60, 200
+
+
+def nearest(name: object, known: Collection[str]) -> str:
+    """Return a question about the known name that looks most like this one, if any.
+
+    Both may come out of a file: a hint is given only where it is quickly found.
+
+    >>> nearest("complet", ["complete", "ring"])
+    "did you mean 'complete'? "
+    """
+    text = str(name)
+    if len(text) > LONGEST_COMPARED or len(known) > MOST_COMPARED:
+        return ""
+    short = [one for one in known if len(one) <= LONGEST_COMPARED]
+    near = difflib.get_close_matches(text, short, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def listed(names: Sequence[str], *, most: int = 8) -> str:

@@ -7,9 +7,9 @@ set by set, skipping whole families that a bound already clears.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
@@ -43,6 +43,11 @@ TRY_ALL = 64
 TRY_BEST = 3
 # A family this small is cleared set by set; bounding it would cost as much.
 SMALL_FAMILY = 500
+# What a coalition costs even in a small graph, and what attacks may cost in all, both
+# in multiplications: about a minute. A file says how large the graph and t are.
+LEAST_PER_SET, MOST_PER_ATTACK = 2e5, 5e11
+# No test is quicker than a tenth of one for thirty parties, however few are left.
+LEAST_PER_TEST = 0.1
 # Bounding stops at a depth where, after so many tries, few families were skipped.
 PATIENCE, PAYS = 30, 0.1
 
@@ -61,19 +66,42 @@ class Bracket:
     interrupted: bool = False
 
 
-def attack(adjacency: Matrix, size: int) -> tuple[int, ...]:
-    """Return a coalition that leaves mu2 low: greedy starts, then single exchanges."""
+def attack(
+    adjacency: Matrix, size: int, *, most: float = MOST_PER_ATTACK
+) -> tuple[int, ...]:
+    """Return a coalition that leaves mu2 low: greedy starts, then single exchanges.
+
+    Where that would take too much work, the best found by then.
+    """
     if size == 0:
         return ()
-    starts = [_greedy(adjacency, size), _around_the_weakest(adjacency, size)]
-    improved = [_exchange(adjacency, start) for start in starts]
+    work = _Work(len(adjacency), most)
+    starts = [_greedy(adjacency, size, work), _around_the_weakest(adjacency, size)]
+    improved = [_exchange(adjacency, one, work) for one in starts if one is not None]
     return improved[_first_least(values_without(adjacency, improved))]
 
 
-def _greedy(adjacency: Matrix, size: int) -> tuple[int, ...]:
+@dataclass(slots=True)
+class _Work:
+    """How much an attack may still do."""
+
+    parties: int
+    left: float
+
+    def allows(self, sets: int, gone: int) -> bool:
+        """Charge for one more party beside each of so many sets, if there is enough."""
+        others = self.parties - gone
+        tries = others if others <= TRY_ALL else 1 + TRY_BEST
+        self.left -= sets * tries * (others**3 + LEAST_PER_SET)
+        return self.left >= 0
+
+
+def _greedy(adjacency: Matrix, size: int, work: _Work) -> tuple[int, ...] | None:
     """Take one party after the other, each the worst loss at its turn."""
     chosen: tuple[int, ...] = ()
     for _ in range(size):
+        if not work.allows(1, len(chosen)):
+            return None
         tries = [_with(chosen, v) for v in _promising(adjacency, chosen)]
         chosen = tries[_first_least(values_without(adjacency, tries))]
     return chosen
@@ -87,10 +115,12 @@ def _around_the_weakest(adjacency: Matrix, size: int) -> tuple[int, ...]:
     return tuple(sorted(picked))
 
 
-def _exchange(adjacency: Matrix, start: tuple[int, ...]) -> tuple[int, ...]:
+def _exchange(
+    adjacency: Matrix, start: tuple[int, ...], work: _Work
+) -> tuple[int, ...]:
     """Swap one member for one outsider while that lowers mu2."""
     best, value = start, float(values_without(adjacency, [start])[0])
-    while True:
+    while work.allows(len(best), len(best) - 1):
         tries = [
             _with(rest, v)
             for rest in combinations(best, len(best) - 1)
@@ -101,6 +131,7 @@ def _exchange(adjacency: Matrix, start: tuple[int, ...]) -> tuple[int, ...]:
             return best
         least = _first_least(values)
         best, value = tries[least], float(values[least])
+    return best
 
 
 def _first_least(values: Vector) -> int:
@@ -199,9 +230,10 @@ class Search:
         later = range(members[-1] + 1, self.topology.n_parties)
         more = self.size - len(members)
         if self._not_worth_bounding(len(later), more):
-            self._waiting.append(_completions(members, later, more))
-            if self._batch_is_full():
-                self._clear_waiting()
+            for sets in _completions(members, later, more, self._batch):
+                self._waiting.append(sets)
+                if self._batch_is_full():
+                    self._clear_waiting()
         elif not self._pruned(members, np.array(later), more):
             for following in later:
                 self._clear_family((*members, following))
@@ -221,10 +253,14 @@ class Search:
         self._bounded[more] = (tried + 1, pruned + cleared)
         return cleared
 
-    def _batch_is_full(self) -> bool:
+    @property
+    def _batch(self) -> int:
+        """How many coalitions are held and looked at together."""
         height = self.topology.n_parties - self.size
-        entries = sum(map(len, self._waiting)) * height**2
-        return entries >= BATCH_ENTRIES
+        return -(-BATCH_ENTRIES // height**2)
+
+    def _batch_is_full(self) -> bool:
+        return sum(map(len, self._waiting)) >= self._batch
 
     def _clear_waiting(self) -> None:
         """Clear sets by a cheap test; look closely at those it does not clear."""
@@ -260,7 +296,7 @@ class Search:
         if self._prefers_edges:
             small = self._cost(self.size * int(self.topology.degrees.max()))
             return 1.0 + 2.5 * small
-        return self._cost(self.topology.n_parties - self.size)
+        return max(self._cost(self.topology.n_parties - self.size), LEAST_PER_TEST)
 
     def _spend(self, work: float) -> None:
         self.work += work
@@ -276,11 +312,18 @@ class Search:
         return Bracket(min(lower, self.value), self.value, self.best, exact=False)
 
 
-def _completions(members: tuple[int, ...], later: range, more: int) -> Sets:
-    """Return every coalition made of these members and `more` later ones."""
-    tails = np.array(list(combinations(later, more)), dtype=np.int64)
-    heads = np.tile(np.array(members, dtype=np.int64), (len(tails), 1))
-    return np.hstack([heads, tails.reshape(len(tails), more)])
+def _completions(
+    members: tuple[int, ...], later: range, more: int, most: int
+) -> Iterator[Sets]:
+    """Yield every coalition made of these members and `more` later ones.
+
+    So many at a time: all of them may be more than any memory holds.
+    """
+    tails = combinations(later, more)
+    while rows := list(islice(tails, most)):
+        found = np.array(rows, dtype=np.int64).reshape(len(rows), more)
+        heads = np.tile(np.array(members, dtype=np.int64), (len(rows), 1))
+        yield np.hstack([heads, found])
 
 
 class _OutOfWorkError(Exception):

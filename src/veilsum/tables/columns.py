@@ -15,11 +15,10 @@ from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, printable
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.shapes import Bool, Int
-from veilsum.reading import nearest
 from veilsum.tables.frames import Series, load_pandas
 
 Kind = Literal["number", "integer", "category"]
@@ -370,7 +369,7 @@ def _refuse_infinite(party: str, column: Column, present: FloatArray) -> NoRetur
 def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> NoReturn:
     what, advice = f"holds {found}", 'agree on kind = "category"'
     if found == "text":
-        example = _first_text(values)
+        example = printable(_first_text(values))
         what, advice = f'is text (for example "{example}")', _advice(example)
     if found == "dates":
         advice = "turn them into numbers first, such as years or days"
@@ -417,8 +416,8 @@ def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoRet
     mend = "correct it, or agree on categories with it"
     raise SchemaError(
         *(party, column.name, "category"),
-        f'column {column.name!r} has a category "{found}" ({many}), {known}; {hint}'
-        f"{mend}",
+        f'column {column.name!r} has a category "{printable(found)}" ({many}), '
+        f"{known}; {hint}{mend}",
         plain=f"column {column.name!r} has {many}, {known}; {mend}",
     )
 

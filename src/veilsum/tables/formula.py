@@ -35,6 +35,7 @@ LARGEST_POWER = 5
 DEEPEST_NESTING = 20
 MOST_OPERATIONS = 100
 MOST_CATEGORIES_IN_A_TERM = 6
+MOST_FACTORS_IN_A_TERM = 20
 MOST_TERMS = MOST_DESIGN_COLUMNS = 5_000
 
 # Each works on one row at a time: nothing is learned from the others.
@@ -283,10 +284,12 @@ class _Token(NamedTuple):
     end: int
 
 
-# What is none of these is a token of its own, and nothing in the grammar takes it.
+# What is none of these is a token of its own, and nothing in the grammar takes it; nor
+# what only begins like a number. No character is looked at twice: hence all the `++`.
 _TOKENS = re.compile(
     r"""(?P<name>[^\W\d][\w.]*)
-    |(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.]))
+    |(?P<number>(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?![\w.]))
+    |(?P<wrong>\.?[0-9][\w.]*+)
     |`(?P<quoted>[^`]*)`
     |'(?P<single>[^'\\]*)'|"(?P<double>[^"\\]*)"
     |(?P<sign>\*\*|%in%|[-+*/^:~|(){}\[\],=.])
@@ -367,10 +370,11 @@ class _Reader:
                 found: Terms = {frozenset(): INTERCEPT}
             else:
                 found = self._product()
-            if minus:
-                terms = {key: terms[key] for key in terms if key not in found}
-            else:
-                terms = _union(terms, found)
+            for key, term in found.items():  # in place: there may be thousands
+                if minus:
+                    terms.pop(key, None)
+                else:
+                    terms.setdefault(key, term)
             self._check_terms(len(terms))
             if self._sign() not in _SIGNS:
                 return terms
@@ -399,6 +403,7 @@ class _Reader:
 
     def _within(self, parents: Terms, nested: Terms) -> Terms:
         common = tuple(dict.fromkeys(one for term in parents.values() for one in term))
+        self._check_factors(common)
         whole = {frozenset(common): common}
         return _union(parents, self._times(whole, nested))
 
@@ -433,13 +438,16 @@ class _Reader:
     def _times(self, left: Terms, right: Terms) -> Terms:
         if INTERCEPT in (*left.values(), *right.values()):
             self._refuse_multiple()
-        # What is made and falls together again is work all the same.
-        self.made += len(left) * len(right)
-        self._check_terms(self.made // 20)
+        # What is made and falls together again is work all the same, and a product of
+        # long terms more than one of two factors.
+        self.made += len(right) * sum(map(len, left.values()))
+        self.made += len(left) * sum(map(len, right.values()))
+        self._check_terms(self.made // 40)
         made: Terms = {}
         for one in left.values():
             for other in right.values():
                 term = tuple(dict.fromkeys((*one, *other)))
+                self._check_factors(term)
                 made.setdefault(frozenset(term), term)
         return made
 
@@ -449,6 +457,14 @@ class _Reader:
                 f"the formula {_short(self.text)} would be multiplied out to up to "
                 f"{number:,} terms, and as many columns of the design or more; at most "
                 f"{MOST_TERMS:,} are allowed: leave out interactions, or powers"
+            )
+
+    def _check_factors(self, term: Term) -> None:
+        if len(term) > MOST_FACTORS_IN_A_TERM:
+            raise InvalidInputError(
+                f"the formula {_short(self.text)} multiplies more than "
+                f"{MOST_FACTORS_IN_A_TERM} factors in one term; leave some out, or "
+                "compute the column first"
             )
 
     def _group(self) -> Terms:
@@ -666,7 +682,7 @@ class _Reader:
         )
 
     def _unexpected(self) -> NoReturn:
-        found = repr(self._next().text) if self._next() is not _END else "the end"
+        found = _short(self._next().text) if self._next() is not _END else "the end"
         self._unreadable(f"{found} is not expected where it stands")
 
     def _unreadable(self, why: str) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import InvalidInputError, MissingExtraError, printable
 from veilsum.numbers.arrays import listed
 
 # pandas is optional and carries no types; the name says what is meant.
@@ -152,7 +152,7 @@ def check_column_names(names: list[Any], *, where: str) -> None:
         raise InvalidInputError(
             f"{where} has a column named {wrong!r}; names of columns must be text"
         )
-    twice = [name for name, times in Counter(names).items() if times > 1]
+    twice = [printable(name) for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InvalidInputError(
             f"{where} has more than one column named {listed(twice)}; rename them, so "

@@ -25,9 +25,9 @@ from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.arrays import FloatArray, listed, nearest
 from veilsum.numbers.secrets import Secret
-from veilsum.reading import Section, Table, Whole, nearest, read
+from veilsum.reading import Section, Table, Whole, read
 from veilsum.tables.columns import (
     Codes,
     Column,
