@@ -24,7 +24,6 @@ from dataclasses import dataclass
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from veilsum.models.glm_cost import glm_cost
 
 import veilsum as vs
 from clocks import machine
@@ -33,6 +32,7 @@ from veilsum.engines.engine import Task, closed_form
 from veilsum.graphs.mixing import mixing_weights
 from veilsum.methods.dgd import Dgd
 from veilsum.models.families import Gaussian
+from veilsum.models.row_costs import glm_cost
 from veilsum.models.rows import Rows
 
 REPEATS = 5

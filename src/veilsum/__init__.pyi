@@ -195,7 +195,7 @@ from .methods.link_faults import LinkFaults as LinkFaults
 from .methods.one_shot import OneShot as OneShot
 from .methods.settings import Settings as Settings
 from .models.curvature import curvature_bounds as curvature_bounds
-from .models.dispatch import Site as Site
+from .models.price import Site as Site
 from .models.row_costs import glm_cost as glm_cost
 from .models.row_costs import (
     huber_cost as huber_cost,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -51,7 +52,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     @classmethod
     def has_required(cls) -> bool:
         """Say whether some key must be there."""
-        return any(one.required for one in msgspec.structs.fields(cls))
+        return any(one.required for one in _fields(cls))
 
     def given(self) -> dict[str, Any]:
         """Return what was written, key by key."""
@@ -62,13 +63,19 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 S = TypeVar("S", bound=Section)
 
 
+@cache
+def _fields(kind: type[Section]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """Return a section's keys; annotations are texts, and are looked up once."""
+    return msgspec.structs.fields(kind)
+
+
 def read(table: object, kind: type[S], where: str) -> S:
     """Return the section that a table holds; `where` is how people call its place."""
     if not isinstance(table, Mapping):
         raise InvalidScenarioError(f"{where} must be a section, found {_shown(table)}")
     check_keys(table, kind.__struct_fields__, where)
     values: dict[str, Any] = {}
-    for field in msgspec.structs.fields(kind):
+    for field in _fields(kind):
         key, section = field.name, _section(field.type)
         if section is not None:
             # A heading with nothing under it says as little as none at all, where
@@ -87,7 +94,7 @@ def read(table: object, kind: type[S], where: str) -> S:
 
 def section_keys(kind: type[Section]) -> dict[str, tuple[str, ...]]:
     """Return the keys of every section that a file may have."""
-    found = {one.name: _section(one.type) for one in msgspec.structs.fields(kind)}
+    found = {one.name: _section(one.type) for one in _fields(kind)}
     return {
         name: part.__struct_fields__ for name, part in found.items() if part is not None
     }

@@ -207,7 +207,11 @@ GOOD = (
 
 @pytest.fixture(autouse=True, scope="module")
 def loaded():
-    """Packages that are loaded for the first time run code, and it is their own."""
+    """Packages that are loaded for the first time run code, and it is their own.
+
+    So do types of sections that are read for the first time: their annotations.
+    """
+    Schema.from_table(section("x", ["a", "b"]))
     for text in GOOD:
         ModelFormula.of(text, SCHEMA).design(TABLE)
 

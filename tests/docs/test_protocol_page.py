@@ -4,7 +4,7 @@ from pathlib import Path
 
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Quit, Record
-from veilsum.protocol.table import diagram
+from veilsum.protocol.phases import diagram
 
 PAGE = (Path(__file__).parents[2] / "docs/theory/protocol.md").read_text("utf-8")
 

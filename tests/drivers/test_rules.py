@@ -8,7 +8,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.protocol.effects import Abort, Emission
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Masked
-from veilsum.protocol.table import COMMITTING, CONFIRMING, GREETING, SUMMING
+from veilsum.protocol.phases import COMMITTING, CONFIRMING, GREETING, SUMMING
 from worlds import Setting, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

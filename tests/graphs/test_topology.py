@@ -70,6 +70,7 @@ def test_wherever_a_graph_is_taken_one_of_networkx_will_do():
     graph = nx.petersen_graph()
     ours = Topology.from_networkx(graph)
     costs = [vs.Cost.squared_distance([float(k)]) for k in range(10)]
+    held = {str(k): k for k in range(10)}
     more = {"domain": vs.Box(-20, 20, dim=1), "sigma": 1.0, "seed": 3}
     calls = {
         "solve": lambda g: vs.solve(costs, g, **more).minimiser.tolist(),
@@ -80,6 +81,7 @@ def test_wherever_a_graph_is_taken_one_of_networkx_will_do():
         "mu2": vs.algebraic_connectivity,
         "kappa": vs.vertex_connectivity,
         "mixing": lambda g: vs.mixing_weights(g, "metropolis").toarray().tolist(),
+        "sum": lambda g: vs.sum(held, topology=g, seed=1).guarantee.to_dict(),
         "resistance": lambda g: vs.effective_resistance(g, "0", "1"),
     }
     for name, call in calls.items():

@@ -8,7 +8,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import power_case, site_of
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.quadratic import quadratic_program
-from veilsum.models.dispatch import Site
+from veilsum.models.price import Site
 
 PRICES = {"case30": 3.7892, "case39": 13.5169, "case118": 39.3814}
 

@@ -638,7 +638,9 @@ class Defender:
 
 def bombard(folder, count, seed):
     """Send a machine so many mutated frames over a connection with a good hello."""
-    village = Village(folder, SETTING.parties, [["0", "1"]])
+    # All are linked with the attacker, and the defender with nobody else.
+    edges = [[ATTACKER, name] for name in SETTING.parties if name != ATTACKER]
+    village = Village(folder, SETTING.parties, edges)
     chance, defender = Random(seed), Defender()
     pool = defender.pool()
 

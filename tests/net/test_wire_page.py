@@ -40,7 +40,6 @@ from veilsum.jobs.statistics import Ask, StatisticsRecipe, Wishes, _Part, wishes
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
-from veilsum.models.dispatch import PriceSearch
 from veilsum.models.families import Family, LogLink
 from veilsum.models.glm import (
     ClosingStatistics,
@@ -48,6 +47,7 @@ from veilsum.models.glm import (
     RoundStatistics,
 )
 from veilsum.models.least_squares import Statistics
+from veilsum.models.price import PriceSearch
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
@@ -58,8 +58,8 @@ from veilsum.privacy.guarantee import released_by
 from veilsum.protocol.effects import Abort, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
+from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
-from veilsum.protocol.table import BEFORE_COMMIT
 from veilsum.tables.frames import as_frame
 from veilsum.tables.schema import Schema
 from worlds import Setting

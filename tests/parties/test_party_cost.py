@@ -11,7 +11,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs import terms
 from veilsum.jobs.running import MAY_SHRINK
 from veilsum.jobs.terms import Terms
-from veilsum.models.dispatch import Site
+from veilsum.models.price import Site
 from veilsum.numbers.arrays import as_floats
 from veilsum.parties.party_cost import PartyCost
 from veilsum.tables.schema import Schema

@@ -16,7 +16,7 @@ from veilsum.errors import PeerProtocolError
 from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Lost, Masked, Quit, Share
-from veilsum.protocol.table import SUMMING
+from veilsum.protocol.phases import SUMMING
 from worlds import Setting, effects_until
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

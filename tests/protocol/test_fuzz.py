@@ -34,7 +34,7 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
-from veilsum.protocol.table import ABORTED, CLOSED, FINISHED, GREETING, SHARING
+from veilsum.protocol.phases import ABORTED, CLOSED, FINISHED, GREETING, SHARING
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

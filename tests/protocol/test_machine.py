@@ -10,7 +10,7 @@ from machines import keys_of, picture, sealed, stopped_at
 from veilsum.drivers.loopback import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
 from veilsum.numbers.laws import Masks
-from veilsum.protocol import table
+from veilsum.protocol import phases
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.effects import Abort, Emission, Persist, Send
 from veilsum.protocol.machine import Machine
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 SETTING = Setting("complete:4")
 DGD = Setting("complete:4", work="nids")
 TREE = Setting("complete:4", spread="tree")
-OPEN = [phase for phase in Machine.table if phase != table.ITERATING]
+OPEN = [phase for phase in Machine.table if phase != phases.ITERATING]
 
 
 def at(phase, setting=SETTING):
@@ -540,26 +540,26 @@ def test_a_share_is_written_before_any_is_sent():
 
 def test_every_message_is_heard_in_every_open_phase_and_records_after_the_end():
     to_everybody = {Status, *(kind for kind in MESSAGES if issubclass(kind, Record))}
-    assert Machine.hears.keys() == {*Machine.table, *table.CLOSED}
+    assert Machine.hears.keys() == {*Machine.table, *phases.CLOSED}
     for phase in Machine.table:
         assert Machine.hears[phase].keys() == set(MESSAGES)
-    for phase in table.CLOSED:
+    for phase in phases.CLOSED:
         assert Machine.hears[phase].keys() == to_everybody
 
 
 def test_every_phase_is_left_by_one_line_and_leads_to_known_ones():
     lines = Machine.table.values()
-    known = {*Machine.table, *table.CLOSED}
+    known = {*Machine.table, *phases.CLOSED}
     assert [one.source for one in lines] == [*Machine.table]
     for one in lines:
         assert set(one.targets) <= known
     reached = {target for one in lines for target in one.targets}
-    assert known - reached == {table.GREETING, table.ABORTED}
+    assert known - reached == {phases.GREETING, phases.ABORTED}
 
 
 def test_the_diagram_shows_every_phase_and_every_step():
-    drawn = table.diagram(Machine.table.values())
-    for phase in (*Machine.table, *table.CLOSED):
+    drawn = phases.diagram(Machine.table.values())
+    for phase in (*Machine.table, *phases.CLOSED):
         assert phase in drawn
     for one in Machine.table.values():
         for target in one.targets:

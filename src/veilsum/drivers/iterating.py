@@ -13,23 +13,80 @@ from typing import NoReturn
 import numpy as np
 
 from veilsum.costs.effective import EffectiveCost
-from veilsum.drivers.diagnosis import broken_bound
 from veilsum.engines.engine import Engine
 from veilsum.errors import BadGradientError, DivergedError, NumericalError
 from veilsum.methods.base import State
+from veilsum.methods.certificate import Bounds
 from veilsum.methods.schedule import Schedule
-from veilsum.numbers.arrays import Array, FloatArray, PartyPoints
+from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector
 from veilsum.numbers.shapes import Float, Int
+
+# A bound counts as broken when it is exceeded by more than rounding could do.
+LEEWAY = 1e-6
+
+
+def broken_bound(
+    cost: EffectiveCost,
+    bounds: Bounds,
+    x: PartyPoints,
+    before: PartyPoints,
+    names: tuple[str, ...],
+) -> str | None:
+    """Return in words what the costs did that the bounds exclude, if anything.
+
+    Args:
+        cost: all parties' masked costs.
+        bounds: what the steps were taken from.
+        x: estimates.
+        before: other estimates, a step earlier.
+        names: of the parties.
+    """
+    moved = np.linalg.norm(x - before, axis=1)
+    turned = cost.gradient_change(x, before)
+    bends = np.linalg.norm(turned, axis=1) / np.where(moved > 0, moved, np.inf)
+    worst = int(np.argmax(bends))
+    if bends[worst] > bounds.smooth * (1.0 + LEEWAY):
+        return (
+            f"the gradient of {names[worst]!r} turns by {bends[worst]:.4g} times the "
+            f"move, more than smooth = {bounds.smooth:.4g} allows: give a larger smooth"
+        )
+    return _broken_mean(cost, bounds, x.mean(axis=0), before.mean(axis=0))
+
+
+def _broken_mean(
+    cost: EffectiveCost, bounds: Bounds, here: Vector, there: Vector
+) -> str | None:
+    """Look at the average cost, at two points that are the same for all parties."""
+    everywhere = (cost.coefficients.shape[0], here.size)
+    both = (np.broadcast_to(point, everywhere) for point in (here, there))
+    turned, move = cost.gradient_change(*both).mean(axis=0), here - there
+    length = float(np.linalg.norm(move))
+    if not 0 < length < np.inf:
+        return None
+    bend = float(np.linalg.norm(turned)) / length
+    slope = float(turned @ (move / length)) / length
+    if bend > bounds.mean_smooth * (1.0 + LEEWAY):
+        return (
+            f"the average gradient turns by {bend:.4g} times the move, more than "
+            f"mean_smooth = {bounds.mean_smooth:.4g} allows: give a larger one"
+        )
+    if slope < bounds.mean_convex * (1.0 - LEEWAY):
+        return (
+            f"the average cost curves by {slope:.4g} along the move, less than "
+            f"mean_convex = {bounds.mean_convex:.4g}: give a smaller one"
+        )
+    return None
+
 
 Progress = Callable[[int], None]
 Times = Int[Array[np.int64], " times"]
 
 # The trace holds at most this many bytes of estimates.
-TRACE_BYTES = 64 * 1024 * 1024
+TRACE_BYTES = 16 * 1024 * 1024
 TIMES_PER_DECADE = 40
 # How often, in a whole run, progress is told, if anybody listens, and how often numbers
 # are looked at: an engine is quickest when it is left alone for many iterations.
-REPORTS, LOOKS, FEWEST = 200, 50, 10
+REPORTS, LOOKS, FEWEST = 200, 20, 10
 # Nobody's estimate is this far away unless steps are too long.
 LOST = 1e30
 
@@ -59,7 +116,7 @@ def kept_times(
 ) -> Times:
     """Return 0, the iterations at which estimates are kept, and the last one.
 
-    They are a stride apart, or spaced evenly on a logarithmic scale within 64 MB.
+    They are a stride apart, or spaced evenly on a logarithmic scale within 16 MB.
     """
     if stride is not None:
         spaced = np.arange(0, iterations, stride, dtype=np.float64)

@@ -45,10 +45,10 @@ from veilsum.protocol.effects import (
 )
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Share
+from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.recovery import Stored
 from veilsum.protocol.rounds import MethodRounds, rounds_done
-from veilsum.protocol.table import CLOSED
 from veilsum.protocol.work import Work
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError
-from veilsum.models.dispatch import Site
+from veilsum.models.price import Site
 from veilsum.numbers.arrays import FloatArray, listed
 
 # pandas and the packages with the data carry no types; the name says what is meant.

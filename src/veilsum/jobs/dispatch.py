@@ -17,12 +17,11 @@ import numpy as np
 import scipy
 
 from veilsum.errors import LocalProtocolError
-from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Release
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.terms import Options, Terms
-from veilsum.models.dispatch import (
+from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.models.price import (
     SIZE,
     Price,
     PriceSearch,

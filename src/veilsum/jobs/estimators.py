@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.topology import Topology
+from veilsum.graphs.topology import GraphLike
 from veilsum.jobs.regression import FitResult, fit_arrays
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
@@ -97,7 +97,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         *,
         ridge: float = 0.0,
         fit_intercept: bool = True,
-        topology: Topology | str | None = None,
+        topology: GraphLike | str | None = None,
         law: LawName = "uniform",
         sigma: float | None = None,
         grid: int | None = None,

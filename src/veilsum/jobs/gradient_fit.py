@@ -19,11 +19,11 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Box, Domain
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.topology import Topology
-from veilsum.jobs.parties import by_name
+from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.jobs.regression import Model, family_of
 from veilsum.jobs.releases import Release, with_releases
 from veilsum.jobs.solve import Run, solve
+from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
@@ -114,7 +114,7 @@ class GradientFit:
 def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have many sides
     rows: Mapping[str, Rows],
     *,
-    topology: Topology | str,
+    topology: GraphLike | str,
     family: str | Family = "gaussian",
     names: Sequence[str] | None = None,
     intercept: int | None = None,
@@ -315,7 +315,7 @@ def _inside(domain: Domain, pooled: Vector) -> Vector:
     return pooled
 
 
-def _graph(topology: Topology | str, rows: Mapping[str, Rows]) -> Topology:
+def _graph(topology: GraphLike | str, rows: Mapping[str, Rows]) -> Topology:
     if isinstance(topology, str):
         return Topology.family(topology).renamed(rows)
-    return topology
+    return Topology.of(topology)

@@ -13,11 +13,10 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Domain, WholeSpace
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.minimise import Minimise, plain_value
-from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Sums
 from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.terms import Options, Terms
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.methods.one_shot import FLAT
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import Vector

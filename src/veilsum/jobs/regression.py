@@ -19,13 +19,12 @@ from numpy.typing import ArrayLike
 
 from veilsum.costs.bases import smat
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.parties import by_name, table_parts
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
-from veilsum.jobs.terms import Options, Terms
+from veilsum.jobs.terms import Options, Terms, by_name, table_parts
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,

@@ -21,7 +21,6 @@ from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.minimise import minimise
 from veilsum.costs.remainders import stack
-from veilsum.drivers.diagnosis import drowned
 from veilsum.drivers.driver import Driver, Progress, Seen
 from veilsum.errors import BadGradientError, InvalidInputError
 from veilsum.graphs.spreading import Spread, spreading_cost
@@ -50,6 +49,8 @@ BOUNDS_READ = (
     "the bounds on the costs were read off all parties' private costs, as only a "
     "simulation can; real parties agree on bounds that they know beforehand"
 )
+# Parties whose estimates are this part of the domain's width apart agree on nothing.
+APART = 0.1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,7 +210,7 @@ class Run(Minimised):
     def trace(self) -> Trace:
         """Estimates and errors along the way."""
         seen, there = self.seen, self.reference
-        # Time by time: all of them together would be another 64 MB.
+        # Time by time: all of them together would be another 16 MB.
         errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
         return Trace(seen.times, seen.estimates, np.stack(errors))
 
@@ -367,9 +368,47 @@ def solve(
         said = None
         if run.effective is not None:
             owned = list(members.values())
-            said = drowned(run.estimates, run.effective, owned, domain)
+            said = _drowned(run.estimates, run.effective, owned, domain)
         grid_error = _quantisation(run, members)
         return replace(run, quantisation=grid_error, drowned=said)
+
+
+def _drowned(
+    estimates: PartyPoints,
+    effective: EffectiveCost,
+    costs: Sequence[Cost],
+    domain: Domain,
+) -> str | None:
+    """Return in words that masks kept parties apart to the end; None if they did not.
+
+    Args:
+        estimates: the last ones.
+        effective: all parties' masked costs, as the method found them.
+        costs: their private ones; a simulation has them.
+        domain: X; one that is not bounded is never filled.
+    """
+    if not domain.is_bounded:
+        return None
+    centre = estimates.mean(axis=0)
+    apart = np.linalg.norm(estimates - centre, axis=1)
+    furthest = estimates[int(np.argmax(apart))] - centre
+    # How wide the domain is that way: from where it ends to where it ends behind.
+    ends = [domain.project(centre + sign * furthest / APART**2) for sign in (1.0, -1.0)]
+    width = float(np.linalg.norm(ends[0] - ends[1]))
+    if not apart.max() > APART * width:
+        return None
+    own = np.array([one.gradient(x) for one, x in zip(costs, estimates, strict=True)])
+    masks = effective.gradient(estimates) - own
+    pulls = [float(np.linalg.norm(each, axis=1).max()) for each in (masks, own)]
+    if not pulls[0] > pulls[1]:
+        return None
+    return (
+        f"masks drown the answer: estimates end up to {apart.max():.2g} from their "
+        f"average, in a domain {width:.2g} wide, and masks pull at them with "
+        f"{pulls[0]:.2g} where costs do with {pulls[1]:.2g}. Draw masks together first "
+        "(law lattice does, unless recentre = false), or take a smaller sigma, more "
+        "iterations or another method"
+    )
 
 
 def run_scenario(

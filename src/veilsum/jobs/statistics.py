@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.parties import by_name, table_parts
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import plain_table
-from veilsum.jobs.terms import Options, Terms
+from veilsum.jobs.terms import Options, Terms, by_name, table_parts
 from veilsum.models.moments import Moments, moments_of
 from veilsum.models.tallies import Bins, CrossTable, Histogram, small_cells
 from veilsum.numbers.arrays import Array, Vector

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.parties import by_name
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.terms import Options, Terms
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.numbers.arrays import Array, Vector, as_floats
 
 

@@ -12,20 +12,60 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, TypeVar
+
+import numpy as np
 
 from veilsum.agreement.sections import policy_of
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
-from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import listed
+from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.reading import nearest
+from veilsum.tables.frames import Frame
+
+T = TypeVar("T")
+
+
+def by_name(data: Mapping[Any, T]) -> dict[str, T]:
+    """Return what each party has under its name; refuse two of one name."""
+    if not isinstance(data, Mapping):
+        raise InvalidInputError(
+            "data must be a mapping of parties' names to what each has, found "
+            f"{type(data).__name__}"
+        )
+    named = {str(party): held for party, held in data.items()}
+    if len(named) < len(data):
+        names = [str(party) for party in data]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"two parties are called {twice!r}: rename one of them")
+    return named
+
+
+def table_parts(frame: Frame) -> tuple[Array[Any], ...]:
+    """Return a whole table as arrays: two questions about it are about one data set."""
+    parts: list[Array[Any]] = []
+    for name in sorted(map(str, frame.columns)):
+        parts += [_bytes(name), _plain(frame[name])]
+    return tuple(parts)
+
+
+def _plain(column: Any) -> Array[Any]:
+    values = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return np.ascontiguousarray(values)
+    return _bytes("\0".join(map(str, values.tolist())))
+
+
+def _bytes(text: str) -> Array[Any]:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
 
 # What holds for these parties if they go through with a run by themselves.
 Promise: TypeAlias = Callable[[tuple[str, ...]], Guarantee]
@@ -61,7 +101,7 @@ class Options(TypedDict, total=False):
         title: of the run.
     """
 
-    topology: Topology | str | None
+    topology: GraphLike | str | None
     law: LawName
     sigma: float | None
     grid: int | None
@@ -320,7 +360,7 @@ def _check_numbers(options: Options) -> None:
 
 
 def _topology(
-    given: Topology | str | None, parties: tuple[str, ...], *, alone: bool
+    given: GraphLike | str | None, parties: tuple[str, ...], *, alone: bool
 ) -> Topology:
     if alone:
         assert isinstance(given, Topology)
@@ -336,6 +376,7 @@ def _topology(
                 f"data of {len(parties)}: {listed(parties)}"
             )
         return graph.renamed(parties)
+    given = Topology.of(given)
     strangers = sorted(set(given.parties) ^ set(parties))
     if strangers:
         raise InvalidInputError(

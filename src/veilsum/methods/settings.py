@@ -53,7 +53,7 @@ class Settings:
         engine: what carries iterations out in a simulation.
         precision: of the simulation's numbers.
         history: keep estimates after every so many iterations; without it, at times
-            spaced evenly on a logarithmic scale, within 64 MB.
+            spaced evenly on a logarithmic scale, within 16 MB.
     """
 
     method: str = "dgd"

@@ -30,8 +30,8 @@ from veilsum.protocol.effects import (
     Send,
     SetTimer,
 )
+from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.recovery import Stored
-from veilsum.protocol.table import CLOSED
 
 if TYPE_CHECKING:
     from veilsum.net.links import Network

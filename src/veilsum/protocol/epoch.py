@@ -38,9 +38,9 @@ from veilsum.protocol.messages import (
     Up,
     check_numbers,
 )
+from veilsum.protocol.phases import BEFORE_READY, SUMMING
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.recovery import Stored
-from veilsum.protocol.table import BEFORE_READY, SUMMING
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from veilsum.numbers.arrays import listed
 from veilsum.protocol.effects import Abort
 from veilsum.protocol.messages import Lost, Quit
+from veilsum.protocol.phases import BEFORE_READY
 from veilsum.protocol.plan import Plan
-from veilsum.protocol.table import BEFORE_READY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,9 +80,7 @@ from veilsum.protocol.messages import (
     Up,
 )
 from veilsum.protocol.peers import Peers
-from veilsum.protocol.plan import Plan
-from veilsum.protocol.recovery import Stored
-from veilsum.protocol.table import (
+from veilsum.protocol.phases import (
     ABORTED,
     AGREEING,
     BEFORE_COMMIT,
@@ -97,6 +95,8 @@ from veilsum.protocol.table import (
     Handlers,
     Transition,
 )
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.recovery import Stored
 from veilsum.protocol.work import Work
 
 R = TypeVar("R", bound=Record)

@@ -17,7 +17,7 @@ from veilsum.errors import (
     NumericalError,
     SecretError,
 )
-from veilsum.models.dispatch import (
+from veilsum.models.price import (
     Price,
     PriceSearch,
     Settled,
