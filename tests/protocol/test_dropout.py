@@ -17,7 +17,7 @@ from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import MESSAGES, Lost, Masked, Quit, Share
 from veilsum.protocol.phases import SUMMING
-from worlds import Setting, effects_until
+from worlds import Setting, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -126,6 +126,18 @@ def test_a_party_drops_another_once_its_neighbours_know_of_this_start(phase):
     assert machine._peers.have_echoed(machine._peers.names) == known
     assert losses == ({(VICTIM,)} if known else set())
     assert machine.lost == ((VICTIM,) if known else ())
+
+
+@pytest.mark.parametrize("graph", ["complete:5", "wheel:6"])
+def test_nobody_is_dropped_once_a_sum_is_known(graph):
+    """The next sum, over fewer parties, would show by subtraction who is missing."""
+    setting = Setting(graph, work="sums")
+    after = effects_until(setting, VICTIM, "Deliver")
+    world = replayed(setting, Faults(crashes=(Crash(VICTIM, after, None),)))
+    assert world.finished == {}
+    assert {one.reason for one in world.aborted.values()} == {"timeout"}
+    assert len(world.aborted) == len(setting.parties) - 1
+    assert {epoch for _, epoch in observed(world)} == {0}
 
 
 def test_shares_leave_a_party_in_one_message_and_towards_one_neighbour_only():
