@@ -10,11 +10,13 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.domains import WholeSpace
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Loopback
+from veilsum.errors import BudgetError
 from veilsum.files.ledger import open_ledger
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.minimise import Minimise
-from veilsum.jobs.running import run_job
-from veilsum.jobs.sums import mean
+from veilsum.jobs.recipes import Contribution
+from veilsum.jobs.running import Bookkeeping, has_charged, run_job
+from veilsum.jobs.sums import OneSum, mean
 from veilsum.jobs.terms import Promises, Terms
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import Masks
@@ -56,6 +58,29 @@ def test_books_and_promises_are_of_those_who_are_left(tmp_path):
     assert found.guarantee.epsilon == rest.epsilon
     assert charge.parties == LEFT
     assert [one.epsilon for one in charge.exposures] == [rest.epsilon]
+
+
+def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
+    """After a loss it is epoch 1 that was charged: 0 was given up."""
+    with open_ledger(tmp_path / "a.ledger", create=Budget()) as ledger:
+        options = {"drop": True, "driver": WITHOUT_F, "ledgers": {"a": ledger}}
+        mean(dict.fromkeys(PARTIES, 1.0), run="monday", **options)
+        recipe = OneSum(1, "another sum")
+        given = {"a": Contribution(lambda _: np.ones(1), (np.zeros(1),))}  # other data
+
+        def check(run):
+            terms = Terms.of(PARTIES, options={**options, "run": run})
+            Bookkeeping(recipe, terms, given).check("a")
+
+        with pytest.raises(BudgetError, match="charged for the run monday before"):
+            check("monday")
+        check("mon")
+        check("monday 2")
+        for epochs in ([], [1]):
+            assert has_charged(ledger, "monday", epochs)
+        for epochs in ([0], [0, 1]):
+            assert not has_charged(ledger, "monday", epochs)
+        assert not has_charged(ledger, "tuesday", [1])
 
 
 def test_a_minimiser_is_that_of_the_costs_that_are_left():
