@@ -4,6 +4,7 @@ import copy
 import math
 import tomllib
 from datetime import date
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -611,6 +612,23 @@ def test_a_graph_with_one_way_links_is_refused():
             run=RUN,
             read_graph=lambda name, weight: arcs,
         )
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (1.0, 4.0, 0.25)])
+def test_a_graph_s_weights_are_agreed_on_unless_all_are_one(weights):
+    """One link as usual does not make the others so."""
+    names = ("ann", "bob", "cem")
+    pairs = list(combinations(names, 2))
+    graph = Topology.from_edges(pairs, parties=names, weights=weights)
+    found, _ = consortium_of(
+        read(scenario(graph={"file": "net"}, parties=None), ScenarioFile, ""),
+        certificates={name: certificate(name) for name in names},
+        addresses={name: Address(name, 1) for name in names},
+        run=RUN,
+        read_graph=lambda name, weight: graph,
+    )
+    assert found.topology == graph
+    assert ("weights" in found.to_table()["graph"]) == (set(weights) != {1.0})
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)

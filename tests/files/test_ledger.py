@@ -176,6 +176,23 @@ def test_a_budget_is_changed_openly(path):
     open_ledger(path, create=Budget(epsilon=2.0)).close()
 
 
+def test_a_budget_is_changed_after_charges_of_any_process(path):
+    """What others wrote since comes before it, or the seals would not fit."""
+    with (
+        open_ledger(path, create=Budget(epsilon=1.0)) as one,
+        open_ledger(path) as other,
+    ):
+        one.charge(run("of one"))
+        one.change_budget(Budget(epsilon=2.0))
+        other.change_budget(Budget(epsilon=3.0))
+        one.charge(run("of one again"))
+        other.charge(run("of the other"))
+        other.change_budget(Budget(epsilon=4.0))
+        assert one.budget == other.budget == Budget(epsilon=4.0)
+    assert [one.epsilon for one in read_ledger(path).budgets] == [1.0, 2.0, 3.0, 4.0]
+    assert epochs(path) == ["of one", "of one again", "of the other"]
+
+
 def test_threads_share_a_ledger(path):
     with open_ledger(path, create=Budget(epsilon=0.5)) as ledger:
 

@@ -203,6 +203,12 @@ def test_a_known_total_leaves_more_room():
     assert without.honest_rows(rows=10**6) == 40
 
 
+def test_a_small_total_leaves_no_less_than_the_minimum():
+    """Had a colluder the most rows it may have, the others still have their least."""
+    assert LIMIT.honest_rows(rows=60) == LIMIT.honest_rows() == 40
+    LIMIT.check(99, rows=60)
+
+
 def test_the_advice_in_the_refusal_is_enough():
     with pytest.raises(InvalidInputError, match=r"minimum_rows = (\d+)") as caught:
         LIMIT.check(700)

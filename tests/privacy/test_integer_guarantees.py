@@ -1,6 +1,7 @@
 """Guarantees of integer laws: what a lattice adds, and what uniform masks promise."""
 
 import json
+from dataclasses import replace
 from math import exp, sqrt
 
 import numpy as np
@@ -75,6 +76,17 @@ def test_on_a_long_ring_a_coarse_grid_has_an_excess_that_can_be_seen():
     assert found.epsilon == pytest.approx(real + expected, rel=1e-12)
     finer = lattice(RING, grid=6)
     assert finer.excess < 1e-9 < found.excess
+
+
+def test_a_light_link_has_fewer_steps_and_adds_more():
+    """Links of a sixteenth of the variance span a quarter of the steps: 4, not 16."""
+    light = replace(RING, weights=np.full(RING.n_edges, 1 / 16))
+    found = lattice(light, grid=4)
+    expected = epsilon_excess(lattice_excess(light, 4), 2.0**-4)
+    assert found.excess == pytest.approx(expected, rel=1e-12)
+    assert found.excess > 1e6 * lattice(RING, grid=4).excess
+    worst = worst_case(light, law="lattice", sigma=1.0, grid=4, tolerate=0)
+    assert worst.excess >= found.excess * (1 - 1e-9)
 
 
 def test_the_success_on_the_lattice_is_pinsker_or_bretagnolle_and_huber():

@@ -9,14 +9,15 @@ differences up to the mask of the lost party: its private vector is then known e
 import numpy as np
 import pytest
 
-from machines import picture, stopped_at
+from machines import picture, sealed, stopped_at
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import PeerProtocolError
+from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.messages import MESSAGES, Lost, Masked, Share
+from veilsum.protocol.messages import MESSAGES, Lost, Masked, Quit, Share
 from veilsum.protocol.phases import SUMMING
-from worlds import Setting, effects_until
+from worlds import Setting, effects_until, replayed
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -110,6 +111,33 @@ def test_a_party_cannot_be_talked_into_dropping_another_after_the_commit(phase):
     with pytest.raises(PeerProtocolError, match="after the commit, which nobody may"):
         machine.receive("0", frame)
     assert picture(machine) == before
+
+
+@pytest.mark.parametrize("phase", ["greeting", "sharing"])
+def test_a_party_drops_another_once_its_neighbours_know_of_this_start(phase):
+    """Before, it may be one that lost its memory: an earlier start may be ready."""
+    world = stopped_at(Setting("complete:5"), "1", phase)
+    machine = world.nodes["1"].machine
+    quit_ = sealed(world, Quit(party=VICTIM, epoch=0, reason="stopped"))
+    effects = machine.receive(VICTIM, world.plan.codec.encode(quit_))
+    sent = (world.plan.codec.decode(e.frame) for e in effects if isinstance(e, Send))
+    losses = {one.lost for one in sent if isinstance(one, Lost)}
+    known = phase != "greeting"
+    assert machine._peers.have_echoed(machine._peers.names) == known
+    assert losses == ({(VICTIM,)} if known else set())
+    assert machine.lost == ((VICTIM,) if known else ())
+
+
+@pytest.mark.parametrize("graph", ["complete:5", "wheel:6"])
+def test_nobody_is_dropped_once_a_sum_is_known(graph):
+    """The next sum, over fewer parties, would show by subtraction who is missing."""
+    setting = Setting(graph, work="sums")
+    after = effects_until(setting, VICTIM, "Deliver")
+    world = replayed(setting, Faults(crashes=(Crash(VICTIM, after, None),)))
+    assert world.finished == {}
+    assert {one.reason for one in world.aborted.values()} == {"timeout"}
+    assert len(world.aborted) == len(setting.parties) - 1
+    assert {epoch for _, epoch in observed(world)} == {0}
 
 
 def test_shares_leave_a_party_in_one_message_and_towards_one_neighbour_only():
