@@ -87,7 +87,9 @@ def plan(tmp_path):
 
 
 words = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t"),
+    st.characters(
+        exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp"], include_characters="\n\t"
+    ),
     max_size=20,
 )
 numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False).filter(
@@ -100,6 +102,11 @@ values = st.recursive(
     ),
     max_leaves=6,
 )
+# One line that can be seen, and nothing in it that looks like another line.
+titles = st.lists(
+    st.text(st.characters(categories=["L", "M", "N", "P", "S"]), min_size=1),
+    min_size=1,
+).map(lambda parts: " ".join(parts)[:200].strip())
 
 
 @given(content=st.dictionaries(words, values, max_size=4))
@@ -109,7 +116,7 @@ def test_whatever_is_plain_survives_the_file(content):
     assert canonical(tomllib.loads(_toml(spelt))) == canonical(spelt)
 
 
-@given(title=words, edges=st.lists(numbers, min_size=2, max_size=4))
+@given(title=titles, edges=st.lists(numbers, min_size=2, max_size=4))
 def test_what_is_written_is_what_is_read(tmp_path_factory, title, edges):
     """Whatever members agree on."""
     made = consortium(title=title, statistics={"histograms": {"x": edges}})
@@ -121,8 +128,9 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, title, edges):
 
 
 def test_a_file_from_another_system_is_the_same(tmp_path):
-    made, path = consortium(title="two\nlines"), tmp_path / "a.veil"
+    made, path = consortium(), tmp_path / "a.veil"
     write_consortium(path, made)
+    assert any("\n" in member.certificate for member in made.members)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert read_consortium(path).digest == made.digest
 

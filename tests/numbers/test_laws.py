@@ -296,6 +296,7 @@ def test_every_law_has_its_name():
         assert Masks(name, sigma=sigma).on(TRIANGLE).name == name
 
 
+@pytest.mark.usefixtures("unchecked_shapes")  # types know the laws that there are
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [

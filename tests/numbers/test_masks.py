@@ -65,6 +65,7 @@ def test_what_each_law_answers(law, answers):
     assert np.issubdtype(made.dtype, np.integer) == kind.exact
 
 
+@pytest.mark.usefixtures("unchecked_shapes")  # types would refuse most of it first
 @pytest.mark.parametrize(
     ("given", "words"),
     [
