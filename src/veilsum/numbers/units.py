@@ -1,0 +1,451 @@
+"""Whole numbers of public units: rounding belongs to a row, never to a party.
+
+A total of numbers that each party rounded for itself carries every party's rounding
+errors, and names its givers. So every private number becomes, where it enters, a whole
+number of a public unit (`Measure.whole`), what a row contributes is whole too, and sums
+over rows are exact (`GramSum`, `CrossSum`, `total`): they do not depend on who has
+which row, on the order of rows, on blocks or on threads.
+
+Whole numbers travel in float64 arrays as long as they are below 2^53, where float64
+has every one of them, and beyond that as Python integers. A product of matrices is left
+to the processor in limbs of 20 bits: no sum of products over a block reaches 2^53, so
+it is exact in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor, isfinite, log2
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.numbers.arrays import Array, FloatArray, is_number
+from veilsum.numbers.shapes import Shaped
+
+# Python integers, one for each statistic.
+Integers: TypeAlias = Array[Any]
+# Whole numbers, one row of them for each row of a table: float64, or Python integers.
+WholeRows: TypeAlias = Shaped[Array[Any], "n k"]
+WholeColumn: TypeAlias = Shaped[Array[Any], " n"]
+
+# What a column without a declared unit keeps of its range.
+BITS = 40
+# A measure that is wider than this is held in Python integers.
+FLOAT_BITS = 52
+MOST_BITS = 400
+# Rows of all parties, where nobody agreed on fewer.
+ROW_BITS = 40
+
+LIMB_BITS = 20
+# Products of two limbs, and of two sums of two limbs, stay below 2^40 and, over so many
+# rows, below 2^53. Shorter blocks stay in a core's own cache.
+BLOCK_ROWS = 2048
+_LIMB = 2.0**LIMB_BITS
+# Totals of so many blocks stay below 2^63.
+_BLOCKS = 512
+
+
+def unit_of(given: object, *, what: str = "unit") -> Fraction:
+    """Return a unit as it was written: 1, 0.01, "1/8" or "2 decimals".
+
+    A float stands for the shortest decimal that is this float: 0.01 is a hundredth.
+
+    >>> unit_of(0.01), unit_of("1/8"), unit_of("2 decimals")
+    (Fraction(1, 100), Fraction(1, 8), Fraction(1, 100))
+    """
+    wanted = f'{what} must be a number above 0, "1/8" or "2 decimals", found {given!r}'
+    try:
+        if isinstance(given, str) and len(given) <= 40:
+            number, _, word = given.strip().partition(" ")
+            if word in {"decimal", "decimals"} and number.isdecimal():
+                unit = Fraction(1, 10 ** min(int(number), 1000))
+            else:
+                unit = Fraction(given.strip())
+        elif is_number(given) and isfinite(given):
+            unit = (
+                Fraction(repr(float(given)))
+                if given != int(given)
+                else Fraction(int(given))
+            )
+        elif isinstance(given, Fraction):
+            unit = given
+        else:
+            raise InvalidInputError(wanted)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise InvalidInputError(wanted) from None
+    if not unit > 0:
+        raise InvalidInputError(wanted)
+    if not -MOST_BITS <= log2(unit.numerator) - log2(unit.denominator) <= MOST_BITS:
+        raise InvalidInputError(
+            f"{what} must be between 2^-{MOST_BITS} and 2^{MOST_BITS}, found {given!r}"
+        )
+    return unit
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One private number of a row, as all parties agree to count it.
+
+    Attributes:
+        unit: what is counted.
+        least: the least count that may occur.
+        most: the largest.
+        centre: a public count that is taken off, so that fewer bits are needed.
+
+    >>> cents = Measure(Fraction(1, 100), 0, 100_000)
+    >>> cents.whole(np.array([0.07, 1.0])).tolist()
+    [7.0, 100.0]
+    """
+
+    unit: Fraction
+    least: int
+    most: int
+    centre: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.unit > 0 or self.least > self.most:
+            raise InvalidInputError(
+                f"a measure counts from a least to a most, in a unit above 0, found "
+                f"{self.least} to {self.most} in {self.unit}"
+            )
+        if self.bits > MOST_BITS:
+            raise InvalidInputError(
+                f"a range of {self.low:.6g} to {self.high:.6g} has 2^{self.bits} of "
+                f"the unit {self.unit}, and at most 2^{MOST_BITS} can be summed: agree "
+                "on a coarser unit, or a narrower range"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        low: Fraction | float,
+        high: Fraction | float,
+        unit: Fraction | None = None,
+        *,
+        bits: int = BITS,
+    ) -> Measure:
+        """Return the measure of a range; without a unit it keeps so many bits of it.
+
+        >>> Measure.of(0, 100).unit
+        Fraction(1, 8589934592)
+        """
+        bottom, top = Fraction(low), Fraction(high)
+        if unit is None:
+            unit = power_unit(top - bottom or abs(top) or Fraction(1), bits)
+        return cls(unit, floor(bottom / unit), ceil(top / unit))
+
+    @property
+    def low(self) -> float:
+        """The least value."""
+        return float(self.least * self.unit)
+
+    @property
+    def high(self) -> float:
+        """The largest value."""
+        return float(self.most * self.unit)
+
+    @property
+    def reach(self) -> int:
+        """What no count is beyond, the centre taken off."""
+        return max(self.most - self.centre, self.centre - self.least)
+
+    @property
+    def bits(self) -> int:
+        """The least b with no count beyond 2^b, the centre taken off."""
+        return bits_of(self.reach)
+
+    @property
+    def limbs(self) -> int:
+        """In how many limbs a count is held."""
+        return limbs_of(self.bits)
+
+    @property
+    def wide(self) -> bool:
+        """Whether float64 does not have all counts."""
+        return max(abs(self.least), abs(self.most)).bit_length() > FLOAT_BITS
+
+    def centred(self) -> Measure:
+        """Return the measure with the middle of its range taken off."""
+        return replace(self, centre=(self.least + self.most) // 2)
+
+    def counts(self, values: FloatArray) -> Array[Any]:
+        """Return each value's nearest count, ties to even; the centre is not taken off.
+
+        One division and one rounding for each value: the same bits on every machine.
+
+        Raises:
+            RangeError: a value is beyond the range; the owner alone is shown it.
+        """
+        if self.wide:
+            found = _exact_counts(values, self.unit)
+        else:
+            top, bottom = float(self.unit.numerator), float(self.unit.denominator)
+            with np.errstate(over="ignore", invalid="ignore"):
+                found = np.rint(values * bottom / top)
+        # Written so that nan is refused too.
+        beyond = ~((found >= self.least) & (found <= self.most))
+        if beyond.any():
+            strange = float(np.asarray(values, dtype=np.float64)[beyond].ravel()[0])
+            limits = f"the agreed range of {self.low:.6g} to {self.high:.6g}"
+            raise RangeError(
+                f"{np.count_nonzero(beyond)} values are outside {limits}, the first is "
+                f"{strange:.6g}; correct them, or agree on another range",
+                plain=f"values are outside {limits}; agree on another range",
+            )
+        return found
+
+    def whole(self, values: FloatArray) -> Array[Any]:
+        """Return each value's count with the centre taken off."""
+        found = self.counts(values)
+        return found - self.centre if self.centre else found
+
+    def rounded(self, values: FloatArray) -> FloatArray:
+        """Return each value's nearest whole number of units, as float64."""
+        found = self.counts(values)
+        if self.wide:
+            back = [float(one * self.unit) for one in found.ravel().tolist()]
+            return np.array(back).reshape(found.shape)
+        top, bottom = float(self.unit.numerator), float(self.unit.denominator)
+        return np.asarray(found * top / bottom)
+
+    def n_broken(self, values: FloatArray) -> int:
+        """Return how many values are not whole numbers of the unit, as float64 goes."""
+        return int(np.count_nonzero(self.rounded(values) != values))
+
+
+def power_unit(span: Fraction | float, bits: int = BITS) -> Fraction:
+    """Return the power of two of which a range of this length has at most 2^bits.
+
+    >>> power_unit(100, 7)
+    Fraction(1, 1)
+    """
+    length = Fraction(span)
+    exponent = ceil(log2(length.numerator) - log2(length.denominator))
+    # Logarithms round: a power too small is stepped over.
+    while Fraction(2) ** exponent < length:
+        exponent += 1
+    return Fraction(2) ** (exponent - bits)
+
+
+def decimal_unit(values: FloatArray, *, most: int = 12) -> Fraction | None:
+    """Return the largest power of ten of which all values are whole numbers, if any.
+
+    For simulations, where one computer has all parties' values.
+
+    >>> decimal_unit(np.array([0.25, 3.1]))
+    Fraction(1, 100)
+    """
+    for decimals in range(most + 1):
+        scale = 10.0**decimals  # exact up to 10^22
+        with np.errstate(over="ignore"):
+            counts = np.rint(values * scale)
+        if not (np.abs(counts) < 2.0**FLOAT_BITS).all():
+            return None
+        if (counts / scale == values).all():
+            return Fraction(1, 10**decimals)
+    return None
+
+
+def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measure:
+    """Return a measure for all parties' values, as only a simulation can.
+
+    Decimals where all values have a few, else a power of two that leaves 40 bits.
+    """
+    if not values.size:
+        return Measure(unit or Fraction(1), 0, 0)
+    low, high = float(values.min()), float(values.max())
+    if not (isfinite(low) and isfinite(high)):
+        raise InvalidInputError("only finite numbers can be counted, found nan or inf")
+    found = unit or decimal_unit(values)
+    if unit is None and found is not None:
+        span = Fraction(max(abs(low), abs(high)))
+        found = found if span / found < 2 ** (BITS - 1) else None
+    return Measure.of(Fraction(low), Fraction(high), found)
+
+
+def _exact_counts(values: FloatArray, unit: Fraction) -> Array[Any]:
+    flat = np.asarray(values).ravel().tolist()
+    counts = np.empty(len(flat), dtype=object)
+    for place, value in enumerate(flat):
+        if not isfinite(value):
+            raise InvalidInputError("only finite numbers can be counted")
+        counts[place] = round(Fraction(value) / unit)
+    return counts.reshape(np.shape(values))
+
+
+# Sums over rows
+
+
+def bits_of(reach: int) -> int:
+    """Return the least b with reach <= 2^b.
+
+    >>> bits_of(0), bits_of(1), bits_of(8), bits_of(9)
+    (0, 0, 3, 4)
+    """
+    return max(reach - 1, 0).bit_length()
+
+
+def limbs_of(bits: int) -> int:
+    """Return how many limbs hold every whole number up to 2^bits, of either sign.
+
+    >>> limbs_of(19), limbs_of(20), limbs_of(39)
+    (1, 2, 2)
+    """
+    return max(1, -(-(bits + 1) // LIMB_BITS))
+
+
+def split(whole: Array[Any], limbs: int) -> list[FloatArray]:
+    """Return limbs of at most 2^19, the lowest first: whole = sum limb_k 2^(20 k)."""
+    parts: list[FloatArray] = []
+    rest = whole
+    for _ in range(limbs - 1):
+        if rest.dtype == object:
+            # Python's shift rounds down: half a limb more makes that the nearest.
+            upper = (rest + (1 << LIMB_BITS - 1)) >> LIMB_BITS
+            parts.append((rest - (upper << LIMB_BITS)).astype(np.float64))
+        else:
+            upper = np.rint(rest * (1.0 / _LIMB))
+            parts.append(rest - upper * _LIMB)
+        rest = upper
+    parts.append(rest.astype(np.float64, copy=False))
+    return parts
+
+
+class GramSum:
+    """Adds up Z'Z over blocks of rows, exactly.
+
+    Attributes:
+        limbs: in how many limbs the widest column is held.
+    """
+
+    def __init__(self, n_columns: int, limbs: int) -> None:
+        self.limbs = limbs
+        self._whole = np.full((n_columns, n_columns), 0, dtype=object)
+        # Sums of products of limbs j and k, by j + k; below 2^63 between two settlings.
+        places = 2 * limbs - 1
+        self._sums = np.zeros((places, n_columns, n_columns), dtype=np.int64)
+        self._blocks = 0
+
+    def add(self, rows: WholeRows) -> None:
+        """Add rows of whole numbers, whose limbs suffice for every one of them."""
+        for start in range(0, len(rows), BLOCK_ROWS):
+            self._add(split(rows[start : start + BLOCK_ROWS], self.limbs))
+
+    def _add(self, limbs: list[FloatArray]) -> None:
+        squares = [(one.T @ one).astype(np.int64) for one in limbs]
+        for j, left in enumerate(limbs):
+            self._sums[2 * j] += squares[j]
+            for k in range(j + 1, len(limbs)):
+                # One symmetric product gives both mixed terms: half the work of two.
+                both = left + limbs[k]
+                mixed = (both.T @ both).astype(np.int64) - squares[j] - squares[k]
+                self._sums[j + k] += mixed
+        self._blocks += 1
+        if self._blocks == _BLOCKS:
+            self._settle()
+
+    def _settle(self) -> None:
+        for place, sums in enumerate(self._sums):
+            self._whole += sums.astype(object) << (LIMB_BITS * place)
+        self._sums[:] = 0
+        self._blocks = 0
+
+    @property
+    def value(self) -> Integers:
+        """Z'Z of all rows so far, as Python integers."""
+        self._settle()
+        return self._whole.copy()
+
+
+class CrossSum:
+    """Adds up Z'r over blocks of rows, exactly; r is one whole number for each row."""
+
+    def __init__(self, n_columns: int, limbs: int, right_limbs: int) -> None:
+        self.limbs = limbs
+        self.right_limbs = right_limbs
+        self._whole = np.full(n_columns, 0, dtype=object)
+
+    def add(self, rows: WholeRows, right: WholeColumn) -> None:
+        """Add the products of these rows with their numbers."""
+        for start in range(0, len(rows), BLOCK_ROWS):
+            piece = slice(start, start + BLOCK_ROWS)
+            others = np.stack(split(right[piece], self.right_limbs), axis=1)
+            for j, left in enumerate(split(rows[piece], self.limbs)):
+                found = (left.T @ others).astype(np.int64).astype(object)
+                for k in range(self.right_limbs):
+                    self._whole += found[:, k] << (LIMB_BITS * (j + k))
+
+    @property
+    def value(self) -> Integers:
+        """Z'r of all rows so far, as Python integers."""
+        return self._whole.copy()
+
+
+def total(whole: WholeColumn, bits: int) -> int:
+    """Return the exact sum of whole numbers up to 2^bits."""
+    found = 0
+    for start in range(0, len(whole), BLOCK_ROWS):
+        parts = split(whole[start : start + BLOCK_ROWS], limbs_of(bits))
+        for place, limb in enumerate(parts):
+            found += int(limb.sum()) << (LIMB_BITS * place)
+    return found
+
+
+def gram(rows: WholeRows, limbs: int) -> Integers:
+    """Return Z'Z exactly."""
+    sums = GramSum(rows.shape[1], limbs)
+    sums.add(rows)
+    return sums.value
+
+
+def triangle(matrix: Integers) -> Integers:
+    """Return a symmetric matrix's lower triangle, row by row."""
+    return np.asarray(matrix[np.tril_indices(len(matrix))])
+
+
+def square(numbers: Integers, n: int) -> Integers:
+    """Return the symmetric matrix of a lower triangle."""
+    matrix = np.empty((n, n), dtype=object)
+    rows, columns = np.tril_indices(n)
+    matrix[rows, columns] = numbers
+    matrix[columns, rows] = numbers
+    return matrix
+
+
+# What a vector of totals counts
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the numbers of a vector count, known to all before anybody looks at data.
+
+    Attributes:
+        units: of each number.
+        bits: in how many bits every total of all rows fits, its sign included.
+    """
+
+    units: tuple[Fraction, ...]
+    bits: int
+
+    @property
+    def words(self) -> int:
+        """How many words of 64 bits hold every total."""
+        return max(1, -(-self.bits // 64))
+
+    def values(self, numbers: Iterable[int]) -> FloatArray:
+        """Return what totals stand for, each rounded once to float64."""
+        pairs = zip(numbers, self.units, strict=True)
+        return np.array([float(int(one) * unit) for one, unit in pairs])
+
+
+def sum_bits(bits: Sequence[int], row_bits: int = ROW_BITS) -> int:
+    """Return in how many bits a sum over all rows of a product of such numbers fits.
+
+    >>> sum_bits([39, 39])
+    120
+    """
+    return sum(bits) + row_bits + 2

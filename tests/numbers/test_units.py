@@ -1,0 +1,131 @@
+"""Whole numbers of units, and sums of them that do not depend on anything but rows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.numbers.units import (
+    CrossSum,
+    GramSum,
+    Measure,
+    decimal_unit,
+    gram,
+    inferred_measure,
+    limbs_of,
+    power_unit,
+    split,
+    square,
+    sum_bits,
+    total,
+    triangle,
+    unit_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "unit"),
+    [
+        (1, Fraction(1)),
+        (0.01, Fraction(1, 100)),
+        ("1/8", Fraction(1, 8)),
+        ("0.01", Fraction(1, 100)),
+        ("3 decimals", Fraction(1, 1000)),
+        (2.5, Fraction(5, 2)),
+    ],
+)
+def test_a_unit_is_read_as_it_is_written(written: object, unit: Fraction) -> None:
+    assert unit_of(written) == unit
+
+
+@pytest.mark.parametrize(
+    "wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 99]
+)
+def test_what_is_no_unit_is_refused(wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match="unit must be"):
+        unit_of(wrong)
+
+
+def test_cents_are_cents() -> None:
+    measure = Measure.of(0, 1000, Fraction(1, 100))
+    every = np.arange(100_001) / 100.0
+    assert (measure.whole(every) == np.arange(100_001)).all()
+    assert measure.n_broken(every) == 0
+    assert measure.n_broken(np.array([0.005, 0.1])) == 1
+
+
+def test_a_value_beyond_the_range_is_refused() -> None:
+    with pytest.raises(RangeError, match="outside the agreed range"):
+        Measure.of(0, 10, Fraction(1)).whole(np.array([11.0]))
+    with pytest.raises(RangeError):
+        Measure.of(0, 10, Fraction(1)).whole(np.array([np.nan]))
+
+
+def test_a_range_leaves_forty_bits() -> None:
+    measure = Measure.of(-1.0, 1.0).centred()
+    assert measure.bits == 39
+    assert measure.limbs == 2
+    assert power_unit(Fraction(3), 2) == 1
+
+
+def test_a_simulation_infers_decimals() -> None:
+    assert decimal_unit(np.array([1.5, 2.25])) == Fraction(1, 100)
+    assert decimal_unit(np.array([np.pi])) is None
+    assert inferred_measure(np.array([12.5, 99.0])).unit == Fraction(1, 10)
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda limbs: st.tuples(
+            st.just(limbs),
+            st.lists(
+                st.integers(-(2 ** (20 * limbs - 1)), 2 ** (20 * limbs - 1)),
+                min_size=1,
+                max_size=30,
+            ),
+        )
+    )
+)
+def test_limbs_hold_every_whole_number(case: tuple[int, list[int]]) -> None:
+    limbs, numbers = case
+    whole = np.array(numbers, dtype=object)
+    parts = split(whole, limbs)
+    back = sum(
+        part.astype(object).astype(int).astype(object) << (20 * k)
+        for k, part in enumerate(parts)
+    )
+    assert (back == whole).all()
+    assert max(float(np.abs(part).max()) for part in parts) <= 2.0**19
+    assert total(whole, 20 * limbs - 1) == sum(numbers)
+
+
+@pytest.mark.parametrize("bits", [10, 19, 20, 39, 45, 52, 59, 79])
+def test_sums_of_products_are_exact_in_any_order(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    head = min(bits, 52)
+    whole = rng.integers(-(2**head), 2**head + 1, size=(5000, 3)).astype(object)
+    whole = whole << (bits - head)
+    exact = whole.T @ whole
+    floats = whole.astype(np.float64)
+    limbs = limbs_of(bits)
+    assert (gram(whole, limbs) == exact).all()
+    assert (gram(floats, limbs) == exact).all()
+    parts = GramSum(3, limbs)
+    for piece in np.array_split(floats[rng.permutation(5000)], 7):
+        parts.add(piece)
+    assert (parts.value == exact).all()
+    cross = CrossSum(3, limbs, limbs)
+    cross.add(floats, floats[:, 1])
+    assert (cross.value == exact[:, 1]).all()
+    assert (square(triangle(exact), 3) == exact).all()
+
+
+def test_the_largest_products_of_a_block_are_exact() -> None:
+    edge = np.full((8192, 2), 2.0**39)
+    assert (gram(edge, 2) == 8192 * 2**78).all()
+    assert sum_bits([39, 39], 13) > (8192 * 2**78).bit_length()
