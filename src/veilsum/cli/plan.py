@@ -185,8 +185,8 @@ def _print(found: Plans, records: RecordDistance | None) -> None:
     if records is not None:
         screen.print(Text(_about_records(records)))
     screen.print(Text(_in_words(found)))
-    if found.best.sigma is not None:
-        screen.print(_accuracy(found.best))
+    if found.best.lattice_bits is not None:
+        screen.print(_accuracy(found.best, found.best.lattice_bits))
     if found.best.graph == "edges":
         screen.print("Its links have no short name: --json lists them.")
     if found.interrupted:
@@ -277,9 +277,9 @@ def _in_words(found: Plans) -> str:
     )
 
 
-def _accuracy(best: NetworkPlan) -> str:
+def _accuracy(best: NetworkPlan, bits: int) -> str:
     return (
         f"At this sigma float64 arithmetic errs by about {best.float64_error:.1g}, "
-        f"lattice arithmetic on a grid of 2^{-best.lattice_bits} by at most "
+        f"lattice arithmetic on a grid of 2^{-bits} by at most "
         f"{best.lattice_error:.1g}, where the average cost has curvature 1."
     )

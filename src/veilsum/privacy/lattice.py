@@ -227,8 +227,8 @@ class Smoothness:
         part = exponent / (SAFE * self.reach)
         if not 0.0 < part < SAFE:
             return 1.0
-        tilt = float(_tilts(np.float64(exponent)))
-        eta = expm1((self.n_parties - 1) * log1p(tilt))
+        tilts = _tilts(np.array([exponent]))
+        eta = expm1((self.n_parties - 1) * log1p(float(tilts[0])))
         if not eta < 1.0:
             return 1.0
         uneven = max(moved, 1.0) * (self.cycles + 2.0 * atanh(eta))

@@ -34,15 +34,7 @@ from veilsum.numbers.fixed_point import (
     deviation_bits,
     fitting_bits,
 )
-from veilsum.numbers.laws import (
-    LAWS,
-    GaussianMasks,
-    LatticeMasks,
-    Law,
-    LawName,
-    UniformMasks,
-    check_sigma,
-)
+from veilsum.numbers.laws import LawName, check_sigma
 from veilsum.privacy.conversions import attacker_success as success_of
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.graph_search import (
@@ -134,14 +126,12 @@ def plan(
     count = _checked_parties(parties, given)
     _check_tolerate(count, tolerate)
     _check_degree(count, tolerate, degree)
-    kind = LAWS.get(law)
-    if kind not in RATINGS:
-        names = ", ".join(one.name for one in RATINGS)
+    if law not in RATINGS:
         raise InvalidInputError(
             f"a plan is for masks that hide something, found law = {law!r}; choose "
-            f"from {names}"
+            f"from {', '.join(RATINGS)}"
         )
-    rating = RATINGS[kind](wanted, tolerate)
+    rating = RATINGS[law](wanted, tolerate)
     planning = _Planning(count, tolerate, rating, degree, seed, progress)
     return planning.for_any() if given is None else planning.for_one(given)
 
@@ -624,10 +614,8 @@ class _UniformRating(Rating):
         return Rated(None, 0.0, None if self.target.distance is None else 0.5, None)
 
 
-RATINGS: Mapping[type[Law], type[Rating]] = {
-    LatticeMasks: _LatticeRating,
-    GaussianMasks: Rating,
-    UniformMasks: _UniformRating,
+RATINGS: Mapping[str, type[Rating]] = {
+    one.law: one for one in (_LatticeRating, Rating, _UniformRating)
 }
 
 
