@@ -74,6 +74,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from math import (
     acosh,
     atanh,
@@ -107,12 +108,15 @@ from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
+from veilsum.privacy.divergence import Circuit
 
 # A larger flow has no exact neighbours in float64 once it was computed with.
 LARGEST_FLOW = 2.0**40
 # An excess below this part of KL is not worth looking for a better flow, and what the
 # flow would add could not be told from rounding.
 NEGLIGIBLE = 1e-12
+# Where deviations are further apart, a flow in float64 is not certain enough.
+MOST_UNEQUAL = 1e3
 
 PerLink = Float[FloatArray, " e"]
 WholeRows = Shaped[IntegerArray, "n p"]
@@ -427,7 +431,10 @@ def _column_bound(
 ) -> LatticeDivergence:
     """Return the better bound for one coefficient; its flow is in units of `size`."""
     least, draws = float(deviation.min()), topology.shares_per_edge
-    cost = fsum(((flow * (least / deviation)) ** 2).tolist())
+    if deviation.max() > MOST_UNEQUAL * least:
+        cost = _power(topology, deviation / least, shift, size)
+    else:
+        cost = fsum(((flow * (least / deviation)) ** 2).tolist())
     continuous = cost * (size / least) * (size / least) / (2 * draws)
     excess = min(excess, flow_excess(topology, deviation))
     exact = size * float(np.abs(flow).max()) < LARGEST_FLOW
@@ -435,6 +442,18 @@ def _column_bound(
         cheapest = cheapest_flow_cost(topology, shift, deviation, size * flow)
         excess = min(excess, max(cheapest - continuous, 0.0))
     return LatticeDivergence(continuous + excess, continuous, excess)
+
+
+def _power(topology: Topology, deviation: PerLink, shift: Shift, size: int) -> float:
+    """Return the cost of the electrical flow in units of `size`, with a proof."""
+    told = 0.0
+    for part in components(topology):
+        here = topology.induced(part)
+        inside = np.isin(topology.edges, part).all(axis=1)
+        piece = Topology(here.parties, here.edges, deviation[inside] ** 2)
+        currents = [Fraction(shift[i], size) for i in part]
+        told += Circuit.of(piece).power(currents) if len(part) > 1 else 0.0
+    return told
 
 
 def fundamental_excess(topology: Topology, deviation: PerLink) -> float:
