@@ -1,4 +1,4 @@
-"""One party's rows of a regression, and sums over them taken block by block.
+"""One party's rows of a regression, and their whole numbers block by block.
 
 All about a block is computed while it is near, and no copy of the design is ever as
 large as the design.
@@ -6,15 +6,26 @@ large as the design.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float
+from veilsum.numbers.units import (
+    BLOCK_ROWS,
+    ROW_BITS,
+    Measure,
+    WholeColumn,
+    WholeRows,
+    inferred_measure,
+)
 
 Design = Float[FloatArray, "n p"]  # one row per observation, one column per coefficient
 PerRow = Float[FloatArray, " n"]
@@ -128,6 +139,190 @@ def sum_over_blocks(
             "found nan, inf or numbers beyond 1e150"
         )
     return matrix, vector
+
+
+# Whole numbers
+
+# A column of ones.
+ONES = Measure(Fraction(1), 1, 1)
+
+
+@dataclass(frozen=True)
+class WholeBlock:
+    """Some rows in whole numbers, centres taken off.
+
+    Numbers are float64; Python integers in a column, or a design, that is wide.
+    """
+
+    design: WholeRows
+    response: WholeColumn
+    weights: WholeColumn | None
+    offset: WholeColumn | None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.response)
+
+
+@dataclass(frozen=True)
+class RowMeasures:
+    """How all parties count the numbers of a row; it follows from what they agreed on.
+
+    Attributes:
+        design: of each column. With an intercept, which counts 1, all others are
+            centred, and the response is; without one none is.
+        response: of the response.
+        weights: of the weights, if rows have them.
+        offset: of the offsets.
+        row_bits: all parties together have at most 2^row_bits rows.
+    """
+
+    design: tuple[Measure, ...]
+    response: Measure
+    weights: Measure | None = None
+    offset: Measure | None = None
+    row_bits: int = ROW_BITS
+
+    @classmethod
+    def of(
+        cls,
+        design: Sequence[Measure],
+        response: Measure,
+        *,
+        intercept: int | None,
+        weights: Measure | None = None,
+        offset: Measure | None = None,
+        row_bits: int = ROW_BITS,
+    ) -> RowMeasures:
+        """Return measures that are centred where there is an intercept."""
+        columns = list(design)
+        if intercept is not None:
+            columns = [one.centred() for one in columns]
+            columns[intercept] = ONES
+            response = response.centred()
+        return cls(tuple(columns), response, weights, offset, row_bits)
+
+    @classmethod
+    def inferred(
+        cls,
+        rows: Mapping[str, Rows],
+        intercept: int | None,
+        *,
+        row_bits: int = ROW_BITS,
+    ) -> RowMeasures:
+        """Return measures for the rows of all parties, as only a simulation can."""
+        parts = [part for part in rows.values() if part.n_rows]
+        if not parts:
+            raise InvalidInputError("no party has a row: there is nothing to count")
+
+        def column(values: Sequence[FloatArray | None]) -> Measure | None:
+            found = [one for one in values if one is not None]
+            return inferred_measure(np.concatenate(found)) if found else None
+
+        response = column([part.response for part in parts])
+        assert response is not None
+        return cls.of(
+            [
+                inferred_measure(np.concatenate([part.design[:, k] for part in parts]))
+                for k in range(parts[0].n_columns)
+            ],
+            response,
+            intercept=intercept,
+            weights=column([part.weights for part in parts]),
+            offset=column([part.offset for part in parts]),
+            row_bits=row_bits,
+        )
+
+    def blocks(self, rows: Rows) -> Iterator[WholeBlock]:
+        """Yield a party's rows in whole numbers, `BLOCK_ROWS` at a time.
+
+        Raises:
+            RangeError: a number is beyond what was agreed.
+        """
+        for start in range(0, rows.n_rows, BLOCK_ROWS):
+            piece = slice(start, start + BLOCK_ROWS)
+            yield WholeBlock(
+                self._design(rows.design[piece]),
+                self.response.whole(rows.response[piece]),
+                _column(self.weights, rows.weights, piece),
+                _column(self.offset, rows.offset, piece),
+            )
+
+    def _design(self, values: Array[Any]) -> WholeRows:
+        if self._wide or values.dtype == object:
+            return self._columns(values)
+        how = self._rule
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = values * how.factors
+            if how.divisors is not None:
+                found /= how.divisors
+            np.rint(found, out=found)
+        # Written so that nan is refused too.
+        good = (found.min(axis=0) >= how.least) & (found.max(axis=0) <= how.most)
+        if not good.all():
+            place = int(np.flatnonzero(~good)[0])
+            self.design[place].counts(values[:, place])  # says what is wrong
+        if how.centres is not None:
+            found -= how.centres
+        return found
+
+    def _columns(self, values: Array[Any]) -> WholeRows:
+        found = np.empty(values.shape, dtype=object if self._wide else np.float64)
+        for k, measure in enumerate(self.design):
+            column = values[:, k] if measure.wide else values[:, k].astype(np.float64)
+            whole = measure.whole(column)
+            narrow = self._wide and not measure.wide
+            found[:, k] = whole.astype(np.int64) if narrow else whole
+        return found
+
+    @cached_property
+    def _wide(self) -> bool:
+        return any(one.wide for one in self.design)
+
+    @cached_property
+    def _rule(self) -> _Rule:
+        return _Rule.of(self.design)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What `Measure.whole` does to each column, for all columns of a block at once."""
+
+    factors: FloatArray
+    divisors: FloatArray | None
+    least: FloatArray
+    most: FloatArray
+    centres: FloatArray | None
+
+    @classmethod
+    def of(cls, measures: Sequence[Measure]) -> _Rule:
+        factors, divisors = np.empty(len(measures)), np.ones(len(measures))
+        for k, unit in enumerate(one.unit for one in measures):
+            top, bottom = unit.numerator, unit.denominator
+            if top & (top - 1) == 0:
+                factors[k] = bottom / top  # dividing by a power of two is exact
+            else:
+                factors[k], divisors[k] = bottom, top
+        least, most, centres = (
+            np.array([getattr(one, what) for one in measures], dtype=np.float64)
+            for what in ("least", "most", "centre")
+        )
+        return cls(
+            factors,
+            divisors if (divisors != 1.0).any() else None,
+            least,
+            most,
+            centres if centres.any() else None,
+        )
+
+
+def _column(
+    measure: Measure | None, values: FloatArray | None, piece: slice
+) -> WholeColumn | None:
+    if measure is None or values is None:
+        return None
+    return measure.whole(values[piece])
 
 
 def _floats(values: ArrayLike, *, what: str) -> FloatArray:
