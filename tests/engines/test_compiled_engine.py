@@ -242,9 +242,11 @@ def test_diverging_steps_give_infinite_numbers_and_no_error():
 def test_the_product_is_scipy_s(topology, seed, columns):
     weights = all_weights(topology)["row"]
     rows = np.random.default_rng(seed).standard_normal((topology.n_parties, columns))
-    np.testing.assert_allclose(Product(weights) @ rows, weights @ rows, atol=1e-14)
+    np.testing.assert_allclose(Product(weights).dot(rows), weights @ rows, atol=1e-14)
     strided = np.repeat(rows, 2, axis=1)[:, ::2]
-    np.testing.assert_allclose(Product(weights) @ strided, weights @ rows, atol=1e-14)
+    np.testing.assert_allclose(
+        Product(weights).dot(strided), weights @ rows, atol=1e-14
+    )
 
 
 @few

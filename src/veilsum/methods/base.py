@@ -283,10 +283,12 @@ def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Messa
     >>> mix({"symmetric": np.array([0.5, 0.5])}, ("symmetric",), heard).tolist()
     [3.0, 5.0]
     """
+    # By `dot`: for small arrays it takes half as long as the operator.
     if len(parts) == 1:
-        return weights[parts[0]] @ told
+        return weights[parts[0]].dot(told)
     pieces = np.split(told, len(parts), axis=-1)
-    sums = [weights[part] @ piece for part, piece in zip(parts, pieces, strict=True)]
+    both = zip(parts, pieces, strict=True)
+    sums = [weights[part].dot(piece) for part, piece in both]
     return np.concatenate(sums, axis=-1)
 
 
