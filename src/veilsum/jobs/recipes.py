@@ -7,7 +7,7 @@ joins a recipe with one party's private way to answer a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -143,11 +143,15 @@ class Replay(Generic[S]):
 
     start: Callable[[], S]
     advance: Callable[[S, Array[Any]], S]
-    _known: dict[tuple[bytes, ...], S] = field(default_factory=dict)
+    _known: dict[tuple[Hashable, ...], S] = field(default_factory=dict)
 
     def state(self, sums: Sums) -> S:
         """Return the state after these sums."""
-        key = tuple(one.tobytes() for one in sums)
+        # By value: the bytes of an array of Python integers say where these lie.
+        key = tuple(
+            tuple(one.tolist()) if one.dtype == object else one.tobytes()
+            for one in sums
+        )
         if key not in self._known:
             self._known[key] = self._reached(sums)
         return self._known[key]

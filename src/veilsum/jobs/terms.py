@@ -24,6 +24,7 @@ from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Array, listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
+from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
@@ -212,11 +213,15 @@ class Terms:
         cls,
         parties: Sequence[str],
         *,
+        counts: Counts | None = None,
         integers: bool = False,
         wide: bool = False,
         options: Options,
     ) -> Terms:
-        """Return the terms for these parties; refuse what they cannot hold to."""
+        """Return the terms for these parties; refuse what they cannot hold to.
+
+        `counts` says what a recipe of whole numbers sums.
+        """
         _check_names(options)
         _check_numbers(options)
         seed = options.get("seed")
@@ -225,7 +230,9 @@ class Terms:
         topology = _topology(options.get("topology"), tuple(parties), alone=alone)
         terms = cls(
             topology=topology,
-            law=_masks(options).for_sums(topology, integers=integers, wide=wide),
+            law=_masks(options).for_sums(
+                topology, counts=counts, integers=integers, wide=wide
+            ),
             policy=policy_of(
                 tolerate=options.get("tolerate", 1),
                 minimum_honest=options.get("minimum_honest", 3),

@@ -181,10 +181,10 @@ def as_python_integers(values: Array[Any]) -> IntegerArray:
 
 @lru_cache(1024)  # a graph has few weights, and asks once for each of its links
 def _deviation(step: Fraction, sigma: float, weight: float) -> int:
-    return _ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) / step**2)
+    return ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) / step**2)
 
 
-def _ceil_sqrt(square: Fraction) -> int:
+def ceil_sqrt(square: Fraction) -> int:
     """Return the least integer whose square is at least this."""
     root = isqrt(floor(square))
     return root if root * root == square else root + 1

@@ -3,36 +3,42 @@
     none      zeros: the plain method, with no privacy at all
     gaussian  normal numbers in float64: simulation and reproduction only
     lattice   a discrete Gaussian on the grid 2^-q: integers, and sums are exact
-    uniform   residues modulo 2^64 or 2^192: for methods that use sums only
+    uniform   residues modulo 2^64, 2^128 or 2^192: for methods that use sums only
 
 `Masks` is the agreement, a value that checks itself; `Masks.on` makes its law for a
-network. A law draws shares, says how a coefficient becomes one of its numbers
-(`encode`) and how a sum of masked numbers is read (`decode`), and answers what others
-have to know of it (`hides`, `exact`, ...): nobody else looks at its name.
+network, `Masks.for_sums` the one for sums of whole numbers. A law draws shares, says
+how a coefficient becomes one of its numbers (`encode`) and how a sum of masked numbers
+is read (`decode`), and answers what others have to know of it (`hides`, `exact`, ...):
+nobody else looks at its name.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil
+from itertools import groupby
+from math import ceil, log2
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError, RangeError
+from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
+    GREATEST_DEVIATION_BITS,
+    LEAST_DEVIATION,
+    SURE_BITS,
     WORD_BITS,
     Grid,
     as_python_integers,
+    ceil_sqrt,
     check_range,
     check_sum_fits,
     deviation_bits,
@@ -42,7 +48,7 @@ from veilsum.numbers.fixed_point import (
 )
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.streams import Stream
-from veilsum.numbers.units import unit_of
+from veilsum.numbers.units import Counts, unit_of
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
 
@@ -53,6 +59,8 @@ FINE_BITS = 10
 # Three words hold anything float64 statistics come to, from 2^-96 to 2^94, so that
 # nobody has to guess a range.
 WIDE_WORDS = 3
+# A residue is one, two or three words of 64 bits.
+MOST_WORDS = 3
 WIDE_GRID = 96
 
 Reals = Float[FloatArray, "*batch p"]
@@ -133,13 +141,31 @@ class Masks:
         return self.kind.on(topology, self)
 
     def for_sums(
-        self, topology: Topology, *, integers: bool = False, wide: bool = False
+        self,
+        topology: Topology,
+        *,
+        counts: Counts | None = None,
+        integers: bool = False,
+        wide: bool = False,
     ) -> Law:
-        """Return the law for sums of statistics, whose range nobody knows beforehand.
+        """Return the law for sums: of whole numbers, if it is known what they count.
 
-        `integers` are to be summed to the last unit; `wide` ones beyond 64 bits.
+        Otherwise of statistics, whose range nobody knows beforehand: `integers` are to
+        be summed to the last unit; `wide` ones beyond 64 bits.
         """
-        return self.kind.for_sums(topology, self, integers=integers, wide=wide)
+        if counts is None:
+            return self.kind.for_sums(topology, self, integers=integers, wide=wide)
+        if self.grid is not None:
+            raise InvalidInputError(
+                "sums of whole numbers have no grid: leave grid out, and say with unit "
+                "what a number counts"
+            )
+        if not counts.units or not 1 <= counts.words <= MOST_WORDS:
+            raise InvalidInputError(
+                f"totals have at most {64 * MOST_WORDS} bits, and these may need "
+                f"{counts.bits}: agree on coarser units, or on narrower ranges"
+            )
+        return self.kind.counting(topology, self, counts)
 
     def altered(
         self,
@@ -194,6 +220,15 @@ class Law(ABC):
         del integers, wide
         return cls.on(topology, masks)
 
+    @classmethod
+    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return the law for sums of whole numbers; see `Masks.for_sums`."""
+        del topology, masks, counts
+        raise InvalidInputError(
+            f'law = "{cls.name}" masks real numbers, and sums are of whole ones: use '
+            'law = "uniform" or "lattice"'
+        )
+
     @property
     @abstractmethod
     def masks(self) -> Masks:
@@ -226,6 +261,16 @@ class Law(ABC):
     def wrap(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of the law's numbers as it may leave a party."""
         return numbers
+
+    @property
+    def counted(self) -> Counts | None:
+        """What its numbers count, if sums are of whole numbers."""
+        return None
+
+    @property
+    def width(self) -> int:
+        """The bytes of each Python integer in a message; 0 for as few as all need."""
+        return 0
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse a law that is not fit for real secrets.
@@ -269,6 +314,12 @@ class NoMasks(_Floats):
         """Return the one there is."""
         del topology, masks
         return cls()
+
+    @classmethod
+    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return plain integers."""
+        del topology, masks
+        return PlainCounts(counts)
 
     @property
     def masks(self) -> Masks:
@@ -370,6 +421,11 @@ class LatticeMasks(Law):
         )
         grid = Grid(bits, masks.unit)
         return cls(sigma, grid, masks.largest, wide=not fits, n_parties=n)
+
+    @classmethod
+    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return the law whose steps are the numbers' own units."""
+        return LatticeCounts.on_units(topology, np.asarray(masks.sigma), counts)
 
     @property
     def masks(self) -> Masks:
@@ -504,6 +560,12 @@ class UniformMasks(Law):
         return cls.on(topology, masks)
 
     @classmethod
+    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return residues as wide as the largest total."""
+        del topology, masks
+        return UniformCounts(counts)
+
+    @classmethod
     def wide(cls, topology: Topology, *, largest: float | None = None) -> UniformMasks:
         """Return the law that needs no range: three words, a grid of 2^-96."""
         reach = None if largest is None else _checked_largest(largest)
@@ -539,13 +601,7 @@ class UniformMasks(Law):
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return random words; there is no more or less of noise to weigh."""
         del weight
-        words = stream.words(self.words * size)
-        if self.words == 1:
-            return words
-        parts = [as_python_integers(part) for part in words.reshape(self.words, size)]
-        shifts = range(0, 64 * self.words, 64)
-        joined = [part << shift for part, shift in zip(parts, shifts, strict=True)]
-        return self.wrap(np.sum(joined, axis=0))
+        return _residues(stream, size, self.words)
 
     def encode(
         self, values: NumberRows, labels: Sequence[str] | None = None
@@ -571,10 +627,7 @@ class UniformMasks(Law):
 
         Unreduced, a sum of residues would show how it came about.
         """
-        if self.words == 1:
-            return numbers
-        half = 1 << (64 * self.words - 1)
-        return np.asarray((numbers + half) % (2 * half) - half)
+        return _wrapped(numbers, self.words)
 
     def _check_range(self, values: NumberRows, labels: Sequence[str] | None) -> None:
         try:
@@ -619,6 +672,271 @@ class UniformMasks(Law):
                 f"{values.dtype}; convert them, or sum reals"
             )
         return values
+
+
+# Sums of whole numbers
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting(Law):
+    """Laws of whole numbers, whose sums are Python integers, to the last unit.
+
+    Attributes:
+        counts: what each number counts, and in how many bits every total fits.
+    """
+
+    exact: ClassVar[bool] = True
+
+    counts: Counts
+
+    @classmethod
+    def on(cls, topology: Topology, masks: Masks) -> Law:
+        """Return what these masks are where nothing is counted."""
+        return masks.on(topology)
+
+    @property
+    def counted(self) -> Counts:
+        """What its numbers count."""
+        return self.counts
+
+    @property
+    def number_bytes(self) -> int:
+        """Eight for each word."""
+        return 8 * self.counts.words
+
+    @property
+    def width(self) -> int:
+        """Always the same: how long a frame is depends on no number in it."""
+        return self.number_bytes if self.dtype == object else 0
+
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
+        """Return one party's whole numbers as the law's.
+
+        Their bound is public. A vector beyond it is this program's own mistake, and
+        nothing of it leaves the party.
+        """
+        del labels
+        whole = values if values.dtype == object else as_python_integers(values)
+        if values.dtype.kind not in "iuO" or not {*map(type, whole.flat)} <= {int}:
+            raise NumericalError(
+                f"a sum of whole numbers takes integers, found {values.dtype}: please "
+                "report it"
+            )
+        half = 1 << (self.counts.bits - 1)
+        if whole.shape[-1:] != (len(self.counts.units),) or not all(
+            -half <= one < half for one in whole.flat
+        ):
+            raise NumericalError(
+                f"{len(self.counts.units)} whole numbers of at most {self.counts.bits} "
+                "bits were agreed on, and these are others: please report it"
+            )
+        return self._typed(whole)
+
+    def decode(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of all parties' numbers, masks having cancelled."""
+        return numbers
+
+    @abstractmethod
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        """Return whole numbers in the law's own kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlainCounts(_Counting):
+    """Whole numbers without masks: no privacy at all."""
+
+    name: ClassVar[LawName] = "none"
+    hides: ClassVar[bool] = False
+    dtype = np.dtype(object)
+
+    @property
+    def masks(self) -> Masks:
+        """None, by name."""
+        return Masks(self.name)
+
+    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return zeros."""
+        del stream, weight
+        return np.full(size, 0, dtype=object)
+
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        return whole
+
+
+@dataclass(frozen=True, eq=False)
+class UniformCounts(_Counting):
+    """Whole numbers under uniform residues modulo 2^64, 2^128 or 2^192.
+
+    A masked number alone says nothing, and a total is right because every total fits.
+    """
+
+    name: ClassVar[LawName] = "uniform"
+    sums_only: ClassVar[bool] = True
+    deployable: ClassVar[bool] = True
+
+    @property
+    def masks(self) -> Masks:
+        """Its name says it all."""
+        return Masks(self.name)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint64, or Python integers."""
+        return np.dtype(np.uint64 if self.counts.words == 1 else object)
+
+    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return random words; there is no more or less of noise to weigh."""
+        del weight
+        return _residues(stream, size, self.counts.words)
+
+    def decode(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of all parties' numbers, masks having cancelled."""
+        if self.counts.words == 1:
+            signed = np.ascontiguousarray(numbers).view(np.int64)
+            return as_python_integers(signed)
+        return self.wrap(numbers)
+
+    def wrap(self, numbers: NumberRows) -> NumberRows:
+        """Return the residues: unreduced, a sum would show how it came about."""
+        return _wrapped(numbers, self.counts.words)
+
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        if self.counts.words == 1:
+            return whole.astype(np.int64).view(np.uint64)
+        return whole
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeCounts(_Counting):
+    """Whole numbers under discrete Gaussians, each number's steps being its own unit.
+
+    Attributes:
+        sigma: standard deviation of one coordinate of one share, in real numbers;
+            rounded up to a whole number of each number's unit.
+        n_bytes: what holds every masked number, and every sum of some of them.
+    """
+
+    name: ClassVar[LawName] = "lattice"
+    deployable: ClassVar[bool] = True
+
+    sigma: FloatArray
+    n_bytes: int
+    # A graph has few weights, and asks once for each of its links.
+    _known: dict[float, tuple[int, ...]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def on_units(
+        cls, topology: Topology, sigma: FloatArray, counts: Counts
+    ) -> LatticeCounts:
+        """Return the law for a network, whose numbers never need more bytes."""
+        _check_size(sigma, len(counts.units))
+        law = cls(counts, sigma, 8)
+        weights = [1.0, *topology.weights.tolist()]
+        steps = max(max(law.deviations(weight)) for weight in weights)
+        for weight in weights:
+            law._check_steps(weight)
+        # A sum over any parties has no more shares in it than there are.
+        shares = max(1, topology.n_edges) * topology.shares_per_edge
+        masks = steps.bit_length() + SURE_BITS + ceil(log2(shares) / 2)
+        # The private part, one bit for their sum, and the sign.
+        bits = max(masks, counts.bits - 1) + 2
+        return cls(counts, sigma, 8 if bits <= WORD_BITS else -(-bits // 8))
+
+    @property
+    def masks(self) -> Masks:
+        """What it was made with, on a grid that is nowhere finer than the units are.
+
+        What is proved of that grid holds all the more of finer steps.
+        """
+        bits = ceil(-log2(max(self.counts.units)))
+        while Fraction(2) ** -bits < max(self.counts.units):
+            bits -= 1
+        return Masks(self.name, self.sigma, min(bits, 200))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """int64, or Python integers."""
+        return np.dtype(np.int64 if self.n_bytes == 8 else object)
+
+    @property
+    def number_bytes(self) -> int:
+        """What the widest mask, or total, needs."""
+        return self.n_bytes
+
+    def deviations(self, weight: float = 1.0) -> tuple[int, ...]:
+        """Return sigma sqrt(weight) in each number's units, rounded up, exactly."""
+        if weight not in self._known:
+            units = self.counts.units
+            sigmas = np.broadcast_to(self.sigma, len(units)).tolist()
+            pairs = [*zip(sigmas, units, strict=True)]
+            squares = {
+                (sigma, unit): (Fraction(sigma) / unit) ** 2 * Fraction(weight)
+                for sigma, unit in {*pairs}
+            }
+            steps = {pair: ceil_sqrt(square) for pair, square in squares.items()}
+            self._known[weight] = tuple(steps[pair] for pair in pairs)
+        return self._known[weight]
+
+    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return whole numbers of units."""
+        _check_size(self.sigma, size)
+        parts = [
+            discrete_gaussian(stream, steps, len([*alike]))
+            for steps, alike in groupby(self.deviations(weight))
+        ]
+        return self._typed(np.concatenate([as_python_integers(one) for one in parts]))
+
+    def decode(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of all parties' numbers, masks having cancelled."""
+        return numbers if numbers.dtype == object else as_python_integers(numbers)
+
+    def check_deployable(self, *, least_weight: float = 1.0) -> None:
+        """Refuse units too coarse for real secrets."""
+        enough = 2**DEPLOYED_DEVIATION_BITS
+        if min(self.deviations(least_weight)) < enough:
+            raise InvalidInputError(
+                f"between real parties sigma must span at least {enough} units of "
+                f"every number, and the largest unit is {max(self.counts.units)}: use "
+                "a larger sigma, or finer units"
+            )
+
+    def _check_steps(self, weight: float) -> None:
+        for steps, unit in zip(self.deviations(weight), self.counts.units, strict=True):
+            if steps < LEAST_DEVIATION:
+                raise InvalidInputError(
+                    f"sigma must span at least {LEAST_DEVIATION} units of every "
+                    f"number, but spans {steps} of {unit}: use a larger sigma, or a "
+                    "finer unit"
+                )
+            if (steps - 1).bit_length() > GREATEST_DEVIATION_BITS:
+                raise InvalidInputError(
+                    f"sigma spans more than 2^{GREATEST_DEVIATION_BITS} of the unit "
+                    f"{unit}: use a smaller sigma, or a coarser unit"
+                )
+
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        return whole if self.dtype == object else whole.astype(np.int64)
+
+
+def _residues(stream: Stream, size: int, words: int) -> Numbers:
+    """Return uniform residues of so many words."""
+    drawn = stream.words(words * size)
+    if words == 1:
+        return drawn
+    parts = [as_python_integers(part) for part in drawn.reshape(words, size)]
+    shifts = range(0, 64 * words, 64)
+    joined = [part << shift for part, shift in zip(parts, shifts, strict=True)]
+    return _wrapped(np.sum(joined, axis=0), words)
+
+
+def _wrapped(numbers: NumberRows, words: int) -> NumberRows:
+    """Return residues; those of one word wrap around by themselves."""
+    if words == 1:
+        return numbers
+    half = 1 << (64 * words - 1)
+    return np.asarray((numbers + half) % (2 * half) - half)
 
 
 LAWS: Mapping[str, type[Law]] = {
