@@ -31,6 +31,7 @@ from veilsum.jobs.minimise import (
     check_costs,
     check_kind,
     encoded,
+    masks_of,
 )
 from veilsum.jobs.running import run_job
 from veilsum.jobs.terms import Terms, driver_of
@@ -319,7 +320,7 @@ def solve(
     check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
     members = _by_party(costs, topology)
     basis = check_costs(members, topology, domain)
-    masks = Masks(law, sigma, grid, largest).on(topology)
+    masks = masks_of(Masks(law, sigma, grid, largest), basis).on(topology)
     chosen = settings or Settings()
     if chosen.bounds_from_costs:
         bounds = curvature_bounds(list(members.values()), domain)

@@ -15,7 +15,7 @@ from veilsum.costs.cost import Cost
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.minimise import Minimise, Minimised, check_costs
+from veilsum.jobs.minimise import Minimise, Minimised, check_costs, masks_of
 from veilsum.jobs.running import plan_for, run_job
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.secrets import Secret
@@ -43,7 +43,7 @@ class PartyCost(Secret):
         assert isinstance(question, Minimisation)
         cost, topology = question.cost.own_cost(own), consortium.topology
         basis = check_costs({"this party": cost}, topology, question.domain)
-        law = consortium.masks.on(topology)
+        law = masks_of(consortium.masks, basis).on(topology)
         recipe = Minimise.of(
             basis,
             # Its kind was agreed on, and no kind has a part that its owner keeps.
