@@ -173,6 +173,7 @@ class Masks:
         law: LawName | None = None,
         sigma: ArrayLike | None = None,
         grid: int | None = None,
+        unit: Fraction | None = None,
     ) -> Masks:
         """Return other masks; what is None stays.
 
@@ -181,7 +182,7 @@ class Masks:
         name = law or self.law
         keys = LAWS[name].keys if name in LAWS else ()
         kept = {key: getattr(self, key) for key in (*keys, "unit")}
-        given = {"sigma": sigma, "grid": grid}
+        given = {"sigma": sigma, "grid": grid, "unit": unit}
         changes = {key: value for key, value in given.items() if value is not None}
         return Masks(name, **{**kept, **changes})
 
