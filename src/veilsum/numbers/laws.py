@@ -115,7 +115,7 @@ class Masks:
             "law": law,
             "sigma": None if sigma is None else _plain_sigma(sigma),
             "grid": grid,
-            "largest": None if largest is None else _checked_largest(largest),
+            "largest": None if largest is None else checked_largest(largest),
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
@@ -546,7 +546,7 @@ class UniformMasks(Law):
     @classmethod
     def wide(cls, topology: Topology, *, largest: float | None = None) -> UniformMasks:
         """Return the law that needs no range: three words, a grid of 2^-96."""
-        reach = None if largest is None else _checked_largest(largest)
+        reach = None if largest is None else checked_largest(largest)
         return cls(Grid(WIDE_GRID), topology.n_parties, reach, words=WIDE_WORDS)
 
     @classmethod
@@ -556,7 +556,7 @@ class UniformMasks(Law):
         """Return the law for sums of integers, exact to the last unit."""
         n, reach = topology.n_parties, None
         if largest is not None:
-            reach = _checked_largest(largest)
+            reach = checked_largest(largest)
             wide = wide or n * reach > 2.0**WORD_BITS
         return cls(Grid(0), n, reach, words=WIDE_WORDS if wide else 1, whole=True)
 
@@ -695,21 +695,19 @@ class _Counting(Law):
         nothing of it leaves the party.
         """
         del labels
-        whole = values if values.dtype == object else as_python_integers(values)
-        if values.dtype.kind not in "iuO" or not {*map(type, whole.flat)} <= {int}:
+        size, bits = len(self.counts.units), self.counts.bits
+        plain = values.ravel().tolist()
+        half = 1 << (bits - 1)
+        fits = {*map(type, plain)} <= {int} and (
+            -half <= min(plain, default=0) and max(plain, default=0) < half
+        )
+        if not fits or values.shape[-1:] != (size,):
             raise NumericalError(
-                f"a sum of whole numbers takes integers, found {values.dtype}: please "
+                f"{size} whole numbers of at most {bits} bits were agreed on, and this "
+                f"party's are others, {values.shape[-1:]} of {values.dtype}: please "
                 "report it"
             )
-        half = 1 << (self.counts.bits - 1)
-        if whole.shape[-1:] != (len(self.counts.units),) or not all(
-            -half <= one < half for one in whole.flat
-        ):
-            raise NumericalError(
-                f"{len(self.counts.units)} whole numbers of at most {self.counts.bits} "
-                "bits were agreed on, and these are others: please report it"
-            )
-        return self._typed(whole)
+        return self._typed(values)
 
     def decode(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of all parties' numbers, masks having cancelled."""
@@ -739,7 +737,7 @@ class PlainCounts(_Counting):
         return np.full(size, 0, dtype=object)
 
     def _typed(self, whole: NumberRows) -> NumberRows:
-        return whole
+        return _python(whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -782,7 +780,7 @@ class UniformCounts(_Counting):
     def _typed(self, whole: NumberRows) -> NumberRows:
         if self.counts.words == 1:
             return whole.astype(np.int64).view(np.uint64)
-        return whole
+        return _python(whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -863,11 +861,11 @@ class LatticeCounts(_Counting):
             discrete_gaussian(stream, steps, len([*alike]))
             for steps, alike in groupby(self.deviations(weight))
         ]
-        return self._typed(np.concatenate([as_python_integers(one) for one in parts]))
+        return self._typed(np.concatenate([_python(one) for one in parts]))
 
     def decode(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of all parties' numbers, masks having cancelled."""
-        return numbers if numbers.dtype == object else as_python_integers(numbers)
+        return _python(numbers)
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse units too coarse for real secrets."""
@@ -894,7 +892,11 @@ class LatticeCounts(_Counting):
                 )
 
     def _typed(self, whole: NumberRows) -> NumberRows:
-        return whole if self.dtype == object else whole.astype(np.int64)
+        return _python(whole) if self.dtype == object else whole.astype(np.int64)
+
+
+def _python(numbers: NumberRows) -> NumberRows:
+    return numbers if numbers.dtype == object else as_python_integers(numbers)
 
 
 def _residues(stream: Stream, size: int, words: int) -> Numbers:
@@ -948,7 +950,7 @@ def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def _checked_largest(largest: float) -> float:
+def checked_largest(largest: float) -> float:
     """Return a declared range, which must be positive."""
     value = float(as_floats(largest, what="the range of coefficients"))
     if not value > 0:
