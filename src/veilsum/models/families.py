@@ -290,6 +290,15 @@ class Binomial(Family):
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
         """Return them by the smaller of mu and 1 - mu, which has all its digits."""
+        if len(eta) == 1 < len(response):
+            both = self.terms(np.array([0.0, 1.0]), np.repeat(eta, 2))
+            which = response.astype(np.intp)
+            return RowTerms(
+                both.pull[which],
+                both.curvature[which],
+                both.deviance[which],
+                both.pearson[which],
+            )
         far, happened = np.abs(eta), response > 0.5
         odds = exp(-far)
         larger = 1.0 / (1.0 + odds)

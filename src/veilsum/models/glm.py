@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import frexp, fsum, inf, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from flint import arb, arb_mat, fmpq
@@ -32,13 +32,13 @@ from veilsum.models.families import CEILING, Agreed, Family, LikelihoodSums, Lim
 from veilsum.models.inference import Inference
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
-from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.units import (
+    BLOCK_ROWS,
     Counts,
     CrossSum,
     GramSum,
     Integers,
-    Measure,
     limbs_of,
     square,
     sum_bits,
@@ -54,6 +54,8 @@ N_NUMBERS = 5
 TWO_WORDS, THREE_WORDS = 128, 192
 # Where there is room, this many bits are kept below what is 1.
 FINE, FINEST = 55, 100
+# Blocks of a design that are gone through together.
+PIECES = 8
 # Rounding moves a predictor by less than this much of the sum of its parts' sizes.
 SLACK = 2.0**-40
 TOO_WIDE = (
@@ -467,6 +469,7 @@ class Scales:
 
     def check(self, rows: Rows) -> None:
         """Refuse rows that cannot be summed, before anything depends on them."""
+        self.measures.check(rows)
         for block in _blocks(self.measures, rows):
             self.family.check(block.response)
             if block.weights is not None and not (block.weights > 0.0).all():
@@ -495,9 +498,13 @@ def _power(exponent: int) -> Fraction:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some rows: the design in whole numbers, all else as it is, rounded to units."""
+    """Some rows: the design in whole numbers, all else as it is, rounded to units.
 
-    design: FloatArray
+    The design comes in pieces of `BLOCK_ROWS`, which suit a core's cache; all that has
+    one number for each row has more rows at once, since every operation has a cost.
+    """
+
+    designs: list[FloatArray]
     response: PerRow
     weights: PerRow | None
     offset: PerRow | None
@@ -505,35 +512,50 @@ class _Block:
     def weigh(self, values: FloatArray) -> FloatArray:
         return values if self.weights is None else values * self.weights
 
+    @property
+    def pieces(self) -> Iterator[tuple[FloatArray, slice]]:
+        for place, design in enumerate(self.designs):
+            yield design, slice(place * BLOCK_ROWS, (place + 1) * BLOCK_ROWS)
+
     def predictor(self, point: Vector) -> PerRow:
         """Return eta, column by column in one order: no sum of BLAS's own making."""
-        eta: PerRow = self.design[:, 0] * point[0]
-        for k in range(1, self.design.shape[1]):
-            eta += self.design[:, k] * point[k]
+        eta = np.empty(len(self.response))
+        room = np.empty((len(point), min(BLOCK_ROWS, len(eta))))
+        for design, piece in self.pieces:
+            # One column after the other lies in memory.
+            parts = room[:, : len(design)]
+            np.multiply(design.T, point[:, None], out=parts)
+            found = eta[piece]
+            found[:] = parts[0]
+            for part in parts[1:]:
+                found += part
         return eta if self.offset is None else eta + self.offset
+
+    def null_predictor(self, intercept: float) -> PerRow:
+        """Return the null model's eta; without offsets it is one for all rows."""
+        return intercept + (np.zeros(1) if self.offset is None else self.offset)
 
 
 def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:
-    for block in measures.blocks(rows):
+    for start in range(0, rows.n_rows, PIECES * BLOCK_ROWS):
+        piece = slice(start, start + PIECES * BLOCK_ROWS)
+        response, weights, offset = (
+            None if values is None or of is None else of.rounded(values[piece])
+            for of, values in (
+                (measures.response, rows.response),
+                (measures.weights, rows.weights),
+                (measures.offset, rows.offset),
+            )
+        )
+        assert response is not None
+        part = Rows(rows.design[piece], rows.response[piece])
         yield _Block(
             # float64 has all counts, or the nearest number to each that is too wide.
-            np.asarray(block.design, dtype=np.float64),
-            _real(measures.response, block.response),
-            None
-            if measures.weights is None
-            else _real(measures.weights, block.weights),
-            None if measures.offset is None else _real(measures.offset, block.offset),
+            [np.asarray(one.design, np.float64) for one in measures.blocks(part)],
+            response,
+            weights,
+            offset,
         )
-
-
-def _real(measure: Measure, whole: Array[Any] | None) -> PerRow:
-    """Return what counts, centres taken off, stand for, rounded alike by all."""
-    assert whole is not None
-    top, bottom = measure.unit.numerator, measure.unit.denominator
-    counts = whole + measure.centre if measure.centre else whole
-    if counts.dtype == object:
-        return np.array([int(one) * top / bottom for one in counts.tolist()])
-    return np.asarray(counts * float(top) / float(bottom))
 
 
 class _Totals:
@@ -546,21 +568,30 @@ class _Totals:
         widest = max(one.bits for one in design)
         self._cross = CrossSum(p, limbs_of(widest), limbs_of(scales.pull_bits))
         self._numbers = [0] * N_NUMBERS
-        self._powers = np.ldexp(1.0, np.array(scales.columns))
+        self._room = np.empty((BLOCK_ROWS, p))
+        # Most columns have one power, and a root takes it over.
+        powers = scales.columns
+        self._usual = max(set(powers), key=powers.count)
+        others = ((k, one - self._usual) for k, one in enumerate(powers))
+        self._others = [(k, 2.0**more) for k, more in others if more]
         self.outside = 0
 
     def information(self, block: _Block, information: FloatArray) -> None:
-        root = np.sqrt(block.weigh(information))
-        rows = block.design * root[:, None]
-        rows *= self._powers
-        self._gram.add(np.rint(rows, out=rows))
+        root = np.sqrt(block.weigh(information)) * 2.0**self._usual
+        for design, piece in block.pieces:
+            rows = self._room[: len(design)]
+            np.multiply(design, root[piece, None], out=rows)
+            for place, factor in self._others:
+                rows[:, place] *= factor
+            self._gram.add(np.rint(rows, out=rows))
 
     def pull(self, block: _Block, pull: FloatArray) -> None:
-        scaled = np.ldexp(block.weigh(pull), self._scales.pull)
-        self._cross.add(block.design, np.rint(scaled))
+        scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)
+        for design, piece in block.pieces:
+            self._cross.add(design, scaled[piece])
 
     def number(self, place: int, values: FloatArray) -> None:
-        scaled = np.rint(np.ldexp(values, self._scales.numbers[place]))
+        scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
         self._numbers[place] += total(scaled, self._scales.number_bits[place])
 
     def count(self, place: int, number: int) -> None:
@@ -613,15 +644,13 @@ def _add_first(scales: Scales, totals: _Totals, block: _Block) -> None:
 
 def _add_outside(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
     totals.outside += _n_outside(scales.limits, block.predictor(point[:-1]), asked=True)
-    null = point[-1] + (np.zeros(1) if block.offset is None else block.offset)
-    away = _n_outside(scales.limits, null, asked=True)
+    away = _n_outside(scales.limits, block.null_predictor(point[-1]), asked=True)
     totals.count(4, away if block.offset is not None else away * len(block.response))
 
 
 def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
     eta = block.predictor(point[:-1])
-    # Without offsets all rows of the null model have one mean, worked out once.
-    null_eta = point[-1] + (np.zeros(1) if block.offset is None else block.offset)
+    null_eta = block.null_predictor(point[-1])
     _check_inside(scales.limits, eta, null_eta)
     found = scales.family.terms(block.response, eta)
     totals.information(block, found.curvature)
