@@ -8,8 +8,8 @@ nothing is contracted), in one order. Edges are as numpy has them: log 0 is -inf
 is too large is inf, and what is not a number stays so.
 
 The error is at most 1 ulp for exp, log and log1p, 2 for expm1, log10, log_expit and
-power, 3 for expit and 6 for log_gamma; `tests/numbers/test_elementary.py` holds them
-to that against arb.
+power, 3 for expit, and 6 for log_gamma and log1p_gap;
+`tests/numbers/test_elementary.py` holds them to that against arb.
 """
 
 from __future__ import annotations
@@ -183,15 +183,20 @@ def _parted(x: FloatArray) -> _Pair:
     return np.where(low, 2.0 * fraction, fraction), exponent - low.astype(np.float64)
 
 
-def _log_near_one(f: FloatArray, rest: FloatArray | float = 0.0) -> FloatArray:
-    """Return log(1 + f) + rest for f from -0.3 to 0.42."""
+def _below(f: FloatArray, rest: FloatArray | float = 0.0) -> FloatArray:
+    """Return f - log(1 + f) - rest for f from -0.3 to 0.42."""
     # With s = f / (2 + f): log(1 + f) = 2 atanh(s), and 2 s = f - f^2/2 + s f^2/2.
     half_square = 0.5 * f * f
     s = f / (2.0 + f)
     z = s * s
     series = _polynomial(_LOG, z)
     series *= z
-    return f - (half_square - (s * (half_square + series) + rest))
+    return half_square - (s * (half_square + series) + rest)
+
+
+def _log(f: FloatArray, e: FloatArray | float, rest: FloatArray | float) -> FloatArray:
+    """Return log(1 + f) + e log 2 for f from -0.3 to 0.42; `rest` ends e log 2."""
+    return e * _LOG_2 + (f - _below(f, rest))
 
 
 def _at_edges(x: FloatArray, found: FloatArray, zero: float) -> FloatArray:
@@ -204,7 +209,7 @@ def _at_edges(x: FloatArray, found: FloatArray, zero: float) -> FloatArray:
 def log(x: FloatArray) -> FloatArray:
     """Return the natural logarithm."""
     m, e = _parted(np.where((x > 0.0) & (x < np.inf), x, 1.0))
-    return _at_edges(x, e * _LOG_2 + _log_near_one(m - 1.0, e * _LOG_2_REST), 0.0)
+    return _at_edges(x, _log(m - 1.0, e, e * _LOG_2_REST), 0.0)
 
 
 @_blocked
@@ -216,14 +221,21 @@ def log1p(x: FloatArray) -> FloatArray:
     near = e == 0.0
     f = np.where(near, inside, m - 1.0)
     rest = e * _LOG_2_REST + np.where(near, 0.0, lost / one_more)
-    return _at_edges(x, e * _LOG_2 + _log_near_one(f, rest), -1.0)
+    return _at_edges(x, _log(f, e, rest), -1.0)
+
+
+@_blocked
+def log1p_gap(x: FloatArray) -> FloatArray:
+    """Return x - log(1 + x), which is about x^2 / 2 near 0 and keeps its digits."""
+    near = (x > -0.29) & (x < 0.41)
+    return np.where(near, _below(np.where(near, x, 0.0)), x - log1p(x))
 
 
 @_blocked
 def log10(x: FloatArray) -> FloatArray:
     """Return the logarithm to base 10, exact for powers of ten up to 10^22."""
     m, e = _parted(np.where((x > 0.0) & (x < np.inf), x, 1.0))
-    rest = _ONE_OVER_LOG_10 * _log_near_one(m - 1.0) + e * _LOG10_2_REST
+    rest = _ONE_OVER_LOG_10 * _log(m - 1.0, 0.0, 0.0) + e * _LOG10_2_REST
     found = e * _LOG10_2 + rest
     whole = np.clip(np.rint(found), 0.0, 22.0)
     found = np.where(_TENS[whole.astype(np.int64)] == x, whole, found)
