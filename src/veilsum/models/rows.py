@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError, RangeError
+from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
@@ -260,15 +260,13 @@ class RowMeasures:
         for k, measure in enumerate(self.design):
             try:
                 measure.counts(np.array([low[k], high[k]]))
-            except (RangeError, InvalidInputError):
+            except InvalidInputError:
                 measure.counts(rows.design[:, k])  # it counts what is wrong
         self.response.counts(rows.response)
-        for measure, values in (
-            (self.weights, rows.weights),
-            (self.offset, rows.offset),
-        ):
-            if measure is not None and values is not None:
-                measure.counts(values)
+        for what in ("weights", "offset"):
+            values = getattr(rows, what)
+            if values is not None:
+                getattr(self, what).counts(values)
 
     def blocks(self, rows: Rows) -> Iterator[WholeBlock]:
         """Yield a party's checked rows in whole numbers, `BLOCK_ROWS` at a time."""

@@ -36,7 +36,7 @@ WholeColumn: TypeAlias = Shaped[Array[Any], " n"]
 
 # What a column without a declared unit keeps of its range.
 BITS = 40
-# A measure that is wider than this is held in Python integers.
+# Float64 has every whole number up to twice this power; wider ones are Python's.
 FLOAT_BITS = 52
 MOST_BITS = 400
 # Rows of all parties, where nobody agreed on fewer.
@@ -148,7 +148,7 @@ class Measure:
             largest = max(abs(bottom), abs(top))
             if bits <= FLOAT_BITS and largest:
                 # Far from 0 float64 has not got so many bits of the range.
-                unit = max(unit, power_unit(largest, FLOAT_BITS - 1))
+                unit = max(unit, power_unit(largest, FLOAT_BITS + 1))
         return cls(unit, floor(bottom / unit), ceil(top / unit), made=made)
 
     @property
@@ -191,7 +191,7 @@ class Measure:
     @property
     def wide(self) -> bool:
         """Whether float64 does not have all counts."""
-        return max(abs(self.least), abs(self.most)).bit_length() > FLOAT_BITS
+        return max(abs(self.least), abs(self.most)) > 2 ** (FLOAT_BITS + 1)
 
     def centred(self) -> Measure:
         """Return the measure with the middle of its range taken off."""
@@ -280,6 +280,14 @@ def decimal_unit(values: FloatArray, *, most: int = 12) -> Fraction | None:
             if decimals > most:
                 return None
     return Fraction(1, 10**decimals)
+
+
+def few_decimals(values: FloatArray) -> Fraction | None:
+    """Return the decimal unit of all values if it leaves them 39 bits, else None."""
+    found = decimal_unit(values)
+    if found is None or not values.size:
+        return None
+    return found if np.abs(values).max() < float(found * 2 ** (BITS - 1)) else None
 
 
 def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measure:
