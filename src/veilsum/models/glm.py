@@ -21,8 +21,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from math import frexp, fsum, inf, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from flint import arb, arb_mat, fmpq
@@ -32,13 +33,14 @@ from veilsum.models.families import CEILING, Agreed, Family, LikelihoodSums, Lim
 from veilsum.models.inference import Inference
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
-from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     Counts,
     CrossSum,
     GramSum,
     Integers,
+    Measure,
     limbs_of,
     square,
     sum_bits,
@@ -468,8 +470,7 @@ class Scales:
         return low - slack >= self.limits.low and high + slack <= self.limits.high
 
     def check(self, rows: Rows) -> None:
-        """Refuse rows that cannot be summed, before anything depends on them."""
-        self.measures.check(rows)
+        """Refuse responses that the family never yields, and weights of nothing."""
         for block in _blocks(self.measures, rows):
             self.family.check(block.response)
             if block.weights is not None and not (block.weights > 0.0).all():
@@ -537,25 +538,31 @@ class _Block:
 
 
 def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:
-    for start in range(0, rows.n_rows, PIECES * BLOCK_ROWS):
-        piece = slice(start, start + PIECES * BLOCK_ROWS)
-        response, weights, offset = (
-            None if values is None or of is None else of.rounded(values[piece])
-            for of, values in (
-                (measures.response, rows.response),
-                (measures.weights, rows.weights),
-                (measures.offset, rows.offset),
-            )
-        )
-        assert response is not None
-        part = Rows(rows.design[piece], rows.response[piece])
+    whole = measures.blocks(rows)
+    while group := list(islice(whole, PIECES)):
         yield _Block(
             # float64 has all counts, or the nearest number to each that is too wide.
-            [np.asarray(one.design, np.float64) for one in measures.blocks(part)],
-            response,
-            weights,
-            offset,
+            [np.asarray(one.design, dtype=np.float64) for one in group],
+            *(
+                None
+                if of is None
+                else np.concatenate([_real(of, getattr(one, what)) for one in group])
+                for of, what in (
+                    (measures.response, "response"),
+                    (measures.weights, "weights"),
+                    (measures.offset, "offset"),
+                )
+            ),
         )
+
+
+def _real(measure: Measure, whole: Array[Any]) -> PerRow:
+    """Return what counts, centres taken off, stand for, rounded alike by all."""
+    top, bottom = measure.unit.numerator, measure.unit.denominator
+    counts = whole + measure.centre if measure.centre else whole
+    if counts.dtype == object:
+        return np.array([int(one) * top / bottom for one in counts.tolist()])
+    return np.asarray(counts * float(top) / float(bottom))
 
 
 class _Totals:

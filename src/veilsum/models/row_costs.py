@@ -33,7 +33,6 @@ from veilsum.costs.cost import Cost
 from veilsum.costs.remainders import Kind, Remainder, Squares
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import (
-    EDGE,
     Binomial,
     Family,
     GammaInverseLink,
@@ -59,6 +58,10 @@ LARGE = 2**14
 # X'WX is used where it takes at most this many times the room of X: it is read once in
 # each gradient, X twice.
 SQUARES = 4.0
+
+# Means are kept within exp(-30) and exp(30), about 1e-13 and 1e13: a gradient that is
+# beyond leads nowhere.
+EDGE = 30.0
 
 # By type and not by kind: a law built on one of these may have another link.
 CANONICAL = (Gaussian, Binomial, Poisson)
@@ -110,8 +113,7 @@ class MeanCurve:
 
     def mean(self, eta: Predictors) -> Predictors:
         """Return E y at this predictor."""
-        # A family takes the rows of one party.
-        return self.family.inverse_link(eta.ravel()).reshape(eta.shape)
+        return self.family.inverse_link(self._kept(eta))
 
     def bends(self, low: Predictors, high: Predictors) -> Range:
         """Return the least and the greatest variance between two predictors."""
@@ -129,7 +131,10 @@ class MeanCurve:
         return np.where(np.abs(eta) > EDGE, 0.0, self._variance(eta))
 
     def _variance(self, eta: Predictors) -> Predictors:
-        return self.family.slope(self.mean(eta))
+        return self.family.expected(self._kept(eta))
+
+    def _kept(self, eta: Predictors) -> Predictors:
+        return eta if isinstance(self.family, Gaussian) else np.clip(eta, -EDGE, EDGE)
 
 
 @dataclass(frozen=True)
@@ -406,8 +411,8 @@ def curvature(family: Family, rows: Rows, b: Vector) -> Gram:
     """Return second derivatives at b, the ridge left out: X'WX with variances at b."""
     total = np.zeros((rows.n_columns, rows.n_columns))
     for block in rows.blocks():
-        mu = family.inverse_link(block.shift(block.design @ b))
-        total += gram(block.design, block.weigh(family.slope(mu)))
+        expected = family.expected(block.shift(block.design @ b))
+        total += gram(block.design, block.weigh(expected))
     return total
 
 
