@@ -27,7 +27,7 @@ from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
-from veilsum.models.rows import Gram, Rows
+from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
     check_intercept,
     column_names,
@@ -202,14 +202,15 @@ def _model(
     check_canonical(family)
     n_columns = _same(rows, lambda part: part.n_columns, "columns")
     check_intercept(intercept, n_columns)
+    _same(rows, lambda part: part.weights is not None, "weights")
+    _same(rows, lambda part: part.offset is not None, "offsets")
     return Model(
         response="y",
         names=column_names(names, n_columns),
         intercept=intercept,
         family=family,
+        measures=RowMeasures.inferred(rows, intercept),
         ridge=ridge,
-        weighted=_same(rows, lambda part: part.weights is not None, "weights"),
-        offset=_same(rows, lambda part: part.offset is not None, "offsets"),
     )
 
 

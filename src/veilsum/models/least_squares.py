@@ -595,78 +595,82 @@ def rounding_bound(
 
     The second number is what rounding alone may leave of residuals, in their norm.
 
-    Let X and y be the true rows, each times the root of its weight, a ridge's root as
-    rows below them. Counted were X~ = (1 + D)(X + E) and y~ = (1 + D)(y + e), with D
-    diagonal and |D| <= d for the roots of weights, and E and e for the numbers. Let b
-    be the true and b~ the counted fit, r~ = y~ - X~ b~, so that X~' r~ = 0. With X of
-    full rank and X+ its pseudo-inverse
+    Let X and y be true rows, each times the root of its weight as it was counted, and a
+    ridge's roots as rows below. Counted were X~ = X + E and y~ = y + e, each column of
+    E at most as long as `Rounding` says. Let b be the true fit and b~ the counted one,
+    A = X~'X~ and r = y~ - X~ b~, so that X~'r = 0. With X of full rank d = b - b~ solves
+    X'X d = X'(y - X b~), with y - X b~ = r - f, f = e - E b~, and X = X~ - E:
 
-        b - b~ = X+ (y - X b~) = X+ ((1 + D)^-1 r~ - e + E b~).
+        A d = -E'r - X~'f + E'f + (X~'E + E'X~ - E'E) d.
 
-    From X = (1 + D)^-1 X~ - E follows X' (1 + D)^-1 r~ = X' K r~ - E' (1 + D) r~ with
-    K = (1 + D)^-1 - (1 + D), so |K| <= k = (2 d + d^2) / (1 - d). As X+ = (X'X)^-1 X',
-    and s <= the least singular value of X bounds X+ by 1 / s and (X'X)^-1 by 1 / s^2,
+    Multiply by A^-1. The rows of A^-1 X~' are as long as a_j = sqrt((A^-1)_jj), and
+    |(A^-1 E'v)_j| <= q_j |v| with q_j = sum_k |(A^-1)_jk| |E_k|. So
 
-        |b - b~| <= (|E b~| + |e| + k |r~|) / s + (1 + d) |E| |r~| / s^2.
+        |d_j| <= a_j (|f| + |E d|) + q_j (|r| + |f| + |X~ d| + |E d|).
 
-    The least singular value of X~ is known from the exact totals, and that of X is at
-    least s = sigma / (1 + d) - |E|. Where s is not above 0 the columns may have been
-    dependent before they were rounded, and the fit is refused.
+    On the right d is small beside b, and a norm will do. With all columns of length 1,
+    sigma the least singular value of X~, known from the exact totals, and
+    s = sigma - |E|, the least singular value of X is at least s, and from
+    d = X+ (r - f) and X'r = -E'r
 
-    All this is done with columns about their means, if one is all ones, each over its
-    length, which changes no slope; it is E and e in this basis that `Rounding`
-    bounds. |E| is at most its Frobenius norm. The intercept moves by what its own
-    column says and by slopes times means. Last, each number is rounded to float64.
+        |d| <= |f| / s + |E| |r| / s^2.
+
+    Where s is not above 0 the columns may have been dependent before they were rounded,
+    and the fit is refused.
+
+    Roots of weights were off by a factor 1 + D with |D| <= t, which moves the fit once
+    more. Its residual r^ has |r^| <= |r| + |f|, and with K = (1 + D)^-1 - (1 + D) it
+    moves by X+ K r^, at most (2 t + t^2) / (1 - t) |r^| / s (1 + t).
+
+    All this is done with columns about their means, if one is all ones, which changes
+    no slope; the intercept moves by what its own column says, and by slopes times
+    means. |E| is at most its Frobenius norm. Last, numbers are rounded to float64.
     """
     counting, system = exact.counting, exact.system
-    one = counting.ones
-    p, moments = counting.n_columns, exact.moments
-    units = [float(unit) for unit in counting.units[: p + 1]]
-    ridge = [
-        float(more * unit**2)
-        for more, unit in zip(system.ridge, counting.units[:p], strict=True)
-    ]
-    centred = one is not None and not system.ridge[one]
+    p, moments, one = counting.n_columns, exact.moments, counting.ones
+    units = np.array([float(unit) for unit in counting.units[:p]])
+    ridge = np.array([float(more) for more in system.ridge]) * units**2
+    if one is not None and system.ridge[one]:
+        one = None
     means, lengths = np.zeros(p + 1), np.empty(p)
     for j in range(p + 1):
         squares: Fraction = moments[j, j] * Fraction(1)
-        if one is not None and centred and j != one:
+        if one is not None and j != one:
             mean = Fraction(moments[one, j]) / moments[one, one]
             means[j] = float(mean * counting.units[j] / counting.units[one])
             squares -= mean * moments[one, j]
         if j < p:
-            lengths[j] = sqrt(squares * counting.units[j] ** 2 + Fraction(ridge[j]))
+            lengths[j] = sqrt(float(squares * counting.units[j] ** 2) + ridge[j])
     moved = Rounding.of(exact, means)
+    rounding = np.abs(coefficients) * 2.0**-52
     if not (moved.columns.any() or moved.target or moved.weights):
-        return np.abs(coefficients) * 2.0**-52, 0.0
-    # The block of slopes in the inverse is the inverse of their centred block.
-    slopes = [j for j in range(p) if not (centred and j == one)]
-    sigma = 1.0
-    if slopes:
-        stretch = lengths[slopes] / np.array(units)[slopes]
-        inverse = system.inverse()[np.ix_(slopes, slopes)]
-        values, vectors = np.linalg.eigh(inverse * np.outer(stretch, stretch))
-        sigma = min(1.0, float(1.0 / np.sqrt(values[-1])))
-    d, columns = moved.weights, moved.columns / lengths
-    spread = float(np.linalg.norm(columns))
-    s = sigma * (1.0 - 1e-9) / (1.0 + d) - spread
-    if not s > 0.0:
-        near = vectors[:, -1]
-        parts = zip(slopes, np.abs(near), strict=True)
-        names = [system.names[j] for j, part in parts if part > SHARE]
-        raise dependent(names, 1)
+        return rounding, 0.0
+    inverse = system.inverse() / np.outer(units, units)
     about = coefficients.copy()
-    if centred:
-        about[one] = 0.0  # of a target about its mean
+    if one is not None:
+        # The block of slopes in the inverse is that of columns about their means.
+        inverse[one, :] = inverse[:, one] = 0.0
+        inverse[one, one] = 1.0 / lengths[one] ** 2
+        about[one] = 0.0
+    values, vectors = np.linalg.eigh(inverse * np.outer(lengths, lengths))
+    spread = float(np.linalg.norm(moved.columns / lengths))
+    s = 0.999999 / float(np.sqrt(values[-1])) - spread
+    if not s > 0.0:
+        parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
+        raise dependent([name for name, part in parts if part > SHARE], 1)
     left = float(np.abs(about) @ moved.columns) + moved.target
-    penalty = float(np.array(ridge) @ coefficients**2)
-    size = sqrt(residual + penalty)
-    k = (2.0 * d + d * d) / (1.0 - d)
-    far = (left + k * size) / s + (1.0 + d) * spread * size / s**2
-    bound = far / lengths
-    if centred:
-        bound[one] += float(bound[slopes] @ np.abs(means[slopes]))
-    return bound * (1.0 + 1e-6) + np.abs(coefficients) * 2.0**-52, left
+    size = sqrt(residual + float(ridge @ coefficients**2))
+    # Of columns of length 1.
+    shift = left / s + spread * size / s**2
+    further = spread * shift
+    root, through = np.sqrt(np.diag(inverse)), np.abs(inverse) @ moved.columns
+    bound = root * (left + further)
+    bound += through * (size + left + sqrt(p) * shift + further)
+    t = moved.weights
+    bound += (2.0 * t + t * t) / (1.0 - t) * (size + left) * (1.0 + t) / (s * lengths)
+    if one is not None:
+        bound[one] += float(bound @ np.abs(means[:p]))
+    return bound * 1.000001 + rounding, left
 
 
 def fit(

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
@@ -242,7 +242,26 @@ class RowMeasures:
             row_bits=row_bits,
         )
 
-    def check(self, rows: Rows) -> None:
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What parties compare before they start, in plain values."""
+        further = (self.response, self.weights, self.offset)
+        return {
+            "columns": [
+                None
+                if one is None
+                else [str(one.unit), one.least, one.most, one.centre]
+                for one in (*self.design, *further)
+            ],
+            "row_bits": self.row_bits,
+        }
+
+    def check(
+        self,
+        rows: Rows,
+        names: Sequence[str] | None = None,
+        response: str = "the response",
+    ) -> None:
         """Refuse a number that is not finite, or beyond what was agreed.
 
         It is done once, before anything is shown to anybody: `blocks` does not look.
@@ -250,23 +269,30 @@ class RowMeasures:
         Raises:
             RangeError: which the owner of the rows is shown, and nobody else.
         """
-        if not rows.n_rows:
-            return
         if rows.n_rows > 2**self.row_bits:
             raise InvalidInputError(
                 f"all parties together have at most 2^{self.row_bits} rows"
             )
+        if not rows.n_rows:
+            return
         low, high = rows.design.min(axis=0), rows.design.max(axis=0)
+        parts: list[tuple[str, Measure, Array[Any]]] = []
         for k, measure in enumerate(self.design):
-            try:
-                measure.counts(np.array([low[k], high[k]]))
-            except InvalidInputError:
-                measure.counts(rows.design[:, k])  # it counts what is wrong
-        self.response.counts(rows.response)
+            ends = np.array([low[k], high[k]])
+            if not measure.has(ends):
+                name = f"x{k}" if names is None else names[k]
+                parts.append((name, measure, rows.design[:, k]))
+        parts.append((response, self.response, rows.response))
         for what in ("weights", "offset"):
             values = getattr(rows, what)
             if values is not None:
-                getattr(self, what).counts(values)
+                parts.append((what, getattr(self, what), values))
+        for name, measure, values in parts:
+            try:
+                measure.counts(values)
+            except RangeError as error:
+                plain = f"{name}: {error.plain}"
+                raise RangeError(f"{name}: {error}", plain=plain) from None
 
     def blocks(self, rows: Rows) -> Iterator[WholeBlock]:
         """Yield a party's checked rows in whole numbers, `BLOCK_ROWS` at a time."""

@@ -223,6 +223,14 @@ class Measure:
             )
         return found
 
+    def has(self, values: FloatArray) -> bool:
+        """Return whether all values are within the range."""
+        try:
+            self.counts(values)
+        except InvalidInputError:
+            return False
+        return True
+
     def whole(self, values: FloatArray) -> Array[Any]:
         """Return each value's count with the centre taken off."""
         found = self.counts(values)
