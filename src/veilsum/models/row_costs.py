@@ -152,10 +152,9 @@ class MeanCurve:
 
     def variance(self, eta: Predictors) -> Predictors:
         """Return the variance of a response at this predictor, which is mu' too."""
-        mu = self.mean(eta)
         if isinstance(self.family, Gaussian):
-            return np.ones_like(mu)
-        return mu * (1.0 - mu) if isinstance(self.family, Binomial) else mu
+            return np.ones_like(eta)
+        return self.family.expected(np.clip(eta, -EDGE, EDGE))
 
     def _bend(self, eta: Predictors) -> Predictors:
         """Return mu' at eta: beyond the edges, where means are kept, it is zero."""

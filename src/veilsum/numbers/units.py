@@ -36,7 +36,7 @@ WholeColumn: TypeAlias = Shaped[Array[Any], " n"]
 
 # What a column without a declared unit keeps of its range.
 BITS = 40
-# A measure that is wider than this is held in Python integers.
+# Float64 has every whole number up to twice this power; wider ones are Python's.
 FLOAT_BITS = 52
 MOST_BITS = 400
 # Rows of all parties, where nobody agreed on fewer.
@@ -148,7 +148,7 @@ class Measure:
             largest = max(abs(bottom), abs(top))
             if bits <= FLOAT_BITS and largest:
                 # Far from 0 float64 has not got so many bits of the range.
-                unit = max(unit, power_unit(largest, FLOAT_BITS - 1))
+                unit = max(unit, power_unit(largest, FLOAT_BITS + 1))
         return cls(unit, floor(bottom / unit), ceil(top / unit), made=made)
 
     @property
@@ -191,7 +191,7 @@ class Measure:
     @property
     def wide(self) -> bool:
         """Whether float64 does not have all counts."""
-        return max(abs(self.least), abs(self.most)).bit_length() > FLOAT_BITS
+        return max(abs(self.least), abs(self.most)) > 2 ** (FLOAT_BITS + 1)
 
     def centred(self) -> Measure:
         """Return the measure with the middle of its range taken off."""
@@ -222,6 +222,14 @@ class Measure:
                 plain=f"values are outside {limits}; agree on another range",
             )
         return found
+
+    def has(self, values: FloatArray) -> bool:
+        """Return whether all values are within the range."""
+        try:
+            self.counts(values)
+        except InvalidInputError:
+            return False
+        return True
 
     def whole(self, values: FloatArray) -> Array[Any]:
         """Return each value's count with the centre taken off."""
@@ -355,6 +363,21 @@ def split(whole: Array[Any], limbs: int) -> list[FloatArray]:
     return parts
 
 
+def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
+    """Return what `split` does, in memory that is used again; one limb's is spare."""
+    limbs = len(room) - 1
+    if rows.dtype == object or limbs == 1:
+        return split(rows, limbs)
+    found = [one[: len(rows)] for one in room[:-1]]
+    rest, spare = rows, room[-1, : len(rows)]
+    for lower, upper in pairwise(found):
+        np.multiply(rest, 1.0 / _LIMB, out=upper)
+        np.rint(upper, out=upper)
+        np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
+        rest = upper
+    return found
+
+
 class GramSum:
     """Adds up Z'Z over blocks of rows, exactly; with a column r also Z'r and r'r.
 
@@ -382,7 +405,8 @@ class GramSum:
         """Add rows of whole numbers, whose limbs suffice for every one of them."""
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
-            self._add(self._limbs(rows[piece]), None if right is None else right[piece])
+            limbs = _split_into(self._room, rows[piece])
+            self._add(limbs, None if right is None else right[piece])
 
     def _add(self, limbs: list[FloatArray], right: WholeColumn | None) -> None:
         squares = [(one.T @ one).astype(np.int64) for one in limbs]
@@ -452,23 +476,33 @@ class CrossSum:
     """Adds up Z'r over blocks of rows, exactly; r is one whole number for each row."""
 
     def __init__(self, n_columns: int, limbs: int, right_limbs: int) -> None:
-        self.limbs = limbs
-        self.right_limbs = right_limbs
         self._whole = np.full(n_columns, 0, dtype=object)
+        # Products of limbs; below 2^63 between two settlings.
+        self._sums = np.zeros((limbs, right_limbs, n_columns), dtype=np.int64)
+        self._blocks = 0
+        self._room = np.empty((limbs + 1, BLOCK_ROWS, n_columns))
 
     def add(self, rows: WholeRows, right: WholeColumn) -> None:
         """Add the products of these rows with their numbers."""
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
-            others = np.stack(split(right[piece], self.right_limbs), axis=1)
-            for j, left in enumerate(split(rows[piece], self.limbs)):
-                found = (left.T @ others).astype(np.int64).astype(object)
-                for k in range(self.right_limbs):
-                    self._whole += found[:, k] << (LIMB_BITS * (j + k))
+            others = np.stack(split(right[piece], self._sums.shape[1]))
+            for j, left in enumerate(_split_into(self._room, rows[piece])):
+                self._sums[j] += (others @ left).astype(np.int64)
+            self._blocks += 1
+            if self._blocks == _BLOCKS:
+                self._settle()
+
+    def _settle(self) -> None:
+        for j, k in product(*map(range, self._sums.shape[:2])):
+            self._whole += self._sums[j, k].astype(object) << (LIMB_BITS * (j + k))
+        self._sums[:] = 0
+        self._blocks = 0
 
     @property
     def value(self) -> Integers:
         """Z'r of all rows so far, as Python integers."""
+        self._settle()
         return self._whole.copy()
 
 
