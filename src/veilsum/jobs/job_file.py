@@ -231,5 +231,6 @@ def _summing(rules: PolicySection, masks: Masks | None) -> Options:
     """Return what policy and masks say about summing."""
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        chosen |= asdict(masks)
+        # What tables count in is in the schema.
+        chosen |= {key: one for key, one in asdict(masks).items() if key != "unit"}
     return Options(**chosen)  # type: ignore[typeddict-item]

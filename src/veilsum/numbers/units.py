@@ -255,6 +255,14 @@ def decimal_unit(values: FloatArray, *, most: int = 12) -> Fraction | None:
     return None
 
 
+def few_decimals(values: FloatArray) -> Fraction | None:
+    """Return the decimal unit of all values if it leaves them 39 bits, else None."""
+    found = decimal_unit(values)
+    if found is None or not values.size:
+        return None
+    return found if np.abs(values).max() < float(found * 2 ** (BITS - 1)) else None
+
+
 def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measure:
     """Return a measure for all parties' values, as only a simulation can.
 

@@ -109,7 +109,8 @@ class OwnCost(Secret):
         """What this is, for the screen."""
         (question,) = self.consortium.questions
         assert isinstance(question, Minimisation)
-        return f"{self.name}: a cost of kind {question.cost.kind}"
+        part = PartyCost.of(self.consortium, self.entries)
+        return f"{self.name}: a cost of kind {question.cost.kind}; {part.rounding}"
 
     @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> Minimised:
