@@ -524,6 +524,7 @@ class FormulaJob:
         """What parties compare beside how they sum."""
         return {
             "formula": self.formula.text,
+            "codings": self.formula.codings,
             "schema": self.schema.to_table(),
             "columns": [self.weights, self.offset],
             "bits": self.bits,
