@@ -151,7 +151,7 @@ def dispatch(
         prices: the interval to search, public.
         tolerance: how far total output may be from total demand.
         max_rounds: sums after which the search is given up.
-        unit: of power, such as 0.01: demands are rounded to whole numbers of it, so that
+        unit: of power, such as 0.01: demands are rounded to whole numbers of it, and
             equal sums of them have equal bits. Without one a simulation takes the
             decimals that all demands have; real parties count in a power of two that
             follows from the tolerance.
@@ -162,7 +162,8 @@ def dispatch(
     power = None if unit is None else unit_of(unit)
     if power is None and getattr(options.get("driver"), "party", None) is None:
         power = _decimals(held)
-    search = PriceSearch(*map(float, prices), tolerance, max_rounds, power)
+    low, high = map(float, prices)
+    search = PriceSearch(low, high, tolerance, max_rounds, power)
     recipe = PriceRecipe(search)
     terms = Terms.of(list(held), counts=recipe.counts, options=options)
     agreed = {key: one for key, one in asdict(search).items() if one is not None}

@@ -56,6 +56,7 @@ class System:
         *,
         names: Sequence[str],
         ridge: Sequence[Exact] | None = None,
+        intercept: tuple[int, Sequence[Exact]] | None = None,
     ) -> System:
         """Return the system; a singular matrix names its columns.
 
@@ -63,6 +64,9 @@ class System:
             matrix: I, symmetric, of Python integers or fractions.
             names: of the columns.
             ridge: is added to the diagonal.
+            intercept: its place, and what it is in real columns: a factor for each
+                coefficient, up to a common one. It may be part of a dependency of real
+                columns that none of centred ones shows.
         """
         n = len(names)
         penalty = (
@@ -81,10 +85,36 @@ class System:
         whole = fmpz_mat(n, n, numbers)
         if not is_regular(whole):
             null, dimension = nmod_mat(whole, PRIME).nullspace()
-            parts = zip(names, null.tolist(), strict=True)
-            culprits = [name for name, part in parts if any(map(int, part))]
+            parts = [[int(one) for one in part] for part in null.tolist()]
+            if intercept is not None:
+                place, factors = intercept
+                by = over_common(factors)[0]
+                columns = zip(*parts, strict=True)
+                parts[place] = [
+                    sum(one * part for one, part in zip(by, column, strict=True))
+                    % PRIME
+                    for column in columns
+                ]
+            culprits = [
+                name for name, part in zip(names, parts, strict=True) if any(part)
+            ]
             raise dependent(culprits, dimension)
         return cls(whole, denominator, penalty, tuple(names))
+
+    def entry(self, row: int, column: int) -> Fraction:
+        """Return one number of A."""
+        return Fraction(int(self.matrix[row, column]), self.denominator)
+
+    def diagonal(self) -> list[Fraction]:
+        """Return the diagonal of A."""
+        return [self.entry(k, k) for k in range(len(self.names))]
+
+    def form(self, direction: Vector) -> Fraction:
+        """Return d'Ad."""
+        numbers, bottom = over_common([Fraction(one) for one in direction.tolist()])
+        along = fmpz_mat(len(numbers), 1, numbers)
+        found = (along.transpose() * self.matrix * along)[0, 0]
+        return Fraction(int(found), self.denominator * bottom * bottom)
 
     def balls(self, right: Sequence[Exact]) -> list[arb]:
         """Return A^-1 b in balls, at the precision of flint's context."""
