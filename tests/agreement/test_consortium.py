@@ -60,7 +60,12 @@ def job(**changes):
     """The same three with a job on data."""
     mine = {
         "model": {"formula": "y ~ x"},
-        "schema": {"columns": {"x": {"kind": "number"}, "y": {"kind": "number"}}},
+        "schema": {
+            "columns": {
+                "x": {"kind": "number", "unit": 0.001},
+                "y": {"kind": "number", "unit": 0.001},
+            }
+        },
         "masks": {"law": "uniform", "largest": 1e6},
     }
     without = dict.fromkeys(["cost", "domain", "method", "stopping"])
@@ -553,7 +558,12 @@ def data_job(**changes):
     mine = {
         "data": {"dataset": "diabetes", "parties": 3},
         "model": {"formula": "y ~ x"},
-        "schema": {"columns": {"x": {"kind": "number"}, "y": {"kind": "number"}}},
+        "schema": {
+            "columns": {
+                "x": {"kind": "number", "unit": 0.001},
+                "y": {"kind": "number", "unit": 0.001},
+            }
+        },
     }
     return {**gone, **mine, **changes}
 

@@ -36,7 +36,7 @@ from veilsum.jobs.job_file import job_of
 from veilsum.jobs.regression import LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import shown_of
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.statistics import Ask, StatisticsRecipe, Wishes, _Part, wishes_of
+from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
@@ -348,20 +348,16 @@ def test_the_page_has_every_number_of_a_regressions_sum_in_order(layout, begins)
     assert said.index("svec(") < said.index(f"`{names[0]}`")
 
 
-def test_a_second_sum_of_statistics_has_no_cells_but_all_counts():
+def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
     frame = as_frame(TABLE_OF_ANN)
     schema = Schema.inferred({"ann": frame})
     wishes = wishes_of(schema, ["x", "y"], {"x": [0, 1]}, [["sex"]])
-    own = _Part(wishes, schema.check("ann", frame), frame)
-    first = own.answer(Ask(np.zeros(2)))
-    second = own.answer(Ask(np.ones(2), again=True))
-    cells = slice(wishes.n_moments, wishes.n_moments + wishes.n_cells)
-    assert first[cells].sum() == 2 * 60
-    assert not second[cells].any()
-    for one in (first, second):
-        assert [one[0], *one[-2:]] == [60, 60, 0]
-    said = " ".join(part("Sums").split())
-    assert "only the cells of histograms and tables are zeros" in said
+    own = wishes.vector(schema.check("ann", frame))
+    assert own.size == len(wishes.counts.units)
+    assert own[wishes.n_moments : -1].sum() == 2 * 60
+    assert [own[0], own[-1]] == [60, 0]
+    said = " ".join(part("Sums").partition("**`[statistics]`**")[2].split())
+    assert said.index("`rows`") < said.index("histogram") < said.index("`dropped`")
 
 
 def known_families():
@@ -638,9 +634,7 @@ def shown_in_sums():
         newton = {**_shown(stage, 2), "rows left out": 1}
         yield ("other families", stage), newton
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
-    yield ("statistics", "first"), recipe.release([]).statistics
-    first = np.array([9.0, 90.0, 910.0, 9.0, 0.0])
-    yield ("statistics", "second"), recipe.release([first]).statistics
+    yield ("statistics", "the only one"), recipe.release([]).statistics
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
 
@@ -648,10 +642,6 @@ def shown_in_sums():
 @pytest.mark.parametrize("place", [place for place, _ in shown_in_sums()], ids=str)
 def test_the_page_has_the_words_of_what_is_released(place):
     shown = list(dict(shown_in_sums())[place])
-    if place == ("statistics", "second"):
-        first = released_table()["statistics", "first"]
-        assert shown == [one for one in first if "cells" not in one]
-        return
     assert released_table()[place][: len(shown)] == shown
 
 

@@ -53,7 +53,7 @@ def crooked():
 
 def table(**cells):
     columns = {
-        "x": {"kind": "number"},
+        "x": {"kind": "number", "unit": 0.001},
         "sex": {"kind": "category", "categories": ["f", "m"]},
     }
     frame = pd.DataFrame({"x": [1.5, 2.5], "sex": ["f", "m"], **cells})

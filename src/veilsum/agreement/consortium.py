@@ -288,6 +288,9 @@ def consortium_from(table: Table) -> Consortium:
         masks.on(topology).check_deployable(least_weight=float(topology.weights.min()))
     with about("schema"):
         schema = None if file.schema is None else file.schema.schema
+        for column in () if schema is None else schema.columns:
+            if not column.is_category:
+                _ = column.measure  # nobody could agree on it later
     return Consortium(
         run=file.run,
         title=file.title,

@@ -14,6 +14,7 @@ it is exact in any order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -45,6 +46,12 @@ LIMB_BITS = 20
 # rows, below 2^53. Shorter blocks stay in a core's own cache.
 BLOCK_ROWS = 2048
 _LIMB = 2.0**LIMB_BITS
+# Bounded, since whoever wrote it may be a stranger: 1e999999999 would never be read.
+_UNIT = re.compile(
+    r"(?P<decimals>[0-9]{1,3}) decimals?"
+    r"|(?P<number>[0-9]{1,125}(/[0-9]{1,125})?|[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,3})?)",
+    re.ASCII,
+)
 # Totals of so many blocks stay below 2^63.
 _BLOCKS = 512
 
@@ -59,20 +66,18 @@ def unit_of(given: object, *, what: str = "unit") -> Fraction:
     """
     wanted = f'{what} must be a number above 0, "1/8" or "2 decimals", found {given!r}'
     try:
-        if isinstance(given, str) and len(given) <= 40:
-            number, _, word = given.strip().partition(" ")
-            if word in {"decimal", "decimals"} and number.isdecimal():
-                unit = Fraction(1, 10 ** min(int(number), 1000))
-            else:
-                unit = Fraction(given.strip())
+        if isinstance(given, Fraction):
+            unit = given
+        elif isinstance(given, str) and (read := _UNIT.fullmatch(given.strip())):
+            decimals = read["decimals"]
+            written = read["number"]
+            unit = Fraction(1, 10 ** int(decimals)) if decimals else Fraction(written)
         elif is_number(given) and isfinite(given):
             unit = (
                 Fraction(repr(float(given)))
                 if given != int(given)
                 else Fraction(int(given))
             )
-        elif isinstance(given, Fraction):
-            unit = given
         else:
             raise InvalidInputError(wanted)
     except (ValueError, ZeroDivisionError, OverflowError):

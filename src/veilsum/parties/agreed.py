@@ -10,6 +10,7 @@ from math import nan
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import ModelSection, StatisticsSection
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.regression import FormulaJob, family_of
 from veilsum.jobs.releases import FRACTION
@@ -40,7 +41,7 @@ def check_agreed(consortium: Consortium) -> None:
                 case ModelSection():
                     _check_model(question, job, terms)
                 case StatisticsSection():
-                    _check_statistics(question, job, terms)
+                    _check_statistics(question, job)
                 case _:
                     _check_dispatch(consortium)
 
@@ -61,7 +62,8 @@ def _check_model(question: ModelSection, job: JobFile, terms: Terms) -> None:
     made.model.recipe(limit).request([])
 
 
-def _check_statistics(question: StatisticsSection, job: JobFile, terms: Terms) -> None:
+def _check_statistics(question: StatisticsSection, job: JobFile) -> None:
+    """Refuse wishes beside the schema, masks that do not suit its units, too much."""
     assert job.schema is not None
     wishes = wishes_of(
         job.schema,
@@ -69,6 +71,9 @@ def _check_statistics(question: StatisticsSection, job: JobFile, terms: Terms) -
         question.histograms or {},
         question.tables or (),
     )
+    graph = job.options["topology"]
+    assert isinstance(graph, Topology)
+    terms = Terms.of(graph.parties, counts=wishes.counts, options=job.options)
     StatisticsRecipe(wishes, _rules(job).limit(len(wishes.used), terms)).request([])
 
 
