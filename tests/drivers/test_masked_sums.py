@@ -14,6 +14,7 @@ from veilsum.jobs.terms import driver_of
 from veilsum.numbers.laws import Masks, UniformMasks
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.work import request_digest
 
 WHEEL = Topology.family("wheel:5")
 LAWS = {
@@ -37,6 +38,9 @@ class Doubling:
         if len(answers) == 3:
             return None
         return self.own + (np.asarray(answers[-1]) / 5 if answers else 0.0)
+
+    def asked(self, answers):
+        return request_digest([np.asarray(answer) for answer in answers])
 
     def answer(self, answers, members):
         return np.asarray(answers[-1], dtype=np.float64)

@@ -237,7 +237,7 @@ LATTICE = {"law": "lattice", "sigma": 3.0, "grid": 40, "largest": 8.0}
 
 
 def mask_keys(scenario):
-    return astuple(scenario.masks)
+    return astuple(scenario.masks)[:4]
 
 
 def test_an_altered_scenario_keeps_what_was_not_altered():

@@ -11,8 +11,9 @@ import ssl
 import subprocess
 import tomllib
 from dataclasses import fields
+from fractions import Fraction
 from hashlib import sha256
-from math import ceil
+from math import ceil, isqrt, log2
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,7 @@ from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import Masks, UniformMasks
+from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
 from veilsum.protocol.effects import Abort, Send
@@ -288,6 +290,44 @@ def test_the_page_has_every_type_of_number(law, kind, width):
     first = f"| `{law.name}` | `{kind}` | {width or 'see below'} |"
     assert first in part("Numbers")
     assert width in (None, law.number_bytes)
+
+
+@pytest.mark.parametrize(
+    ("bits", "kind", "width"),
+    [
+        ("up to 64", "uint64", 8),
+        ("65 to 128", "object", 16),
+        ("129 to 192", "object", 24),
+    ],
+)
+def test_the_page_has_every_width_of_a_whole_number(bits, kind, width):
+    assert f"| `uniform` | {bits} | `{kind}` | {width} |" in part("Whole numbers")
+    for one in map(int, re.findall(r"\d+", bits)):
+        counts = Counts((Fraction(1, 100),), one)
+        law = Masks("uniform").for_sums(TRIANGLE, counts=counts)
+        assert (str(law.dtype), law.number_bytes) == (kind, width)
+        assert law.width == (0 if width == 8 else width)
+
+
+@pytest.mark.parametrize("bits", [20, 60, 64, 120, 192])
+@pytest.mark.parametrize("sigma", [1e2, 1e9, 1e18])
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.25, 1.0, 4.0)], ids=str)
+def test_the_pages_width_of_counting_lattices_is_the_laws(bits, sigma, weights):
+    graph = Topology.from_edges(
+        [("a", "b"), ("a", "c"), ("b", "c")], weights=list(weights)
+    )
+    units = (Fraction(1), Fraction(1, 100), Fraction(3, 2**20))
+    law = Masks("lattice", sigma=sigma).for_sums(graph, counts=Counts(units, bits))
+    squares = [
+        (Fraction(sigma) / unit) ** 2 * Fraction(weight)
+        for unit in units
+        for weight in (1.0, *weights)
+    ]
+    most = max(isqrt(int(square) - 1) + 1 for square in squares)
+    b = max(most.bit_length() + 6 + ceil(log2(6) / 2), bits - 1) + 2
+    assert law.number_bytes == (8 if b <= 62 else ceil(b / 8))
+    assert str(law.dtype) == ("int64" if b <= 62 else "object")
+    assert law.masks.grid == 0
 
 
 def page_bits_of_uniform(n, largest):

@@ -76,6 +76,11 @@ CASES: dict[str, tuple[float, list[FloatArray], Callable[[arb], Any]]] = {
         [wide(-60, 9.4, signs=True), np.linspace(-40, 40, N)],
         lambda x: -((-x).exp().log1p()),
     ),
+    "log1p_gap": (
+        8.0,
+        [wide(-300, 900), -wide(-300, -0.001), wide(-3, 3), -wide(-3, -0.1)],
+        lambda x: x - x.log1p(),
+    ),
     "log_gamma": (
         6.0,
         [wide(-1000, 1000), np.linspace(0.01, 12, N), near(1.0), near(2.0)],
@@ -223,6 +228,12 @@ BITS = {
         "-0x1.57a033a784853p-3",
         "-0x1.28b54a8ab7015p-5",
         "-0x1.9c5470b033d21p-18",
+    ],
+    "log1p_gap": [
+        "0x1.344fdba8bcabap-5",
+        "0x1.69dae752da87cp-1",
+        "0x1.d7650180d9ed5p+0",
+        "0x1.2debef5339cecp+3",
     ],
     "log_gamma": [
         "0x1.188637a6c4196p+0",

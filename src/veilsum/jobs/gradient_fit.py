@@ -8,7 +8,8 @@ needs a few exact sums, and with weaker promises: features are not hidden at all
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -26,11 +27,17 @@ from veilsum.jobs.solve import Run, solve
 from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
-from veilsum.models.row_costs import check_canonical, curvature, glm_cost
-from veilsum.models.rows import Gram, Rows
-from veilsum.models.systems import System, check_intercept, column_names, penalties
+from veilsum.models.row_costs import UNIT, check_canonical, curvature, glm_cost
+from veilsum.models.rows import Gram, RowMeasures, Rows
+from veilsum.models.systems import (
+    check_intercept,
+    column_names,
+    dependent,
+    penalties,
+)
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.laws import LawName
+from veilsum.numbers.laws import LawName, Masks
+from veilsum.numbers.units import unit_of
 from veilsum.privacy.guarantee import Guarantee
 
 # Coefficients of columns with a spread near one are well within.
@@ -39,6 +46,8 @@ REACH = 10.0
 POWER, CAREFUL_POWER = 1.0, 0.55
 # Where the domain ends is known to rounding only.
 EDGE = 1e-9
+# Curvatures in float64 that are so far apart belong to dependent columns.
+RANK_TOLERANCE = 1e-12
 
 T = TypeVar("T")
 
@@ -123,6 +132,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     law: LawName = "lattice",
     grid: int | None = None,
     largest: float | None = None,
+    unit: object = None,
     corrupted: Iterable[Hashable] = (),
     domain: Domain | None = None,
     iterations: int = 10_000,
@@ -148,6 +158,8 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         law: as for `solve`.
         grid: as for `solve`.
         largest: as for `solve`, the range of |X'W(mu(o) - y)|.
+        unit: what each row's term of X'W(mu(o) - y) is rounded to, so that the total
+            does not know who has which row; by default a step of the grid.
         corrupted: the coalition the guarantee speaks about.
         domain: where coefficients may lie, public; by default up to 10 in size. For
             poisson the smaller the better: means grow like exp towards its corners.
@@ -161,19 +173,21 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     """
     held = by_name(rows)
     model = _model(held, family_of(family), names, intercept, ridge)
-    costs = _costs(held, model)
+    graph = _graph(topology, held)
+    masks = Masks(law, sigma, grid, largest, unit)
+    if masks.unit is None and (bits := masks.on(graph).masks.grid) is not None:
+        # A power of two that follows from what was agreed on.
+        masks = Masks(law, sigma, 0, largest, Fraction(2) ** -bits)
+    costs = _costs(held, model, masks.unit or unit_of(unit or UNIT))
     where = domain or Box(-REACH, REACH, dim=len(model.names))
     reference = _inside(where, _pooled(held, model))
     settings = Settings(iterations=iterations, power=_power(model, power))
     first = _first_step(held, model, reference, settings) if step is None else step
     run = solve(
         costs,
-        _graph(topology, held),
+        graph,
         domain=where,
-        sigma=sigma,
-        law=law,
-        grid=grid,
-        largest=largest,
+        **asdict(masks),
         corrupted=corrupted,
         settings=replace(settings, step=first),
         driver=driver,
@@ -195,14 +209,15 @@ def _model(
     check_canonical(family)
     n_columns = _same(rows, lambda part: part.n_columns, "columns")
     check_intercept(intercept, n_columns)
+    _same(rows, lambda part: part.weights is not None, "weights")
+    _same(rows, lambda part: part.offset is not None, "offsets")
     return Model(
         response="y",
         names=column_names(names, n_columns),
         intercept=intercept,
         family=family,
+        measures=RowMeasures.inferred(rows, intercept),
         ridge=ridge,
-        weighted=_same(rows, lambda part: part.weights is not None, "weights"),
-        offset=_same(rows, lambda part: part.offset is not None, "offsets"),
     )
 
 
@@ -218,13 +233,13 @@ def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
     )
 
 
-def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
+def _costs(rows: Mapping[str, Rows], model: Model, unit: Fraction) -> dict[str, Cost]:
     """Return every party's cost, with its equal part of the ridge."""
     share = _penalty(model) / len(rows)
     costs = {}
     for party, part in rows.items():
         try:
-            costs[party] = glm_cost(model.family, part, ridge=share)
+            costs[party] = glm_cost(model.family, part, ridge=share, unit=unit)
         except InvalidInputError as error:
             raise InvalidInputError(f"party {party!r}: {error}") from None
     return costs
@@ -236,8 +251,18 @@ def _penalty(model: Model) -> Vector:
 
 def _pooled(rows: Mapping[str, Rows], model: Model) -> Vector:
     """Return the coefficients of all rows; refuse columns that are dependent."""
-    System.of(_curvature(rows, model, np.zeros(len(model.names))), names=model.names)
+    _check_independent(_curvature(rows, model, np.zeros(len(model.names))), model.names)
     return model.pooled(rows)
+
+
+def _check_independent(curvature: Gram, names: Sequence[str]) -> None:
+    """Refuse columns that are so near to dependent that no method gets on."""
+    scale = 1.0 / np.sqrt(np.diag(curvature))
+    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
+    null = vectors[:, values <= RANK_TOLERANCE * values[-1]]
+    if null.size:
+        shares = zip(names, np.linalg.norm(null, axis=1), strict=True)
+        raise dependent([one for one, share in shares if share > 1e-5], null.shape[1])
 
 
 def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:

@@ -48,12 +48,14 @@ from veilsum.numbers.fixed_point import (
 )
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.streams import Stream
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import Counts, unit_of
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
 
 # Even Python integers must fit a message, with room for masks and sums.
 WIDE_BITS = 200
+# A share in steps of a unit spans 2^20 of them where that costs nothing.
+FINE_BITS = 10
 # Three words hold anything float64 statistics come to, from 2^-96 to 2^94, so that
 # nobody has to guess a range.
 WIDE_WORDS = 3
@@ -76,6 +78,8 @@ class Masks:
             each coefficient.
         grid: bits q of the grid 2^-q; without them a law on a network chooses.
         largest: the declared range of one party's numbers.
+        unit: what numbers are rounded to whole ones of, such as a cent; the grid is
+            2^-q of it then. Without one numbers are rounded to the grid itself.
 
     >>> Masks("lattice", sigma=1.0, grid=40).on(Topology.family("complete:3")).dtype
     dtype('int64')
@@ -85,6 +89,7 @@ class Masks:
     sigma: float | tuple[float, ...] | None
     grid: int | None
     largest: float | None
+    unit: Fraction | None
 
     def __init__(
         self,
@@ -92,6 +97,7 @@ class Masks:
         sigma: ArrayLike | None = None,
         grid: int | None = None,
         largest: float | None = None,
+        unit: object = None,
     ) -> None:
         if law not in tuple(LAWS):
             raise InvalidInputError(
@@ -109,13 +115,18 @@ class Masks:
                 f'law = "{law}" has no grid and no range: leave them out, or use law = '
                 '"lattice"'
             )
+        counted = None
+        if unit is not None and "grid" in keys:
+            # Laws without a grid leave numbers as they are.
+            counted = unit_of(unit)
         if grid is not None:
-            Grid(grid)  # refuses what is none
+            Grid(grid, counted)  # refuses what is none
         given = {
             "law": law,
             "sigma": None if sigma is None else _plain_sigma(sigma),
             "grid": grid,
             "largest": None if largest is None else checked_largest(largest),
+            "unit": counted,
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
@@ -162,6 +173,7 @@ class Masks:
         law: LawName | None = None,
         sigma: ArrayLike | None = None,
         grid: int | None = None,
+        unit: Fraction | None = None,
     ) -> Masks:
         """Return other masks; what is None stays.
 
@@ -169,8 +181,8 @@ class Masks:
         """
         name = law or self.law
         keys = LAWS[name].keys if name in LAWS else ()
-        kept = {key: getattr(self, key) for key in keys}
-        given = {"sigma": sigma, "grid": grid}
+        kept = {key: getattr(self, key) for key in (*keys, "unit")}
+        given = {"sigma": sigma, "grid": grid, "unit": unit}
         changes = {key: value for key, value in given.items() if value is not None}
         return Masks(name, **{**kept, **changes})
 
@@ -390,20 +402,26 @@ class LatticeMasks(Law):
         coarse: then integers are wider.
         """
         sigma, n = np.asarray(masks.sigma), topology.n_parties
-        reach = masks.largest or 0.0
+        unit = float(masks.unit or 1)
+        reach = (masks.largest or 0.0) / unit
         links = int(topology.degrees.max())
-        scales = np.sqrt([1.0, *topology.weights])
+        scales = np.sqrt([1.0, *topology.weights]) / unit
         most = float(sigma.max() * scales.max())
         bits = masks.grid
         if bits is None:
             fitting = fitting_bits(sigma=most, links=links, largest=reach, n_parties=n)
             least = float(sigma.min() * scales.min())
             enough = deviation_bits(least, 2**DEPLOYED_DEVIATION_BITS)
-            bits = max(fitting, COARSEST_BITS, enough)
+            if masks.unit is None:
+                bits = max(fitting, COARSEST_BITS, enough)
+            else:
+                # Only masks are finer than the unit: what they have is room for range.
+                bits = max(0, enough, min(fitting, enough + FINE_BITS))
         fits = fits_words(
             bits=bits, sigma=most, links=links, largest=reach, n_parties=n
         )
-        return cls(sigma, Grid(bits), masks.largest, wide=not fits, n_parties=n)
+        grid = Grid(bits, masks.unit)
+        return cls(sigma, grid, masks.largest, wide=not fits, n_parties=n)
 
     @classmethod
     def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
@@ -413,7 +431,8 @@ class LatticeMasks(Law):
     @property
     def masks(self) -> Masks:
         """What it was made with, and the grid it has."""
-        return Masks(self.name, self.sigma, self.grid.bits, self.largest)
+        grid = self.grid
+        return Masks(self.name, self.sigma, grid.bits, self.largest, grid.unit)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -426,7 +445,7 @@ class LatticeMasks(Law):
         if not self.wide:
             return 8
         steps = self.grid.deviation(float(self.sigma.max()))
-        reach = ceil((self.largest or 0.0) * 2.0**self.grid.bits)
+        reach = ceil(Fraction(self.largest or 0) / self.grid.exact_step)
         # The sign, six bits for masks beyond one sigma, nine for links and weights.
         return -(-(max(steps, reach).bit_length() + 16) // 8)
 
@@ -439,9 +458,14 @@ class LatticeMasks(Law):
         ]
         return self._typed(np.concatenate(parts))
 
-    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
-        """Return each coefficient's nearest grid point; refuse one out of range."""
-        check_range(values, self._reach(), labels)
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
+        """Return each coefficient's nearest grid point; refuse one out of range.
+
+        Python integers are whole numbers of the grid's unit.
+        """
+        check_range(self.grid.reals(values), self._reach(), labels)
         return self._typed(self.grid.quantise(values))
 
     def decode(self, numbers: NumberRows) -> Reals:
@@ -452,6 +476,7 @@ class LatticeMasks(Law):
         """Refuse a grid too coarse for real secrets."""
         sigma, enough = float(self.sigma.min()), 2**DEPLOYED_DEVIATION_BITS
         if self.grid.deviation(sigma, least_weight) < enough:
+            sigma /= float(self.grid.unit or 1)
             bits = deviation_bits(float(sigma * np.sqrt(least_weight)), enough)
             raise InvalidInputError(
                 f"between real parties sigma must span at least {enough} steps of the "
@@ -463,7 +488,7 @@ class LatticeMasks(Law):
         if self.largest is not None and not self.wide:
             return self.largest  # that it fits was checked with the grid
         room = WIDE_BITS if self.wide else WORD_BITS - 1
-        fits = 2.0 ** (room - self.grid.bits) / self.n_parties
+        fits = 2.0**room * self.grid.step / self.n_parties
         return min(self.largest or fits, fits)
 
     def _typed(self, numbers: NumberRows) -> NumberRows:
@@ -509,6 +534,7 @@ class UniformMasks(Law):
             bits=self.grid.bits - self._more,
             n_parties=self.n_parties,
             largest=self.largest,
+            unit=self.grid.unit,
         )
 
     @classmethod
@@ -516,8 +542,10 @@ class UniformMasks(Law):
         """Return the law for a network; without a grid the finest that fits."""
         n, bits = topology.n_parties, masks.grid
         if bits is None:
-            bits = summing_bits(n_parties=n, largest=masks.largest)
-        return cls(Grid(bits), n, masks.largest)
+            bits = 0
+            if masks.unit is None:
+                bits = summing_bits(n_parties=n, largest=masks.largest)
+        return cls(Grid(bits, masks.unit), n, masks.largest)
 
     @classmethod
     def for_sums(
@@ -563,7 +591,8 @@ class UniformMasks(Law):
     @property
     def masks(self) -> Masks:
         """What it was made with, and the grid it has."""
-        return Masks(self.name, None, self.grid.bits, self.largest)
+        grid = self.grid
+        return Masks(self.name, None, grid.bits, self.largest, grid.unit)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -585,7 +614,7 @@ class UniformMasks(Law):
     ) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
         whole = self._whole(values) if self.whole else None
-        self._check_range(values, labels)
+        self._check_range(values if self.whole else self.grid.reals(values), labels)
         points = self.grid.quantise(values) if whole is None else whole
         if self.words == 1:
             return points.astype(np.int64).view(np.uint64)
@@ -631,7 +660,7 @@ class UniformMasks(Law):
         return 64 * (self.words - 1)
 
     def _reach(self) -> float:
-        fits = 2.0 ** (WORD_BITS + self._more - self.grid.bits) / self.n_parties
+        fits = 2.0 ** (WORD_BITS + self._more) * self.grid.step / self.n_parties
         return fits if self.largest is None else min(self.largest, fits)
 
     @staticmethod

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.costs.cost import Cost
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.minimise import Minimise, Minimised, check_costs
+from veilsum.jobs.minimise import Minimise, Minimised, check_costs, masks_of
 from veilsum.jobs.running import plan_for, run_job
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.secrets import Secret
@@ -43,7 +45,7 @@ class PartyCost(Secret):
         assert isinstance(question, Minimisation)
         cost, topology = question.cost.own_cost(own), consortium.topology
         basis = check_costs({"this party": cost}, topology, question.domain)
-        law = consortium.masks.on(topology)
+        law = masks_of(consortium.masks, basis).on(topology)
         recipe = Minimise.of(
             basis,
             # Its kind was agreed on, and no kind has a part that its owner keeps.
@@ -54,7 +56,7 @@ class PartyCost(Secret):
             settings=question.settings,
         )
         try:
-            law.encode(cost.coefficients)
+            law.encode(cost.given(law))
         except RangeError as error:
             raise RangeError(f"this party's own cost: {error.plain}") from None
         terms = Terms(
@@ -79,6 +81,18 @@ class PartyCost(Secret):
                 f"minimum_honest = {policy.minimum_honest}: add parties or links, "
                 "or change the policy openly"
             )
+
+    @property
+    def rounding(self) -> str:
+        """What coefficients are rounded to, and how many were, for their owner."""
+        law, theta = self.terms.law, self.cost.coefficients
+        kept = law.decode(law.encode(self.cost.given(law)))
+        broken = self.cost.n_broken + int(np.count_nonzero(kept != theta))
+        unit = self.cost.unit or f"2^{-(law.masks.grid or 0)}"
+        return (
+            f"{broken} of its {theta.size} coefficients were no whole numbers of the "
+            f"unit {unit}, and are rounded"
+        )
 
     @property
     def plan(self) -> Plan:

@@ -231,7 +231,7 @@ class _Lattice(_Gaussian):
     @cached_property
     def grid(self) -> Grid:
         assert self.masks.grid is not None
-        return Grid(self.masks.grid)
+        return Grid(self.masks.grid, self.masks.unit)
 
     def excess(self, honest: Topology) -> float:
         found = lattice_excess(honest, self._deviations(honest))
@@ -457,4 +457,6 @@ def _limits(masks: Masks) -> tuple[str, ...]:
     if not masks.kind.exact:
         return (*LIMITS, FLOAT_LIMIT)
     step = "the grid" if masks.grid is None else f"2^{-masks.grid}"
+    if masks.unit is not None:
+        step = f"the unit {masks.unit}"
     return (*LIMITS, GRID_LIMIT.format(step=step), GENERATOR_LIMIT)

@@ -120,6 +120,7 @@ class Plan:
             "law": [law.name, str(law.dtype), masks.largest],
             "sigma": masks.sigma or 0.0,
             "grid": masks.grid,
+            **({} if masks.unit is None else {"unit": str(masks.unit)}),
             "sizes": [self.size, self.answer_size, self.round_size],
             "tolerance": self.tolerance,
             "spread": self.spread,
