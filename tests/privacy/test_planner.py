@@ -1,5 +1,6 @@
 """Planning inverts the guarantee; the searches find what is known to be good."""
 
+from fractions import Fraction
 from itertools import combinations, pairwise
 from math import comb, inf, isclose, nan, sqrt
 
@@ -14,6 +15,7 @@ from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.fixed_point import deviation_bits, fitting_bits
+from veilsum.numbers.units import Measure
 from veilsum.privacy import graph_search
 from veilsum.privacy.graph_search import (
     best_circulant,
@@ -395,14 +397,14 @@ def test_accuracy_at_a_sigma():
 # --- distances from ranges -------------------------------------------------------
 
 
-def statistic(x, y, model):
-    z = np.array([1.0, *x])
+def statistic(x, y, model, *, intercept=True):
+    """What a record adds to the sums, each released number once."""
     if model == "mean":
         return np.array(x)
-    i, j = np.triu_indices(len(z))
-    svec = np.outer(z, z)[i, j] * np.where(i == j, 1.0, sqrt(2))
-    more = [y * y] if model == "linear-with-errors" else []
-    return np.array([*svec, *(z * y), *more])
+    z = np.array([1.0, *x] if intercept else x)
+    triangle = np.outer(z, z)[np.triu_indices(len(z))]
+    more = [y * y, y] if model == "linear-with-errors" else []
+    return np.array([*triangle, *(z * y), *more])
 
 
 bounds = st.tuples(st.floats(-5, 5), st.floats(0.1, 6)).map(lambda r: (r[0], sum(r)))
@@ -423,7 +425,10 @@ def test_no_exchange_within_the_ranges_moves_further(ranges, response, model, se
     corners = draw.integers(0, 2, (40, len(ranges) + 1))
     inner = np.where(draw.random(corners.shape) < 0.2, draw.random(), corners)
     low, width = (np.array([*ranges, response]) @ [[1, -1], [0, 1]]).T
-    records = [statistic(r[:-1], r[-1], model) for r in (low + width * inner).tolist()]
+    measures = [Measure.of(*r).centred() for r in [*ranges, response]]
+    middle = np.array([float(one.centre * one.unit) for one in measures])
+    rows = low + width * inner - (0.0 if model == "mean" else middle)
+    records = [statistic(r[:-1], r[-1], model) for r in rows.tolist()]
     moved = max(np.linalg.norm(a - b) for a, b in combinations(records, 2))
     assert sqrt(2) * moved <= found.distance * (1 + 1e-12)
 
@@ -441,9 +446,14 @@ def test_without_sign_changes_opposite_corners_attain_it(ranges, y, model, flips
         (-h, -a) if flip else (a, h) for (a, h), flip in zip(sided, flips, strict=False)
     ]
     columns = {str(k): r for k, r in enumerate(outer[:-1])}
-    found = record_exchange_distance(columns, model=model, response=outer[-1])
-    far, near = ([pick(r, key=abs) for r in outer] for pick in (max, min))
-    moved = statistic(far[:-1], far[-1], model) - statistic(near[:-1], near[-1], model)
+    found = record_exchange_distance(
+        columns, model=model, response=outer[-1], intercept=False
+    )
+    far, near = (
+        statistic(ends[:-1], ends[-1], model, intercept=False)
+        for ends in ([pick(r, key=abs) for r in outer] for pick in (max, min))
+    )
+    moved = far - near
     assert found.exact
     assert found.distance == pytest.approx(sqrt(2) * np.linalg.norm(moved), rel=1e-9)
 
@@ -455,10 +465,27 @@ def test_a_straddling_range_gives_an_upper_bound_and_says_so():
 
 
 def test_ten_clipped_features_are_bounded_by_their_lengths():
-    """|z|^2 <= 91, y^2 <= 9: ||s(a) - s(b)||^2 <= 2 (91^2 + 91 * 9) + 81 / 2."""
+    """|z|^2 <= 91, y^2 <= 9: ||s(a) - s(b)||^2 <= 91^2 + 811 + 2 * 91 * 9 + 81."""
     columns = {str(k): (-3, 3) for k in range(10)}
     found = record_exchange_distance(columns, model="linear", response=(-3, 3))
-    assert found.distance**2 / 2 == pytest.approx(2 * 9100 + 40.5)
+    assert found.distance**2 / 2 == pytest.approx(91**2 + 811 + 2 * 819 + 81)
+
+
+def test_only_what_is_centred_counts():
+    """Ages from 0 to 100 and years from 1900 to 2000 move sums alike."""
+    keys = {"model": "linear-with-errors", "response": (0, 1)}
+    ages = record_exchange_distance({"x": (0, 100)}, **keys)
+    years = record_exchange_distance({"x": (1900, 2000)}, **keys)
+    assert ages.distance == pytest.approx(years.distance, rel=1e-9)
+    plain = record_exchange_distance({"x": (1900, 2000)}, intercept=False, **keys)
+    assert plain.distance > 30 * years.distance
+
+
+def test_a_distance_is_that_of_how_a_column_is_counted():
+    """In units of ten a range of 0 to 95 is one of 0 to 100."""
+    tens = Measure.of(0, 95, Fraction(10))
+    found = record_exchange_distance({"age": tens}, model="sum")
+    assert found.distance == pytest.approx(sqrt(2) * 100)
 
 
 @pytest.mark.parametrize(

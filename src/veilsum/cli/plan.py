@@ -52,6 +52,12 @@ COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
     help="What is summed over records; the linear models need a response.",
 )
 @click.option(
+    "--intercept/--no-intercept",
+    default=True,
+    show_default=True,
+    help="Whether a linear model has one; with it, columns are centred.",
+)
+@click.option(
     "--law",
     type=click.Choice(["lattice", "gaussian", "uniform"]),
     default="lattice",
@@ -79,6 +85,7 @@ def command(
     columns: str | None,
     response: str | None,
     model: Model | None,
+    intercept: bool,
     law: LawName,
     degree: int | None,
     spec: str | None,
@@ -97,7 +104,7 @@ def command(
     """
     from veilsum.privacy.planner import plan
 
-    records = _record_distance(columns, response, model, distance)
+    records = _record_distance(columns, response, model, distance, intercept=intercept)
     with progress_bar() as open_bar:
         found = plan(
             parties,
@@ -134,6 +141,8 @@ def _record_distance(
     response: str | None,
     model: Model | None,
     distance: float | None,
+    *,
+    intercept: bool,
 ) -> RecordDistance | None:
     """Return the distance that the ranges give, None where it was given itself."""
     if columns is None and model is None and response is None:
@@ -150,7 +159,9 @@ def _record_distance(
     if len(ranges) < len(columns.split(",")):
         raise InvalidInputError("two columns have one name; give each its own")
     answer = _range(response)[1] if response is not None else None
-    return record_exchange_distance(ranges, model=model, response=answer)
+    return record_exchange_distance(
+        ranges, model=model, response=answer, intercept=intercept
+    )
 
 
 def _range(text: str) -> tuple[str, Range]:

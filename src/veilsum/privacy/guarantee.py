@@ -58,10 +58,28 @@ LIMITS = (
     REMAINDER_LIMIT,
     "compares inputs of equal honest sum; that sum itself is released exactly",
     "holds for one run; fresh masks on the same data add their divergences",
+    "says nothing about timing, refusals, and who is absent",
 )
 GRID_LIMIT = (
     "on the grid: the sums compared are those of coefficients rounded to multiples of "
     "{step}, and must be equal in every connected piece of the honest graph"
+)
+# Of sums of whole numbers, whose units the agreement says.
+UNITS_LIMIT = (
+    "sums are of whole numbers of the agreed units, rounded for each row (where there "
+    "are no rows, for each party): who of the honest parties has which row changes no "
+    "sum"
+)
+SAME_VIEWS_LIMIT = (
+    "records exchanged between honest parties, or their rows dealt to them in any way "
+    "that every party's rules admit, give identical views, timing apart: epsilon is 0 "
+    "for both; where the honest graph is in pieces, if rows stay in their piece"
+)
+NEAR_VIEWS_LIMIT = (
+    "records exchanged between honest parties, or their rows dealt to them in any way "
+    "that every party's rules admit, are told apart no better than epsilon ||A - B||^2 "
+    "allows, A - B the change of the parties' own numbers in their real scale; where "
+    "the honest graph is in pieces, if rows stay in their piece"
 )
 GENERATOR_LIMIT = (
     "for shares that are truly random no computing power helps; shares from a "
