@@ -166,6 +166,19 @@ def test_two_calls_go_as_far_as_one(seed, first, second):
     np.testing.assert_array_equal(halfway.x, kept)
 
 
+@pytest.mark.parametrize("method", ["dgd", "tracking in a box"])
+def test_it_goes_on_from_any_state_as_from_the_one_it_was_left_in(method):
+    task = make_task(method)
+    engine = FusedEngine(task)
+    early = engine.advance(engine.begin(), 3)
+    late = engine.advance(early, 4)
+    engine.advance(late, 2)
+    for other in (engine, FusedEngine(task)):
+        again = other.advance(early, 4)
+        np.testing.assert_array_equal(other.points(again), engine.points(late))
+        np.testing.assert_array_equal(other.aims(again), engine.aims(late))
+
+
 def test_a_long_way_may_be_taken_in_pieces():
     engine = FusedEngine(make_task("tracking in a box, five rounds", dim=5))
     state = engine.begin()
@@ -242,11 +255,9 @@ def test_diverging_steps_give_infinite_numbers_and_no_error():
 def test_the_product_is_scipy_s(topology, seed, columns):
     weights = all_weights(topology)["row"]
     rows = np.random.default_rng(seed).standard_normal((topology.n_parties, columns))
-    np.testing.assert_allclose(Product(weights).dot(rows), weights @ rows, atol=1e-14)
+    np.testing.assert_allclose(Product(weights) @ rows, weights @ rows, atol=1e-14)
     strided = np.repeat(rows, 2, axis=1)[:, ::2]
-    np.testing.assert_allclose(
-        Product(weights).dot(strided), weights @ rows, atol=1e-14
-    )
+    np.testing.assert_allclose(Product(weights) @ strided, weights @ rows, atol=1e-14)
 
 
 @few

@@ -281,9 +281,11 @@ class Journey:
 
     def _strayed(self, state: State) -> Array[np.bool_]:
         """Say whose numbers are lost."""
-        both = np.abs(self.engine.points(state)), np.abs(self.engine.aims(state))
-        within = [np.asarray((one < LOST).all(axis=-1)) for one in both]  # nan is not
-        return ~(within[0] & within[1])
+        points, aims = self.engine.points(state), self.engine.aims(state)
+        within = np.asarray((np.abs(points) < LOST).all(axis=-1))  # nan is not
+        if aims is not points:
+            within &= (np.abs(aims) < LOST).all(axis=-1)
+        return ~within
 
     def _complain(self, until: int, error: BadGradientError | None = None) -> NoReturn:
         """Go on from the last sound state step by step, to see where it went wrong.

@@ -155,7 +155,7 @@ class Product:
 
     weights: Sparse
 
-    def dot(self, told: Messages) -> Message:
+    def __matmul__(self, told: Messages) -> Message:
         """Return sum_j w_ij told_j by row."""
         from veilsum.engines.kernels import mix_rows
 
