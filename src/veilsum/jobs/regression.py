@@ -538,7 +538,7 @@ class FormulaJob:
             for column in (self.weights, self.offset)
         )
         try:
-            return Rows.of(design, response, weights=weights, offset=offset)
+            return Rows(design, response, weights, offset)
         except InvalidInputError as error:
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
 
