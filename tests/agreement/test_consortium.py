@@ -589,6 +589,15 @@ def test_a_job_needs_a_schema_that_is_written_down():
 
 
 @pytest.mark.parametrize(
+    "column", [{"kind": "number"}, {"kind": "number", "minimum": 0}]
+)
+def test_real_parties_agree_on_what_they_count_in(column):
+    why = r"\[schema\].* column 'x': nobody said .* agree on a unit"
+    with pytest.raises(InvalidScenarioError, match=why):
+        drafted(**data_job(schema={"columns": {"x": column, "y": {"kind": "integer"}}}))
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"names": ("ann", "bob")}, "no certificate of cem: .* identity new"),

@@ -30,6 +30,7 @@ from veilsum.costs.remainders import (
 )
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import (
+    Array,
     PartyRows,
     Vector,
     Vectors,
@@ -37,9 +38,10 @@ from veilsum.numbers.arrays import (
     as_vector,
     frozen,
 )
-from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.fixed_point import Grid, as_python_integers
+from veilsum.numbers.laws import Law
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import unit_of
+from veilsum.numbers.units import Integers, unit_of
 
 Gradient = Callable[[Vector], Vector]
 Value = Callable[[Vector], float]
@@ -72,13 +74,16 @@ class Cost(Secret):
 
     Attributes:
         unit: what coefficients are whole numbers of, if that was said.
-        n_broken: how many of them were not, and were rounded.
+        counts: how many of it each of them is, exactly; `coefficients` are as near as
+            float64 comes.
+        n_broken: how many of them were not whole, and were rounded.
     """
 
     basis: Basis
     coefficients: Vector
     remainder: Remainder
     unit: Fraction | None = None
+    counts: Integers | None = None
     n_broken: int = 0
 
     def __post_init__(self) -> None:
@@ -91,18 +96,25 @@ class Cost(Secret):
     def counted(self, unit: object) -> Cost:
         """Return the cost with coefficients that are whole numbers of a unit.
 
-        None leaves them as they are.
+        None leaves them as they are, and so does their own unit.
         """
-        if unit is None:
+        if unit is None or (grid := Grid(0, unit_of(unit))).unit == self.unit:
             return self
-        grid = Grid(0, unit_of(unit))
-        rounded = grid.to_floats(grid.quantise(self.coefficients))
+        whole = as_python_integers(grid.quantise(self.coefficients))
+        rounded = grid.to_floats(whole)
         return replace(
             self,
             coefficients=frozen(rounded),
             unit=grid.unit,
+            counts=whole,
             n_broken=int(np.count_nonzero(rounded != self.coefficients)),
         )
+
+    def given(self, law: Law) -> Array[Any]:
+        """Return what a law encodes: whole numbers where it counts in their unit."""
+        if self.counts is None or self.unit != law.masks.unit:
+            return self.coefficients
+        return self.counts
 
     @classmethod
     def affine(

@@ -8,7 +8,8 @@ needs a few exact sums, and with weaker promises: features are not hidden at all
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from veilsum.jobs.solve import Run, solve
 from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
-from veilsum.models.row_costs import check_canonical, curvature, glm_cost
+from veilsum.models.row_costs import UNIT, check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
     check_intercept,
@@ -35,7 +36,8 @@ from veilsum.models.systems import (
     penalties,
 )
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.laws import LawName
+from veilsum.numbers.laws import LawName, Masks
+from veilsum.numbers.units import unit_of
 from veilsum.privacy.guarantee import Guarantee
 
 # Coefficients of columns with a spread near one are well within.
@@ -130,6 +132,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     law: LawName = "lattice",
     grid: int | None = None,
     largest: float | None = None,
+    unit: object = None,
     corrupted: Iterable[Hashable] = (),
     domain: Domain | None = None,
     iterations: int = 10_000,
@@ -155,6 +158,8 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         law: as for `solve`.
         grid: as for `solve`.
         largest: as for `solve`, the range of |X'W(mu(o) - y)|.
+        unit: what each row's term of X'W(mu(o) - y) is rounded to, so that the total
+            does not know who has which row; by default a step of the grid.
         corrupted: the coalition the guarantee speaks about.
         domain: where coefficients may lie, public; by default up to 10 in size. For
             poisson the smaller the better: means grow like exp towards its corners.
@@ -168,19 +173,21 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     """
     held = by_name(rows)
     model = _model(held, family_of(family), names, intercept, ridge)
-    costs = _costs(held, model)
+    graph = _graph(topology, held)
+    masks = Masks(law, sigma, grid, largest, unit)
+    if masks.unit is None and (bits := masks.on(graph).masks.grid) is not None:
+        # A power of two that follows from what was agreed on.
+        masks = Masks(law, sigma, 0, largest, Fraction(2) ** -bits)
+    costs = _costs(held, model, masks.unit or unit_of(unit or UNIT))
     where = domain or Box(-REACH, REACH, dim=len(model.names))
     reference = _inside(where, _pooled(held, model))
     settings = Settings(iterations=iterations, power=_power(model, power))
     first = _first_step(held, model, reference, settings) if step is None else step
     run = solve(
         costs,
-        _graph(topology, held),
+        graph,
         domain=where,
-        sigma=sigma,
-        law=law,
-        grid=grid,
-        largest=largest,
+        **asdict(masks),
         corrupted=corrupted,
         settings=replace(settings, step=first),
         driver=driver,
@@ -226,13 +233,13 @@ def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
     )
 
 
-def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
+def _costs(rows: Mapping[str, Rows], model: Model, unit: Fraction) -> dict[str, Cost]:
     """Return every party's cost, with its equal part of the ridge."""
     share = _penalty(model) / len(rows)
     costs = {}
     for party, part in rows.items():
         try:
-            costs[party] = glm_cost(model.family, part, ridge=share)
+            costs[party] = glm_cost(model.family, part, ridge=share, unit=unit)
         except InvalidInputError as error:
             raise InvalidInputError(f"party {party!r}: {error}") from None
     return costs

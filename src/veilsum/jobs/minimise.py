@@ -235,7 +235,8 @@ class Minimise:
                 remainder=cost.remainder,
                 start=self.start[party],
             )
-        return Contribution(lambda _: cost.coefficients, (cost.coefficients,), rounds)
+        own = cost.given(self.law)
+        return Contribution(lambda _: own, (cost.coefficients,), rounds)
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return the recipe for those who are left: theirs are the remainders."""
@@ -448,7 +449,7 @@ def encoded(costs: Mapping[str, Cost], law: Law) -> Array[Any]:
     rows = []
     for name, cost in costs.items():
         try:
-            rows.append(law.encode(cost.coefficients))
+            rows.append(law.encode(cost.given(law)))
         except RangeError as error:
             told = f"party {name!r}: {error}"
             raise RangeError(told, plain=error.plain) from None

@@ -57,7 +57,8 @@ class QuadraticProgram(Minimise):
 
     def contribution(self, party: str, cost: Cost) -> Contribution:
         """Return one party's coefficients as whole numbers; or refuse."""
-        whole = as_python_integers(self.grid.quantise(cost.coefficients))
+        assert cost.counts is not None
+        whole = as_python_integers(self.grid.quantise(cost.counts))
         if any(abs(one) > self.reach for one in whole):
             largest = float(self.reach * self.grid.exact_step)
             beyond = f"a coefficient is beyond the range of {largest:.6g}"

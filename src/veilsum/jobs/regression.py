@@ -538,6 +538,7 @@ class FormulaJob:
         """What parties compare beside how they sum."""
         return {
             "formula": self.formula.text,
+            "codings": self.formula.codings,
             "schema": self.schema.to_table(),
             "columns": [self.weights, self.offset],
             "bits": self.bits,
@@ -551,7 +552,7 @@ class FormulaJob:
             for column in (self.weights, self.offset)
         )
         try:
-            return Rows.of(design, response, weights=weights, offset=offset)
+            return Rows(design, response, weights, offset)
         except InvalidInputError as error:
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
 

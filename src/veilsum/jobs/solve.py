@@ -513,7 +513,7 @@ def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
         return None
     grid = Grid(bits, law.masks.unit)
     rounded = [
-        replace(cost, coefficients=law.decode(law.encode(cost.coefficients)))
+        replace(cost, coefficients=law.decode(law.encode(cost.given(law))))
         for cost in costs.values()
     ]
     target = central_minimiser(rounded, recipe.domain)

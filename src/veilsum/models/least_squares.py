@@ -598,8 +598,8 @@ def rounding_bound(
     Let X and y be true rows, each times the root of its weight as it was counted, and a
     ridge's roots as rows below. Counted were X~ = X + E and y~ = y + e, each column of
     E at most as long as `Rounding` says. Let b be the true fit and b~ the counted one,
-    A = X~'X~ and r = y~ - X~ b~, so that X~'r = 0. With X of full rank d = b - b~ solves
-    X'X d = X'(y - X b~), with y - X b~ = r - f, f = e - E b~, and X = X~ - E:
+    A = X~'X~ and r = y~ - X~ b~, so that X~'r = 0. Let X have full rank. Then
+    X'X d = X'(y - X b~) for d = b - b~. As y - X b~ = r - f, f = e - E b~, X = X~ - E:
 
         A d = -E'r - X~'f + E'f + (X~'E + E'X~ - E'E) d.
 
@@ -628,11 +628,10 @@ def rounding_bound(
     """
     counting, system = exact.counting, exact.system
     p, moments, one = counting.n_columns, exact.moments, counting.ones
-    units = np.array([float(unit) for unit in counting.units[:p]])
-    ridge = np.array([float(more) for more in system.ridge]) * units**2
     if one is not None and system.ridge[one]:
         one = None
-    means, lengths = np.zeros(p + 1), np.empty(p)
+    # Of each column in its own units, a ridge included, and in real ones.
+    means, stretch = np.zeros(p + 1), np.empty(p)
     for j in range(p + 1):
         squares: Fraction = moments[j, j] * Fraction(1)
         if one is not None and j != one:
@@ -640,34 +639,38 @@ def rounding_bound(
             means[j] = float(mean * counting.units[j] / counting.units[one])
             squares -= mean * moments[one, j]
         if j < p:
-            lengths[j] = sqrt(float(squares * counting.units[j] ** 2) + ridge[j])
+            stretch[j] = sqrt(squares + system.ridge[j])
+    lengths = stretch * np.array([float(unit) for unit in counting.units[:p]])
     moved = Rounding.of(exact, means)
     rounding = np.abs(coefficients) * 2.0**-52
     if not (moved.columns.any() or moved.target or moved.weights):
         return rounding, 0.0
-    inverse = system.inverse() / np.outer(units, units)
-    about = coefficients.copy()
+    columns = moved.columns / lengths
+    inverse = system.inverse() * np.outer(stretch, stretch)
+    about = coefficients * lengths
     if one is not None:
         # The block of slopes in the inverse is that of columns about their means.
         inverse[one, :] = inverse[:, one] = 0.0
-        inverse[one, one] = 1.0 / lengths[one] ** 2
-        about[one] = 0.0
-    values, vectors = np.linalg.eigh(inverse * np.outer(lengths, lengths))
-    spread = float(np.linalg.norm(moved.columns / lengths))
+        inverse[one, one], about[one] = 1.0, 0.0
+    values, vectors = np.linalg.eigh(inverse)
+    spread = float(np.linalg.norm(columns))
     s = 0.999999 / float(np.sqrt(values[-1])) - spread
     if not s > 0.0:
         parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
         raise dependent([name for name, part in parts if part > SHARE], 1)
-    left = float(np.abs(about) @ moved.columns) + moved.target
-    size = sqrt(residual + float(ridge @ coefficients**2))
-    # Of columns of length 1.
+    left = float(np.abs(about) @ columns) + moved.target
+    pull = [
+        float(more * unit**2)
+        for more, unit in zip(system.ridge, counting.units[:p], strict=True)
+    ]
+    size = sqrt(residual + float(np.array(pull) @ coefficients**2))
     shift = left / s + spread * size / s**2
     further = spread * shift
-    root, through = np.sqrt(np.diag(inverse)), np.abs(inverse) @ moved.columns
-    bound = root * (left + further)
-    bound += through * (size + left + sqrt(p) * shift + further)
+    bound = np.sqrt(np.diag(inverse)) * (left + further)
+    bound += np.abs(inverse) @ columns * (size + left + sqrt(p) * shift + further)
     t = moved.weights
-    bound += (2.0 * t + t * t) / (1.0 - t) * (size + left) * (1.0 + t) / (s * lengths)
+    bound += (2.0 * t + t * t) / (1.0 - t) * (size + left) * (1.0 + t) / s
+    bound /= lengths
     if one is not None:
         bound[one] += float(bound @ np.abs(means[:p]))
     return bound * 1.000001 + rounding, left

@@ -119,12 +119,21 @@ class Grid:
                 f"{self.bits - spare} bits or fewer, or a smaller sigma"
             )
 
-    def quantise(self, values: FloatArray) -> Integers:
-        """Return each value's nearest grid point, ties to even, as Python would."""
+    def quantise(self, values: Array[Any]) -> Integers:
+        """Return each value's nearest grid point, ties to even, as Python would.
+
+        Python integers are whole numbers of the unit already.
+        """
+        if values.dtype == object:
+            assert self.unit is not None
+            return self._fine(values)
         if not np.isfinite(values).all():
             raise InvalidInputError("only finite numbers have a place on the grid")
         if self.unit is not None:
-            return self._fine(_whole_counts(values, self.unit))
+            power = _power_of(self.unit)
+            if power is None:
+                return self._fine(_whole_counts(values, self.unit))
+            return self._fine(Grid(-power).quantise(values))
         # Scaling by a power of two is exact, so the only rounding is this one.
         with np.errstate(over="ignore", under="ignore"):
             points = np.rint(np.ldexp(values, self.bits))
@@ -145,6 +154,12 @@ class Grid:
             return counts.astype(np.int64) << np.int64(self.bits)
         return as_python_integers(counts) << self.bits
 
+    def reals(self, values: Array[Any]) -> FloatArray:
+        """Return values as they are, and whole numbers of the unit as real ones."""
+        if values.dtype != object:
+            return values
+        return Grid(0, self.unit).to_floats(values)
+
     def to_floats(self, integers: Integers) -> FloatArray:
         """Return what the integers stand for, each as a float64."""
         found = np.ldexp(integers.astype(np.float64), -self.bits)
@@ -152,6 +167,14 @@ class Grid:
             return found
         top, bottom = float(self.unit.numerator), float(self.unit.denominator)
         return np.asarray(found * top / bottom)
+
+
+def _power_of(unit: Fraction) -> int | None:
+    """Return k of a unit of 2^k; None of another one."""
+    top, bottom = unit.numerator, unit.denominator
+    if top & (top - 1) or bottom & (bottom - 1):
+        return None
+    return top.bit_length() - bottom.bit_length()
 
 
 def _whole_counts(values: FloatArray, unit: Fraction) -> Integers:

@@ -458,9 +458,14 @@ class LatticeMasks(Law):
         ]
         return self._typed(np.concatenate(parts))
 
-    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
-        """Return each coefficient's nearest grid point; refuse one out of range."""
-        check_range(values, self._reach(), labels)
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
+        """Return each coefficient's nearest grid point; refuse one out of range.
+
+        Python integers are whole numbers of the grid's unit.
+        """
+        check_range(self.grid.reals(values), self._reach(), labels)
         return self._typed(self.grid.quantise(values))
 
     def decode(self, numbers: NumberRows) -> Reals:
@@ -609,7 +614,7 @@ class UniformMasks(Law):
     ) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
         whole = self._whole(values) if self.whole else None
-        self._check_range(values, labels)
+        self._check_range(values if self.whole else self.grid.reals(values), labels)
         points = self.grid.quantise(values) if whole is None else whole
         if self.words == 1:
             return points.astype(np.int64).view(np.uint64)

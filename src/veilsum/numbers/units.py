@@ -427,6 +427,19 @@ class GramSum:
         if self._blocks == _BLOCKS:
             self._settle()
 
+    def _limbs(self, rows: WholeRows) -> list[FloatArray]:
+        """Return what `split` does, in memory that is used again."""
+        if rows.dtype == object or self.limbs == 1:
+            return split(rows, self.limbs)
+        found = [one[: len(rows)] for one in self._room[:-1]]
+        rest, spare = rows, self._room[-1, : len(rows)]
+        for lower, upper in pairwise(found):
+            np.multiply(rest, 1.0 / _LIMB, out=upper)
+            np.rint(upper, out=upper)
+            np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
+            rest = upper
+        return found
+
     def _settle(self) -> None:
         for place, sums in enumerate(self._sums):
             self._whole += sums.astype(object) << (LIMB_BITS * place)

@@ -56,7 +56,7 @@ class PartyCost(Secret):
             settings=question.settings,
         )
         try:
-            law.encode(cost.coefficients)
+            law.encode(cost.given(law))
         except RangeError as error:
             raise RangeError(f"this party's own cost: {error.plain}") from None
         terms = Terms(
@@ -86,7 +86,7 @@ class PartyCost(Secret):
     def rounding(self) -> str:
         """What coefficients are rounded to, and how many were, for their owner."""
         law, theta = self.terms.law, self.cost.coefficients
-        kept = law.decode(law.encode(theta))
+        kept = law.decode(law.encode(self.cost.given(law)))
         broken = self.cost.n_broken + int(np.count_nonzero(kept != theta))
         unit = self.cost.unit or f"2^{-(law.masks.grid or 0)}"
         return (

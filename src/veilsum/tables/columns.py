@@ -360,7 +360,8 @@ def unit_words(unit: Fraction) -> str:
         power = f"2^-{bottom.bit_length() - 1}"
         return power if unit.numerator == 1 else f"{unit.numerator} * {power}"
     decimal = f"{float(unit):g}"
-    return decimal if Fraction(decimal) == unit and bottom % 10 == 0 else str(unit)
+    plain = bottom % 10 == 0 or len(decimal) < len("0.125")
+    return decimal if plain and Fraction(decimal) == unit else str(unit)
 
 
 def measured(column: Column, parts: Iterable[Series]) -> Column:

@@ -235,6 +235,24 @@ class Schema:
             values = {name: column[~lost] for name, column in values.items()}
         return CheckedTable(party, self, self._frame(values), n_dropped, n_rounded)
 
+    def n_rounded(self, frame: Any) -> dict[str, int]:
+        """Return by column how many values of a table are no whole numbers of its unit.
+
+        For the table's owner to see before it takes part: columns that are not there,
+        or do not fit, are left out here and refused by `check`.
+        """
+        table = as_frame(frame)
+        found: dict[str, int] = {}
+        for one in self.columns:
+            if one.is_measured and one.name in table:
+                try:
+                    _, broken = clean_numbers("", one, table[one.name])
+                except SchemaError:
+                    continue
+                if broken:
+                    found[one.name] = broken
+        return found
+
     def refused(self, rows: Mapping[str, int]) -> tuple[str, ...]:
         """Return the parties whose number of rows is below the minimum."""
         return tuple(party for party, n in rows.items() if n < self.minimum_rows)
@@ -331,6 +349,18 @@ class CheckedTable(Secret):
                 'needed here; choose another column, or agree on kind = "number"'
             )
         return np.ascontiguousarray(self.frame[column].to_numpy(), dtype=np.float64)
+
+
+def rounded_words(counts: Mapping[str, int]) -> str:
+    """Return what was rounded, in words for the owner of a table.
+
+    >>> rounded_words({"age": 1, "bmi": 12})
+    'rounded to whole numbers of the agreed units: 1 value of age, 12 of bmi'
+    """
+    parts = [f"{number} of {name}" for name, number in counts.items()]
+    first = next(iter(counts.values()))
+    parts[0] = parts[0].replace(" of", " value of" if first == 1 else " values of", 1)
+    return f"rounded to whole numbers of the agreed units: {', '.join(parts)}"
 
 
 def _gaps(values: Values) -> Flags:
