@@ -8,7 +8,7 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.regression import Model, fit, fit_arrays
-from veilsum.jobs.releases import Release, ReleaseLimit, condensed
+from veilsum.jobs.releases import EXACT, Release, ReleaseLimit, condensed
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import sum as masked_sum
@@ -17,6 +17,11 @@ from veilsum.models.families import Binomial, Gaussian
 from veilsum.models.rows import Rows
 from veilsum.numbers.masking import ShareStreams
 from veilsum.privacy.accountant import Budget
+from veilsum.privacy.guarantee import (
+    NEAR_VIEWS_LIMIT,
+    SAME_VIEWS_LIMIT,
+    UNITS_LIMIT,
+)
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Quit
 
@@ -166,6 +171,34 @@ def test_every_round_is_listed_for_every_piece(driver):
     lines = condensed(result.releases)
     assert len(lines) == 2
     assert lines[1].startswith(f"rounds 2 to {len(listed)}, each")
+
+
+@pytest.mark.parametrize(
+    ("options", "claim", "other"),
+    [
+        ({}, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT),
+        ({"law": "lattice", "sigma": 1e6}, NEAR_VIEWS_LIMIT, SAME_VIEWS_LIMIT),
+    ],
+)
+def test_a_guarantee_of_whole_numbers_says_what_is_proved_of_rows(
+    options, claim, other
+):
+    """Once: who has which row, what that is worth, and that sums are known."""
+    limits = masked_sum(
+        dict.fromkeys("abcd", 1.25), unit=0.01, **options
+    ).guarantee.limits
+    for line in (UNITS_LIMIT, claim, EXACT):
+        assert limits.count(line) == 1
+    assert other not in limits
+    assert not any("on the grid" in line for line in limits)
+    assert any("timing, refusals, and who is absent" in line for line in limits)
+
+
+def test_in_the_open_nothing_is_claimed_of_rows():
+    limits = masked_sum(
+        dict.fromkeys("abcd", 1.25), unit=0.01, law="none"
+    ).guarantee.limits
+    assert not {UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT, EXACT} & {*limits}
 
 
 def test_the_counts_listed_are_the_counts_summed():
