@@ -239,10 +239,10 @@ def test_ridge_of_the_gaussian_is_that_of_least_squares():
     design, response, extras = data("gaussian")
     design = design / [1.0, 50.0, 1e-3, 1.0]
     rows = Rows.of(design, response, weights=extras["weights"])
-    found = fitted(Gaussian(), [rows], ridge=2.0)
-    expected = least_squares.fit(
-        least_squares.statistics(rows), 4, intercept=0, ridge=2.0
-    )
+    newton = newton_for(Gaussian(), [rows], ridge=2.0)
+    found, measures = newton.fit(run(newton, [rows])[0]), newton.measures
+    total = least_squares.statistics(rows, measures)
+    expected = least_squares.fit(total, measures, intercept=0, ridge=2.0)
     np.testing.assert_allclose(found.coefficients, expected.coefficients, **CLOSE)
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, **CLOSE)
     assert found.model_degrees == pytest.approx(expected.model_degrees, rel=1e-10)

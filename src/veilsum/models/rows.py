@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray
-from veilsum.numbers.shapes import Float
+from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     ROW_BITS,
@@ -44,11 +44,12 @@ class Rows:
 
     A weight w says that the row's variance is the dispersion over w, as in weighted
     least squares; it must be above zero. An offset is added to the linear predictor.
-    Numbers that are not finite are found when statistics are formed, at no cost.
+    Numbers are float64, or fractions where a formula's terms need more digits; what is
+    not finite is refused by `RowMeasures.check`.
     """
 
-    design: Design
-    response: PerRow
+    design: Shaped[Array[Any], "n p"]
+    response: Shaped[Array[Any], " n"]
     weights: PerRow | None = None
     offset: PerRow | None = None
 
