@@ -19,7 +19,7 @@ import veilsum as vs
 PARTIES = ("a", "b", "c", "d")
 HONEST = ("b", "c", "d")
 FEWEST = 10
-N_ROWS = 150
+N_ROWS, N_MISSING = 150, 2
 
 SCHEMA = vs.Schema(
     (
@@ -63,7 +63,7 @@ def people(seed, n=N_ROWS):
             "ward": np.array(["north", "south", "west"])[chance.integers(0, 3, n)],
         }
     )
-    table.loc[table.index[40:42], "bmi"] = np.nan
+    table.loc[table.index[40 : 40 + N_MISSING], "bmi"] = np.nan
     return table
 
 
@@ -100,7 +100,7 @@ def _site(table):
 
 def _quadratic(table):
     w, x, y, z = _money(table).tolist()
-    return np.array([[w + 1000.0, 0.0], [0.0, x + 1000.0]]), np.array([y, -z])
+    return np.array([[w, 0.0], [0.0, x]]), np.array([y, -z])
 
 
 def _rows(table, response):

@@ -1,12 +1,14 @@
 """What a job releases is listed, limited, and the only thing that leaves a party."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.regression import Model, fit, fit_arrays
 from veilsum.jobs.releases import EXACT, Release, ReleaseLimit, condensed
 from veilsum.jobs.rules import RowRules
@@ -14,7 +16,7 @@ from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import sum as masked_sum
 from veilsum.jobs.terms import Terms
 from veilsum.models.families import Binomial, Gaussian
-from veilsum.models.rows import Rows
+from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.masking import ShareStreams
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.guarantee import (
@@ -52,14 +54,25 @@ class NoChance(ShareStreams):
         return np.zeros(count)
 
 
+def model_of(family, rows):
+    return Model(
+        response="y",
+        names=("a", "b", "c"),
+        intercept=0,
+        family=family,
+        measures=RowMeasures.inferred(rows, 0),
+    )
+
+
 def world_of(family, law, kind_of_streams=ShareStreams):
     """The machines of a regression, every frame recorded."""
     kind = Binomial() if family == "logistic" else Gaussian()
-    model = Model(response="y", names=("a", "b", "c"), intercept=0, family=kind)
-    terms = Terms.of(PARTIES, options={"law": law, "seed": 3})
-    recipe, rows = model.recipe(), rows_of(family)
+    rows = rows_of(family)
+    model = model_of(kind, rows)
+    recipe = model.recipe()
+    terms = Terms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
     works = {
-        name: PartyWork(recipe, model.contribution(part, 0, recipe.size))
+        name: PartyWork(recipe, model.contribution(part, 0))
         for name, part in rows.items()
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
@@ -125,13 +138,18 @@ def test_the_search_finds_contributions_under_masks_of_zero(family):
 
 def test_a_party_that_refuses_tells_one_word():
     rows = rows_of("logistic")
-    model = Model(response="y", names=("a", "b", "c"), intercept=0, family=Binomial())
-    terms = Terms.of(PARTIES, options={"seed": 3})
-    recipe = model.recipe()
     rows["south"] = Rows.of(rows["south"].design, np.full(60, 0.123456789))
+    model = model_of(Binomial(), rows)
+    recipe = model.recipe()
+    terms = Terms.of(PARTIES, counts=recipe.counts, options={"seed": 3})
+
+    def checked(name, request):
+        model.check(name, rows[name])
+        return model.vector(rows[name], 0, request)
+
     works = {
-        name: PartyWork(recipe, model.contribution(part, 0, recipe.size))
-        for name, part in rows.items()
+        name: PartyWork(recipe, Contribution(partial(checked, name), ()))
+        for name in rows
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
     world = World(plan, works, ShareStreams(3), record=True).run()
@@ -339,7 +357,7 @@ def test_rounds_are_charged_before_they_are_shown(tmp_path):
 
 def test_rounds_under_a_lattice_add_up():
     rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
-    options = {"law": "lattice", "sigma": 1e6, "largest": 1e6, "driver": "vectorised"}
+    options = {"law": "lattice", "sigma": 1e3, "driver": "vectorised"}
     result = fit_arrays(
         rows, family="logistic", intercept=0, rules=RowRules(minimum_rows=60), **options
     )

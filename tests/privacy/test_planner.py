@@ -14,6 +14,8 @@ from strategies import connected_topologies, few
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import vertex_connectivity
 from veilsum.graphs.topology import Topology
+from veilsum.models.least_squares import Counting, statistics
+from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.numbers.fixed_point import deviation_bits, fitting_bits
 from veilsum.numbers.units import Measure
 from veilsum.privacy import graph_search
@@ -431,6 +433,37 @@ def test_no_exchange_within_the_ranges_moves_further(ranges, response, model, se
     records = [statistic(r[:-1], r[-1], model) for r in rows.tolist()]
     moved = max(np.linalg.norm(a - b) for a, b in combinations(records, 2))
     assert sqrt(2) * moved <= found.distance * (1 + 1e-12)
+
+
+@given(
+    st.lists(bounds, min_size=1, max_size=3),
+    bounds,
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_what_a_fit_sums_moves_no_further(ranges, response, intercept, seed):
+    """The whole vector of a least-squares fit, counts times units, row against row."""
+    columns = {str(k): r for k, r in enumerate(ranges)}
+    found = record_exchange_distance(
+        columns, model="linear-with-errors", response=response, intercept=intercept
+    )
+    counted = [Measure.of(*r) for r in ranges]
+    measures = RowMeasures.of(
+        [ONES, *counted] if intercept else counted,
+        Measure.of(*response),
+        intercept=0 if intercept else None,
+    )
+    units = Counting(measures).counts
+    draw = np.random.default_rng(seed)
+    low, width = (np.array([*ranges, response]) @ [[1, -1], [0, 1]]).T
+    corners = low + width * draw.integers(0, 2, (12, len(low)))
+    records = []
+    for row in corners[:, None]:
+        design = np.column_stack([np.ones(1), row[:, :-1]])[:, 0 if intercept else 1 :]
+        vector = statistics(Rows.of(design, row[:, -1]), measures)
+        records.append(units.values(vector))
+    moved = max(np.linalg.norm(a - b) for a, b in combinations(records, 2))
+    assert sqrt(2) * moved <= found.distance * (1 + 1e-9)
 
 
 @given(

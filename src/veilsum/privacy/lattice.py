@@ -67,7 +67,10 @@ that of real shares divided by 1 - t. Together, for p coefficients that differ,
 
     TV <= erf(sqrt(KL / (1 - t)) / 2) + 2 tanh(p F / 4)
 
-for every t. With S >= 2^10 a t of a few millionths leaves F nothing.
+for every t. With S >= 2^10 a t of a few millionths leaves F nothing. A coefficient that
+differs moves two parties by a step g or more, so p <= D^2 / (2 g^2). Where coefficients
+have steps of their own, the coarsest counts: with finer ones more of them may differ,
+by 1 / g^2, and F is less, by exp(-1 / g^2).
 """
 
 from __future__ import annotations
