@@ -59,15 +59,16 @@ def model_of(family, rows):
         response="y",
         names=("a", "b", "c"),
         intercept=0,
-        family=Binomial() if family == "logistic" else Gaussian(),
+        family=family,
         measures=RowMeasures.inferred(rows, 0),
     )
 
 
 def world_of(family, law, kind_of_streams=ShareStreams):
     """The machines of a regression, every frame recorded."""
+    kind = Binomial() if family == "logistic" else Gaussian()
     rows = rows_of(family)
-    model = model_of(family, rows)
+    model = model_of(kind, rows)
     recipe = model.recipe()
     terms = Terms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
     works = {
@@ -137,18 +138,18 @@ def test_the_search_finds_contributions_under_masks_of_zero(family):
 
 def test_a_party_that_refuses_tells_one_word():
     rows = rows_of("logistic")
-    model = model_of("logistic", rows)
+    rows["south"] = Rows.of(rows["south"].design, np.full(60, 0.123456789))
+    model = model_of(Binomial(), rows)
     recipe = model.recipe()
     terms = Terms.of(PARTIES, counts=recipe.counts, options={"seed": 3})
-    rows["south"] = Rows.of(rows["south"].design, np.full(60, 7.123456789))
 
-    def answer(name, part, request):
-        model.check(name, part)
-        return model.vector(part, 0, request)
+    def checked(name, request):
+        model.check(name, rows[name])
+        return model.vector(rows[name], 0, request)
 
     works = {
-        name: PartyWork(recipe, Contribution(partial(answer, name, part), ()))
-        for name, part in rows.items()
+        name: PartyWork(recipe, Contribution(partial(checked, name), ()))
+        for name in rows
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
     world = World(plan, works, ShareStreams(3), record=True).run()
@@ -157,7 +158,7 @@ def test_a_party_that_refuses_tells_one_word():
     sent = [codec.decode(e.detail) for e in world.history if e.what == "send"]
     quits = {m.reason for m in sent if isinstance(m, Quit) and m.party == "south"}
     assert quits == {"input"}
-    assert "agreed range of 0 to 1" in world.aborted["south"].detail
+    assert "logistic regression" in world.aborted["south"].detail
     wire = b"".join(e.detail for e in world.history if e.what == "send")
     assert world.aborted["south"].detail.encode() not in wire
 
