@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError, SecretError
-from veilsum.numbers.units import Measure
 from veilsum.tables.columns import level
 from veilsum.tables.schema import CheckedTable, Column, Schema, SchemaError
 
