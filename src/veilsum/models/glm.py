@@ -54,7 +54,7 @@ N_NUMBERS = 5
 # Totals have two words of 64 bits where the root of information has two limbs, and
 # three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
-# Bits that are kept, where there is room, of what is of the order of 1: of a column at
+# Bits that are kept, where there is room, of what is of the usual order: of a column at
 # its largest, of what pulls (fewer where columns have many, but at least so many), of
 # numbers, and of those that estimate a dispersion. Finer units gain nothing, and a
 # lattice of masks has to span them.
@@ -217,7 +217,8 @@ class Scales:
         """Of V: two limbs, or what columns and the largest root need."""
         if self.family.limbs == 2:
             return 39
-        return min(COLUMN + max(self._root, 0), self._room() // 2)
+        usual = _bits(self.limits.usual_root * sqrt(min(1.0, self.agreed.weight)))
+        return min(COLUMN + max(self._root - usual, 0), self._room() // 2)
 
     @property
     def _root(self) -> int:
@@ -238,7 +239,8 @@ class Scales:
         """Of the numbers whose products with the design are summed."""
         widest = max(one.bits for one in self.measures.design)
         finest = min(PULL, max(LEAST_PULL, 2 * COLUMN + 1 - widest))
-        return min(max(self._pull, 0) + finest, self._room(widest))
+        usual = _bits(self.limits.usual_pull * min(1.0, self.agreed.weight))
+        return min(finest + max(self._pull - usual, 0), self._room(widest))
 
     @property
     def pull(self) -> int:
@@ -256,7 +258,7 @@ class Scales:
     def numbers(self) -> tuple[int, ...]:
         """The powers of 2 by which these are scaled."""
         finest = FINEST if self.family.estimates_dispersion else NUMBER
-        found = tuple(min(finest, self._room(one)) for one in self._sizes)
+        found = tuple(min(finest - min(0, one), self._room(one)) for one in self._sizes)
         if min(found) < 0:
             raise InvalidInputError(TOO_WIDE)
         return found
@@ -275,9 +277,7 @@ class Scales:
             w * limits.root * limits.root,
             w * limits.deviance,
         )
-        return tuple(
-            max(0, _bits(max(pair))) for pair in zip(first, later, strict=True)
-        )
+        return tuple(_bits(max(pair)) for pair in zip(first, later, strict=True))
 
     @cached_property
     def counts(self) -> Counts:
