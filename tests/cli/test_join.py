@@ -126,7 +126,8 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     assert "3 shares of 2 numbers under lattice masks" in text
     assert f"listens for {agreed.member('a').address}" in text
     assert f"b at {agreed.member('b').address}" in text
-    assert "of one party alone nothing, unless more than 1 others pool" in text
+    assert "what is released below and what follows from it" in text
+    assert "hidden as far as the guarantee says, unless more than 1 of them" in text
     assert "epsilon" in text
     assert "Released: the sum of the coefficients of a, b, c, d with what" in text
     assert "with what a knows: the sum of the coefficients of b, c, d" in text

@@ -195,7 +195,7 @@ def test_without_a_unit_a_simulation_finds_one_for_each_number():
     assert dict(found.rounded) == dict.fromkeys(PARTIES, 0)
 
 
-@pytest.mark.parametrize("value", [1e-300, 1e300])
+@pytest.mark.parametrize("value", [1e-280, 1e300])
 def test_extreme_numbers_have_their_own_unit(value):
     found = masked_sum(dict.fromkeys(PARTIES, value), driver="vectorised")
     assert found.value.item() == 5 * value

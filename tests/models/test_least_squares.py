@@ -1,11 +1,14 @@
 """Least squares from sums, against statsmodels and closed forms."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nist import exact_fit, root
 from strategies import few, seeds
 from veilsum.errors import InvalidInputError
 from veilsum.models import rows as rows_module
@@ -243,6 +246,118 @@ def test_the_table_has_plain_values():
     assert [line.low, line.high] == found.confidence_intervals(0.9)[1].tolist()
 
 
+# Digits.
+
+
+def far_from_zero(seed, spread=1.0):
+    rng = np.random.default_rng(seed)
+    x = 1e6 + spread * rng.standard_normal(60)
+    return np.column_stack([np.ones(60), x]), rng
+
+
+@pytest.mark.parametrize("mean", [1e7, 1e8, 1e12])
+def test_a_response_far_from_zero_keeps_its_errors(mean):
+    """At 1e7 standard errors were 0 and R^2 was 1, at 1e8 it was nan."""
+    design, response, _ = data()
+    noise = response.round(3)
+    found = fit_of(design, noise + mean, intercept=0)
+    expected = fit_of(design, noise, intercept=0)
+    rtol = 1e-7 * max(1.0, mean / 1e8)  # of the decimals that float64 has there
+    np.testing.assert_allclose(
+        found.standard_errors, expected.standard_errors, rtol=rtol
+    )
+    assert found.r_squared == pytest.approx(expected.r_squared, rel=rtol)
+
+
+def test_a_column_far_from_zero_is_no_intercept():
+    """Of mean 1e6 and deviation 1: it was called dependent on the ones."""
+    design, rng = far_from_zero(3)
+    response = design[:, 1] + rng.standard_normal(60)
+    found = fit_of(design, response, intercept=0)
+    reference = sm.OLS(response, design - [0.0, 1e6]).fit()
+    assert found.coefficients[1] == pytest.approx(reference.params[1], rel=1e-9)
+    assert found.standard_errors[1] == pytest.approx(reference.bse[1], rel=1e-9)
+
+
+def test_years_and_their_squares_keep_all_digits():
+    """To the last digit of float64: years, squares and cents are whole."""
+    year = np.arange(1950.0, 2020.0)
+    response = np.random.default_rng(0).normal(50.0, 9.0, 70).round(2)
+    design = np.column_stack([np.ones(70), year, year**2])
+    found = fit_of(design, response, intercept=0)
+    columns = [[Fraction(one) for one in column] for column in design.T.tolist()]
+    cents = [Fraction(f"{one:.2f}") for one in response.tolist()]
+    exact, variances = exact_fit(columns, cents)
+    assert found.coefficients.tolist() == [float(one) for one in exact]
+    errors = [float(root(one)) for one in variances]
+    np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-100, 1e100])
+def test_responses_of_any_size_are_fitted_alike(scale):
+    design, response, _ = data()
+    found = fit_of(design, response * scale, intercept=0)
+    expected = fit_of(design, response, intercept=0)
+    np.testing.assert_allclose(found.statistics, expected.statistics, rtol=1e-9)
+    assert found.r_squared == pytest.approx(expected.r_squared, rel=1e-9)
+
+
+def test_a_fit_that_is_perfect_but_for_rounding_is_called_perfect():
+    design, _, _ = data()
+    found = fit_of(design, design @ [3.0, 0.1, -2e-4, 400.0], intercept=0)
+    assert found.residual_sum == 0.0
+    assert found.r_squared == 1.0
+
+
+def test_columns_that_depend_on_each_other_but_for_rounding_are_named():
+    rng = np.random.default_rng(5)
+    design = np.column_stack([np.ones(50), rng.standard_normal((50, 3))])
+    design[:, 3] = 0.3 * design[:, 1] + 0.7 * design[:, 2] + 0.1
+    with pytest.raises(InvalidInputError, match="age, income, visits are linearly"):
+        fit_of(design, rng.standard_normal(50), names=NAMES, intercept=0)
+
+
+@few
+@given(
+    seeds,
+    st.sampled_from([0.0, 3.0, 1e4]),
+    st.sampled_from([1.0, 1e-3, 1e-5]),
+    st.sampled_from(["plain", "weights", "offset", "whole", "no intercept"]),
+)
+def test_the_rounding_bound_holds(seed, mean, near, kind):
+    """Against the exact fit of the numbers before they were rounded."""
+    rng = np.random.default_rng(seed)
+    columns = rng.standard_normal((30, 3))
+    columns[:, 2] = columns[:, 1] + near * columns[:, 2]
+    design = np.column_stack([np.ones(30), columns + mean])
+    response = design @ [1.0, 2.0, 3.0, 4.0] + rng.standard_normal(30)
+    intercept = 0
+    if kind == "whole":
+        design[:, 1:] = np.rint(design[:, 1:] * 1e7)
+    if kind == "no intercept":
+        design, intercept = design[:, 1:], None
+    weights = rng.uniform(0.1, 5.0, 30) if kind == "weights" else None
+    offset = rng.standard_normal(30) if kind == "offset" else None
+    found = fit_of(design, response, weights, offset=offset, intercept=intercept)
+    roots = [Fraction(1)] * 30
+    if weights is not None:
+        roots = [root(Fraction(one)) for one in weights.tolist()]
+    exact = [
+        [r * Fraction(one) for r, one in zip(roots, column, strict=True)]
+        for column in design.T.tolist()
+    ]
+    target = [Fraction(one) for one in response.tolist()]
+    if offset is not None:
+        target = [y - Fraction(o) for y, o in zip(target, offset.tolist(), strict=True)]
+    true, _ = exact_fit(exact, [r * y for r, y in zip(roots, target, strict=True)])
+    pairs = zip(found.coefficients.tolist(), true, strict=True)
+    gaps = np.array([float(abs(Fraction(one) - other)) for one, other in pairs])
+    assert (gaps <= found.rounding_bound).all()
+    # A bound, and not just a large number.
+    if near == 1.0 and mean < 10.0:
+        assert found.rounding < 1e-8
+
+
 # Bad input.
 
 
@@ -314,7 +429,7 @@ def test_what_is_no_number_has_no_measure(bad):
 
 def test_numbers_may_be_as_large_as_they_like():
     design, response, _ = data()
-    found = fit_of(design * [1.0, 1e200, 1.0, 1.0], response, intercept=0)
+    found = fit_of(design * [1.0, 1e140, 1.0, 1.0], response, intercept=0)
     expected = fit_of(design, response, intercept=0)
     np.testing.assert_allclose(found.statistics, expected.statistics, **CLOSE)
 

@@ -77,7 +77,9 @@ def parties_of(design, response, owners=None, **extras):
 def newton_for(family, parties, intercept=0, **options):
     """Return Newton's method with measures that fit the rows of all parties."""
     rows = {str(place): part for place, part in enumerate(parties)}
-    measures = options.pop("measures", None) or RowMeasures.inferred(rows, intercept)
+    measures = options.pop("measures", None) or RowMeasures.inferred(
+        rows, intercept, positive=family.positive
+    )
     return Newton(family, measures, intercept=intercept, **options)
 
 
@@ -239,10 +241,10 @@ def test_ridge_of_the_gaussian_is_that_of_least_squares():
     design, response, extras = data("gaussian")
     design = design / [1.0, 50.0, 1e-3, 1.0]
     rows = Rows.of(design, response, weights=extras["weights"])
-    found = fitted(Gaussian(), [rows], ridge=2.0)
-    expected = least_squares.fit(
-        least_squares.statistics(rows), 4, intercept=0, ridge=2.0
-    )
+    newton = newton_for(Gaussian(), [rows], ridge=2.0)
+    found, measures = newton.fit(run(newton, [rows])[0]), newton.measures
+    total = least_squares.statistics(rows, measures)
+    expected = least_squares.fit(total, measures, intercept=0, ridge=2.0)
     np.testing.assert_allclose(found.coefficients, expected.coefficients, **CLOSE)
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, **CLOSE)
     assert found.model_degrees == pytest.approx(expected.model_degrees, rel=1e-10)

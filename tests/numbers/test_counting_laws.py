@@ -27,7 +27,7 @@ SIGMAS = {"uniform": None, "lattice": 1000.0, "none": None}
 
 def law_of(name, bits, *, units=UNITS, topology=RING, sigma=None):
     masks = Masks(name, sigma=sigma or SIGMAS[name])
-    return masks.for_sums(topology, counts=Counts(units, bits))
+    return masks.for_sums(topology, Counts(units, bits))
 
 
 def whole(*numbers):
@@ -104,7 +104,7 @@ def test_a_grid_is_refused_and_the_unit_named(name):
         return
     masks = Masks(name, sigma=SIGMAS[name], grid=40)
     with pytest.raises(InvalidInputError, match="leave grid out, and say with unit"):
-        masks.for_sums(RING, counts=Counts(UNITS, 60))
+        masks.for_sums(RING, Counts(UNITS, 60))
 
 
 def test_gaussian_masks_are_not_for_sums():

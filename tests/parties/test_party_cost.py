@@ -15,6 +15,7 @@ from veilsum.jobs.running import MAY_SHRINK
 from veilsum.jobs.terms import Terms
 from veilsum.models.price import Site
 from veilsum.numbers.arrays import as_floats
+from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.tables.schema import Schema
 
@@ -183,9 +184,11 @@ def test_releases_are_counted_for_the_fewest_who_may_be_left(
 ):
     graph = Topology.family(f"complete:{parties}")
     options = {"tolerate": tolerate, "topology": graph, "minimum_honest": honest}
-    usual = Terms.of(graph.parties, options=options)
+    counts = Counts((Fraction(1),), 60)
+    usual = Terms.of(graph.parties, counts=counts, options=options)
     assert usual.honest == parties - tolerate
-    terms = Terms.of(graph.parties, options={**options, "drop": True})
+    options["drop"] = True
+    terms = Terms.of(graph.parties, counts=counts, options=options)
     assert terms.honest == left
     # By the protocol's own rule: fewer than these do not go on.
     plan = terms.plan(size=1, answer_size=1, terms={})

@@ -350,8 +350,9 @@ def _lines(
         ),
         (
             "will learn",
-            "what is released below, as everybody does; of one party alone nothing, "
-            f"unless more than {plan.policy.tolerate} others pool what they saw",
+            "what is released below and what follows from it, as everybody does; who "
+            "of the others gave what is hidden as far as the guarantee says, unless "
+            f"more than {plan.policy.tolerate} of them pool what they saw",
         ),
         ("network", f"{here}; dials {calls or 'nobody'}"),
     ]

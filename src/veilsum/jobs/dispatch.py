@@ -7,8 +7,8 @@ how the sums bend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from math import fsum
@@ -159,16 +159,14 @@ def dispatch(
         options: how to sum; see `Options`.
     """
     held = by_name(sites)
-    power = None if unit is None else unit_of(unit)
-    if power is None and getattr(options.get("driver"), "party", None) is None:
-        power = _decimals(held)
-    low, high = map(float, prices)
-    search = PriceSearch(low, high, tolerance, max_rounds, power)
+    search = search_of(prices, tolerance, max_rounds, unit)
+    if search.unit is None and getattr(options.get("driver"), "party", None) is None:
+        search = replace(search, unit=_decimals(held))
     recipe = PriceRecipe(search)
     terms = Terms.of(list(held), counts=recipe.counts, options=options)
     agreed = {key: one for key, one in asdict(search).items() if one is not None}
-    if power is not None:
-        agreed["unit"] = str(power)
+    if search.unit is not None:
+        agreed["unit"] = str(search.unit)
     released = run_job(
         recipe,
         {party: _contribution(search, site) for party, site in held.items()},
@@ -183,6 +181,18 @@ def dispatch(
         outputs={party: site.outputs(price) for party, site in held.items()},
         reference=pooled_price(sites, prices) if compare else None,
     )
+
+
+def search_of(
+    prices: Sequence[float],
+    tolerance: float = 1e-9,
+    max_rounds: int = 200,
+    unit: object = None,
+) -> PriceSearch:
+    """Return the search that parties agree on."""
+    low, high = map(float, prices)
+    power = None if unit is None else unit_of(unit)
+    return PriceSearch(low, high, tolerance, max_rounds, power)
 
 
 def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> float:

@@ -97,7 +97,8 @@ class SumsOnly:
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
-        return with_releases(promise, releases)
+        whole = getattr(self, "counts", None) is not None
+        return with_releases(promise, releases, whole=whole)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

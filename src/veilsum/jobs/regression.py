@@ -18,7 +18,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError, RangeError
+from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
 from veilsum.jobs.rules import RowRules
@@ -164,7 +164,7 @@ class NewtonRecipe(SumsOnly):
     def _check_limit(self, limit: ReleaseLimit, state: State, sums: Sums) -> None:
         """Refuse one more sum; say so if a coefficient grows without end."""
         try:
-            limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
+            limit.check(self._released(state, len(sums)), rows=self._rows(sums))
         except InvalidInputError as error:
             fading = self.newton.fading_columns(state)
             if not fading:
@@ -174,6 +174,15 @@ class NewtonRecipe(SumsOnly):
                 "takes many rounds to be sure of: leave the column out, merge "
                 f"categories, or use ridge. And {error}"
             ) from None
+
+    def _released(self, state: State, n_sums: int) -> int:
+        """Return how many numbers are known after the next sum."""
+        asked = n_sums - state.rounds
+        if self.newton.propose(state).stage == "outside":
+            asked += 1
+        # Of a sum that asks for rows outside all else is zero, and was not unknown.
+        few = sum(_shown("outside", self.newton.n_columns).values()) + 1
+        return self.size * (n_sums + 1 - asked) + few * asked
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -191,7 +200,10 @@ class NewtonRecipe(SumsOnly):
         """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self._state(sums))
         shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
-        return Release(self.what, shown, tuple(request.point.tolist()))
+        point = request.point
+        if len(point):
+            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
+        return Release(self.what, shown, tuple(point.tolist()))
 
     def _rows(self, sums: Sums) -> float | None:
         if not sums:
@@ -214,8 +226,8 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"X'Vz": p, words: 4, "rows": 1}
         case "round":
             null = "score, information and deviance of the null model"
-            others = "deviance, Pearson's sum, rows outside"
-            return shown | {"score": p, others: 3, null: 3}
+            others = "deviance, Pearson's sum"
+            return shown | {"score": p, others: 2, null: 3}
         case "outside":
             return {"rows outside, of the model and of the null model": 2}
         case "closing":
@@ -331,8 +343,10 @@ class Model:
             )
         try:
             self.measures.check(rows, self.names, self.response)
-        except RangeError as error:
-            raise RangeError(f"{party}: {error}", plain=error.plain) from None
+            if not isinstance(self.family, Gaussian):
+                self.newton.scales.check(rows)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
@@ -538,7 +552,7 @@ class FormulaJob:
             for column in (self.weights, self.offset)
         )
         try:
-            return Rows.of(design, response, weights=weights, offset=offset)
+            return Rows(design, response, weights, offset)
         except InvalidInputError as error:
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
 
@@ -698,7 +712,10 @@ def fit(
         if not simulated:
             raise
         # Ranges alone do not show that each term has a value; the rows do.
-        model = job.counted(RowMeasures.inferred(rows, job.formula.intercept))
+        measures = RowMeasures.inferred(
+            rows, job.formula.intercept, positive=kind.positive
+        )
+        model = job.counted(measures)
     return fit_rows(
         rows,
         model,
@@ -750,12 +767,14 @@ def fit_arrays(
     }
     labels = column_names(names, _n_columns(rows))
     check_intercept(intercept, len(labels))
+    kind = family_of(family, alpha=alpha)
     model = Model(
         response="y",
         names=labels,
         intercept=intercept,
-        family=family_of(family, alpha=alpha),
-        measures=measures or RowMeasures.inferred(rows, intercept),
+        family=kind,
+        measures=measures
+        or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
     )
     return fit_rows(rows, model, rules=rules, compare=compare, **options)

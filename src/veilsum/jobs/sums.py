@@ -28,6 +28,8 @@ from veilsum.numbers.units import Counts, Measure, decimal_unit, power_unit, uni
 UNIT_REACH, WORD_REACH, WIDE_REACH = 2**51, 2**63 - 1, 2**191 - 1
 # A simulation's values keep so many bits below the largest, and below sigma.
 WIDE_BITS, FINEST_BITS = 160, 90
+# Of finer units float64 cannot say how many there are in 1.
+FINEST = Fraction(2) ** -1000
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ class _Job:
         reach = n * max((one.reach for one in measures), default=0)
         units = tuple(one.unit for one in measures)
         counts = Counts(units, reach.bit_length() + 1)
-        terms = Terms.of(list(arrays), counts=counts, options=options)
+        others = Options(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
+        terms = Terms.of(list(arrays), counts=counts, options=others)
         recipe = OneSum(counts, what)
         held = {
             party: _contribution(own, _counted(party, own, measures))
@@ -284,7 +287,7 @@ def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
     for values in columns:
         unit = decimal_unit(values) or _binary_unit(values)
         room = power_unit(Fraction(abs(values).max(initial=0.0)) or 1, WIDE_BITS)
-        found.append(max(unit, least, room))
+        found.append(max(unit, least, room, FINEST))
     return found
 
 

@@ -84,8 +84,9 @@ class Options(TypedDict, total=False):
             as "regular:18:4"; without one everybody with everybody.
         law: how masks are drawn; `uniform` hides everything but the sums.
         sigma: for `lattice`, the standard deviation of a share.
-        grid: bits q of the grid 2^-q; without it, one that needs no range.
-        largest: the declared range of one party's numbers.
+        grid: of masks of real numbers; whole ones have units, and take none.
+        largest: of a sum or an average, the declared range of one party's numbers; all
+            else has the ranges of its columns.
         tolerate: how many parties may pool what they saw.
         minimum_honest: how many others there must be.
         drop: whether the others may go on without a party that is lost before anything
@@ -213,14 +214,12 @@ class Terms:
         cls,
         parties: Sequence[str],
         *,
-        counts: Counts | None = None,
-        integers: bool = False,
-        wide: bool = False,
+        counts: Counts,
         options: Options,
     ) -> Terms:
         """Return the terms for these parties; refuse what they cannot hold to.
 
-        `counts` says what a recipe of whole numbers sums.
+        `counts` says what a recipe sums, and so how wide its numbers are.
         """
         _check_names(options)
         _check_numbers(options)
@@ -230,9 +229,7 @@ class Terms:
         topology = _topology(options.get("topology"), tuple(parties), alone=alone)
         terms = cls(
             topology=topology,
-            law=_masks(options).for_sums(
-                topology, counts=counts, integers=integers, wide=wide
-            ),
+            law=_masks(options).for_sums(topology, counts),
             policy=policy_of(
                 tolerate=options.get("tolerate", 1),
                 minimum_honest=options.get("minimum_honest", 3),

@@ -77,6 +77,8 @@ class Limits:
         deviance: of the deviance.
         pearson: of Pearson's term.
         saturated: of a log-likelihood at mu = y, weights included.
+        usual_root: about what a root is as a rule.
+        usual_pull: about what a score is as a rule.
     """
 
     low: float
@@ -87,6 +89,8 @@ class Limits:
     deviance: float
     pearson: float
     saturated: float
+    usual_root: float = 1.0
+    usual_pull: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ class Family:
         estimates_dispersion: False where the law fixes phi = 1.
         closes: whether standard errors or the log-likelihood need one more sum at the
             end: the expected information, or `saturated` at the estimated phi.
+        positive: whether responses must be above 0.
         limbs: in how many limbs the root of a row's information is held.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
@@ -155,6 +160,7 @@ class Family:
     name: ClassVar[str]
     estimates_dispersion: ClassVar[bool] = False
     closes: ClassVar[bool] = False
+    positive: ClassVar[bool] = False
     limbs: ClassVar[int] = 3
     endless: ClassVar[str] = ""
 
@@ -252,6 +258,7 @@ class Gaussian(Family):
             deviance=(cap + most) * (cap + most),
             pearson=(cap + most) * (cap + most),
             saturated=400.0,
+            usual_pull=most / 16.0,
         )
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
@@ -539,6 +546,7 @@ class Gamma(LogLink):
     name = "gamma"
     estimates_dispersion = True
     closes = True
+    positive = True
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return 1 and log y: the mean is y itself."""
@@ -578,7 +586,8 @@ class Gamma(LogLink):
         """Refuse zero and below."""
         if not (response > 0.0).all():
             raise InvalidInputError(
-                "the response of a gamma regression must be above 0 in every row"
+                "the response of a gamma regression must be above 0 in every row, and "
+                "more than half of the unit in which it is counted"
             )
 
 
@@ -623,6 +632,8 @@ class GammaInverseLink(Gamma):
             deviance=log_scale.deviance,
             pearson=log_scale.pearson,
             saturated=log_scale.saturated,
+            usual_root=max(least, most / 16.0),
+            usual_pull=max(least, most / 16.0),
         )
 
 

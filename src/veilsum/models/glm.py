@@ -54,8 +54,11 @@ N_NUMBERS = 5
 # Totals have two words of 64 bits where the root of information has two limbs, and
 # three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
-# Where there is room, this many bits are kept below what is 1.
-FINE, FINEST = 55, 100
+# Bits that are kept, where there is room, of what is of the usual order: of a column at
+# its largest, of what pulls (fewer where columns have many, but at least so many), of
+# numbers, and of those that estimate a dispersion. Finer units gain nothing, and a
+# lattice of masks has to span them.
+COLUMN, PULL, LEAST_PULL, NUMBER, FINEST = 39, 55, 40, 52, 72
 # Blocks of a design that are gone through together.
 PIECES = 8
 # Rounding moves a predictor by less than this much of the sum of its parts' sizes.
@@ -211,10 +214,11 @@ class Scales:
 
     @cached_property
     def root_bits(self) -> int:
-        """Of V: 39, or 59, or more where agreed ranges are very wide."""
+        """Of V: two limbs, or what columns and the largest root need."""
         if self.family.limbs == 2:
             return 39
-        return 59 if self._root <= 20 else self._room() // 2
+        usual = _bits(self.limits.usual_root * sqrt(min(1.0, self.agreed.weight)))
+        return min(COLUMN + max(self._root - usual, 0), self._room() // 2)
 
     @property
     def _root(self) -> int:
@@ -234,7 +238,9 @@ class Scales:
     def pull_bits(self) -> int:
         """Of the numbers whose products with the design are summed."""
         widest = max(one.bits for one in self.measures.design)
-        return min(max(self._pull, 0) + FINE, self._room(widest))
+        finest = min(PULL, max(LEAST_PULL, 2 * COLUMN + 1 - widest))
+        usual = _bits(self.limits.usual_pull * min(1.0, self.agreed.weight))
+        return min(finest + max(self._pull - usual, 0), self._room(widest))
 
     @property
     def pull(self) -> int:
@@ -251,8 +257,8 @@ class Scales:
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """The powers of 2 by which these are scaled."""
-        finest = FINEST if self.family.estimates_dispersion else FINE
-        found = tuple(min(finest, self._room(one)) for one in self._sizes)
+        finest = FINEST if self.family.estimates_dispersion else NUMBER
+        found = tuple(min(finest - min(0, one), self._room(one)) for one in self._sizes)
         if min(found) < 0:
             raise InvalidInputError(TOO_WIDE)
         return found
@@ -271,9 +277,7 @@ class Scales:
             w * limits.root * limits.root,
             w * limits.deviance,
         )
-        return tuple(
-            max(0, _bits(max(pair))) for pair in zip(first, later, strict=True)
-        )
+        return tuple(_bits(max(pair)) for pair in zip(first, later, strict=True))
 
     @cached_property
     def counts(self) -> Counts:
@@ -540,19 +544,21 @@ class _Block:
 def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:
     whole = measures.blocks(rows)
     while group := list(islice(whole, PIECES)):
+
+        def joined(of: Measure | None, what: str) -> PerRow | None:
+            parts = [getattr(one, what) for one in group]
+            return (
+                None
+                if of is None
+                else np.concatenate([_real(of, one) for one in parts])
+            )
+
         yield _Block(
             # float64 has all counts, or the nearest number to each that is too wide.
             [np.asarray(one.design, dtype=np.float64) for one in group],
-            *(
-                None
-                if of is None
-                else np.concatenate([_real(of, getattr(one, what)) for one in group])
-                for of, what in (
-                    (measures.response, "response"),
-                    (measures.weights, "weights"),
-                    (measures.offset, "offset"),
-                )
-            ),
+            np.concatenate([_real(measures.response, one.response) for one in group]),
+            joined(measures.weights, "weights"),
+            joined(measures.offset, "offset"),
         )
 
 

@@ -56,12 +56,8 @@ LawName = Literal["none", "gaussian", "lattice", "uniform"]
 WIDE_BITS = 200
 # A share in steps of a unit spans 2^20 of them where that costs nothing.
 FINE_BITS = 10
-# Three words hold anything float64 statistics come to, from 2^-96 to 2^94, so that
-# nobody has to guess a range.
-WIDE_WORDS = 3
 # A residue is one, two or three words of 64 bits.
 MOST_WORDS = 3
-WIDE_GRID = 96
 
 Reals = Float[FloatArray, "*batch p"]
 Numbers = Shaped[Array[Any], " p"]
@@ -147,32 +143,27 @@ class Masks:
         """Return the law for a network: its grid, and how wide its numbers must be."""
         return self.kind.on(topology, self)
 
-    def for_sums(
-        self,
-        topology: Topology,
-        *,
-        counts: Counts | None = None,
-        integers: bool = False,
-        wide: bool = False,
-    ) -> Law:
-        """Return the law for sums: of whole numbers, if it is known what they count.
+    def for_sums(self, topology: Topology, counts: Counts) -> Law:
+        """Return the law for sums of whole numbers, of which it is known what they are.
 
-        Otherwise of statistics, whose range nobody knows beforehand: `integers` are to
-        be summed to the last unit; `wide` ones beyond 64 bits.
+        Their range follows from that, too.
         """
-        if counts is None:
-            return self.kind.for_sums(topology, self, integers=integers, wide=wide)
         if self.grid is not None:
             raise InvalidInputError(
                 "sums of whole numbers have no grid: leave grid out, and say with unit "
                 "what a number counts"
+            )
+        if self.largest is not None:
+            raise InvalidInputError(
+                "what is summed has the range of its columns: leave largest out, and "
+                "agree on a minimum and a maximum of each"
             )
         if not counts.units or not 1 <= counts.words <= MOST_WORDS:
             raise InvalidInputError(
                 f"totals have at most {64 * MOST_WORDS} bits, and these may need "
                 f"{counts.bits}: agree on coarser units, or on narrower ranges"
             )
-        return self.kind.counting(topology, self, counts)
+        return self.kind.for_sums(topology, self, counts)
 
     def altered(
         self,
@@ -221,15 +212,7 @@ class Law(ABC):
         """Return the law of these masks for a network; see `Masks.on`."""
 
     @classmethod
-    def for_sums(
-        cls, topology: Topology, masks: Masks, *, integers: bool, wide: bool
-    ) -> Law:
-        """Return the law for sums of statistics; see `Masks.for_sums`."""
-        del integers, wide
-        return cls.on(topology, masks)
-
-    @classmethod
-    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
         """Return the law for sums of whole numbers; see `Masks.for_sums`."""
         del topology, masks, counts
         raise InvalidInputError(
@@ -324,7 +307,7 @@ class NoMasks(_Floats):
         return cls()
 
     @classmethod
-    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
         """Return plain integers."""
         del topology, masks
         return PlainCounts(counts)
@@ -431,7 +414,7 @@ class LatticeMasks(Law):
         return cls(sigma, grid, masks.largest, wide=not fits, n_parties=n)
 
     @classmethod
-    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
         """Return the law whose steps are the numbers' own units."""
         return LatticeCounts.on_units(topology, np.asarray(masks.sigma), counts)
 
@@ -507,10 +490,7 @@ class LatticeMasks(Law):
 
 @dataclass(frozen=True)
 class UniformMasks(Law):
-    """Uniform residues modulo 2^64, or 2^192: a masked number alone says nothing.
-
-    A residue has one word of 64 bits, which is what a sum of declared range needs, or
-    three of them, whose numbers are Python integers.
+    """Uniform residues modulo 2^64 of reals: a masked number alone says nothing.
 
     Sums of masked numbers are exact as long as the true sum fits, which is checked from
     the number of parties and the declared range.
@@ -519,8 +499,6 @@ class UniformMasks(Law):
         grid: what a residue counts.
         n_parties: how many numbers are summed.
         largest: the declared range of one party's numbers.
-        words: 64-bit words of a residue.
-        whole: whether values are integers, and their sums are to be so.
     """
 
     name: ClassVar[LawName] = "uniform"
@@ -533,12 +511,13 @@ class UniformMasks(Law):
     grid: Grid
     n_parties: int
     largest: float | None = None
-    words: int = 1
-    whole: bool = False
+
+    dtype = np.dtype(np.uint64)
+    number_bytes = 8
 
     def __post_init__(self) -> None:
         check_sum_fits(
-            bits=self.grid.bits - self._more,
+            bits=self.grid.bits,
             n_parties=self.n_parties,
             largest=self.largest,
             unit=self.grid.unit,
@@ -555,45 +534,10 @@ class UniformMasks(Law):
         return cls(Grid(bits, masks.unit), n, masks.largest)
 
     @classmethod
-    def for_sums(
-        cls, topology: Topology, masks: Masks, *, integers: bool, wide: bool
-    ) -> UniformMasks:
-        """Return the law that needs no range, unless a grid was chosen."""
-        if integers:
-            if masks.grid is not None:
-                raise InvalidInputError("integers are summed exactly: leave grid out")
-            return cls.integers(topology, wide=wide, largest=masks.largest)
-        if masks.grid is None:
-            return cls.wide(topology, largest=masks.largest)
-        if masks.grid < COARSEST_BITS:
-            raise InvalidInputError(
-                f"a grid of 2^{-masks.grid} would round statistics away: use "
-                f"{COARSEST_BITS} bits or more, or leave grid out"
-            )
-        return cls.on(topology, masks)
-
-    @classmethod
-    def counting(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
         """Return residues as wide as the largest total."""
         del topology, masks
         return UniformCounts(counts)
-
-    @classmethod
-    def wide(cls, topology: Topology, *, largest: float | None = None) -> UniformMasks:
-        """Return the law that needs no range: three words, a grid of 2^-96."""
-        reach = None if largest is None else checked_largest(largest)
-        return cls(Grid(WIDE_GRID), topology.n_parties, reach, words=WIDE_WORDS)
-
-    @classmethod
-    def integers(
-        cls, topology: Topology, *, wide: bool = False, largest: float | None = None
-    ) -> UniformMasks:
-        """Return the law for sums of integers, exact to the last unit."""
-        n, reach = topology.n_parties, None
-        if largest is not None:
-            reach = checked_largest(largest)
-            wide = wide or n * reach > 2.0**WORD_BITS
-        return cls(Grid(0), n, reach, words=WIDE_WORDS if wide else 1, whole=True)
 
     @property
     def masks(self) -> Masks:
@@ -601,90 +545,35 @@ class UniformMasks(Law):
         grid = self.grid
         return Masks(self.name, None, grid.bits, self.largest, grid.unit)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """uint64, or Python integers."""
-        return np.dtype(np.uint64 if self.words == 1 else object)
-
-    @property
-    def number_bytes(self) -> int:
-        """Eight for each word."""
-        return 8 * self.words
-
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return random words; there is no more or less of noise to weigh."""
         del weight
-        return _residues(stream, size, self.words)
+        return stream.words(size)
 
-    def encode(
-        self, values: NumberRows, labels: Sequence[str] | None = None
-    ) -> NumberRows:
+    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
-        whole = self._whole(values) if self.whole else None
-        self._check_range(values if self.whole else self.grid.reals(values), labels)
-        points = self.grid.quantise(values) if whole is None else whole
-        if self.words == 1:
-            return points.astype(np.int64).view(np.uint64)
-        return as_python_integers(points) if points.dtype != object else points
+        self._check_range(self.grid.reals(values), labels)
+        return self.grid.quantise(values).astype(np.int64).view(np.uint64)
 
-    def decode(self, numbers: NumberRows) -> NumberRows:
+    def decode(self, numbers: NumberRows) -> Reals:
         """Return a sum of all parties' numbers, masks having cancelled."""
-        if self.words == 1:
-            signed = np.ascontiguousarray(numbers).view(np.int64)
-        else:
-            signed = self.wrap(numbers)
-        return signed if self.whole else self.grid.to_floats(signed)
+        return self.grid.to_floats(np.ascontiguousarray(numbers).view(np.int64))
 
-    def wrap(self, numbers: NumberRows) -> NumberRows:
-        """Return the residues; 64-bit words wrap around by themselves.
-
-        Unreduced, a sum of residues would show how it came about.
-        """
-        return _wrapped(numbers, self.words)
-
-    def _check_range(self, values: NumberRows, labels: Sequence[str] | None) -> None:
+    def _check_range(self, values: Reals, labels: Sequence[str] | None) -> None:
+        fits = 2.0**WORD_BITS * self.grid.step / self.n_parties
+        if self.largest is not None:
+            check_range(values, min(self.largest, fits), labels)
+            return
         try:
-            check_range(values.astype(np.float64), self._reach(), labels)
-        except OverflowError:
-            raise RangeError("an integer is beyond 1e308: leave it out") from None
+            check_range(values, fits, labels)
         except RangeError as error:
-            if self.largest is not None:
-                raise
-            # No wider range can be declared than what the words hold.
-            way_out = "scale it" if not self.whole else "sum with wide = True"
-            if self.whole and self.words > 1:
-                way_out = "leave it out"
+            # No wider range can be declared than what a word holds.
             told = (
                 f"{text.partition('; correct the value')[0]}; correct the value, or "
-                f"{way_out}"
+                "scale it"
                 for text in (str(error), error.plain)
             )
             raise RangeError(next(told), plain=next(told)) from None
-
-    @property
-    def _more(self) -> int:
-        """How many bits there are beyond the first word."""
-        return 64 * (self.words - 1)
-
-    def _reach(self) -> float:
-        fits = 2.0 ** (WORD_BITS + self._more) * self.grid.step / self.n_parties
-        return fits if self.largest is None else min(self.largest, fits)
-
-    @staticmethod
-    def _whole(values: NumberRows) -> NumberRows:
-        """Return integers as they are; refuse what would be rounded."""
-        if values.dtype.kind == "u":
-            return as_python_integers(values)
-        exact = values.dtype.kind == "i" or (
-            values.dtype == object
-            and all(isinstance(one, int) for one in values.ravel())
-        )
-        if not exact:
-            raise InvalidInputError(
-                f"a sum of integers takes integers, found numbers of type "
-                f"{values.dtype}; convert them, or sum reals"
-            )
-        return values
 
 
 # Sums of whole numbers

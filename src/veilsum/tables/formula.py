@@ -80,17 +80,29 @@ CONTRASTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "contr.poly": ("PolyContrasts", {}),
 }
 
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Return a power, in every row; a whole one up to 64 is a product."""
+    if np.ndim(base) == np.ndim(exponent) == 0:
+        return base**exponent
+    if np.ndim(exponent) or exponent not in range(1, _MOST_FACTORS + 1):
+        return elementary.power(base, exponent)
+    # From the highest bit down: square, and multiply where the bit is set.
+    found = base
+    for bit in f"{int(exponent):b}"[1:]:
+        found = found * found * base if bit == "1" else found * found
+    return found
+
+
+# Powers above this are no products any more.
+_MOST_FACTORS = 64
 _SIGNS: Mapping[str, Any] = {"+": operator.pos, "-": operator.neg}
 _ARITHMETIC: Mapping[str, Any] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
-    "**": lambda base, exponent: (
-        base**exponent
-        if np.ndim(base) == np.ndim(exponent) == 0
-        else elementary.power(base, exponent)
-    ),
+    "**": _power,
 }
 # How tightly each binds, as in Python: a sign stands between a product and a power.
 _BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
@@ -1157,8 +1169,6 @@ _FUNCTION_ROUNDING = Fraction(1, 2**45)
 # Numbers of a formula that are longer are rounded outwards, units forgotten.
 _LONGEST = 500
 _LARGEST_TERM = Fraction(2) ** 1000
-# Powers above this are no products any more.
-_MOST_FACTORS = 64
 # From where on a function has values, and whether also there.
 _DOMAINS: Mapping[str, tuple[int, bool]] = {
     "log": (0, False),
@@ -1261,7 +1271,9 @@ class Extent:
         if max(abs(low), abs(high)) > _LARGEST_TERM:
             raise _TooLargeError
         largest = float(self.largest) + self.slack
-        slack = times * self.slack * largest ** max(times - 1, 0)
+        # What the base is off, and what every product rounds.
+        off = self.slack + largest * _ROUNDING
+        slack = times * off * largest ** max(times - 1, 0)
         return _settled(low, high, unit, slack)
 
 

@@ -1,0 +1,215 @@
+"""Every kind of job, on made-up rows that can be dealt to parties in any way.
+
+A row has decimals, as people write numbers down: as float64 these are no whole numbers
+of anything, and their sums round. Each job is called with a deal, which is what every
+party holds, and with options; `Kind.deal` says how rows become that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+import veilsum as vs
+
+PARTIES = ("a", "b", "c", "d")
+HONEST = ("b", "c", "d")
+FEWEST = 10
+N_ROWS, N_MISSING = 150, 2
+
+SCHEMA = vs.Schema(
+    (
+        vs.Column("age", "integer", 18, 95),
+        vs.Column("smoker", "integer", 0, 1),
+        vs.Column("bmi", "number", 10, 80),
+        vs.Column("pressure", "number", 40, 260),
+        vs.Column("visits", "integer", 0, 200),
+        vs.Column("charge", "number", 0.05, 1000),
+        vs.Column("share", "number", 0.05, 20),
+        vs.Column("lift", "number", -5, 5),
+        vs.Column("year", "integer", 1900, 2100),
+        vs.Column("ward", "category", categories=("north", "south", "west")),
+    ),
+    minimum_rows=FEWEST,
+    missing="drop",
+)
+EDGES = [10.0, 20.0, 24.95, 25.0, 31.3, 80.0]
+
+
+def people(seed, n=N_ROWS):
+    """Rows of a table, some values missing."""
+    chance = np.random.default_rng(seed)
+    age = chance.integers(18, 96, n)
+    smoker = (chance.random(n) < 0.1 + 0.005 * age).astype(int)
+    bmi = np.round(np.clip(chance.normal(26.0, 4.0, n), 12.0, 70.0), 1)
+    lift = np.round(chance.uniform(-0.5, 0.5, n), 2)
+    mean = np.exp(0.2 + 0.01 * age + lift)
+    charge = chance.gamma(4.0, 1.0 / (4.0 * (0.02 + 0.001 * age + 0.002 * bmi)))
+    table = pd.DataFrame(
+        {
+            "age": age,
+            "smoker": smoker,
+            "bmi": bmi,
+            "pressure": np.round(90 + 0.5 * age + 8 * chance.standard_normal(n), 1),
+            "visits": chance.poisson(mean),
+            "charge": np.round(np.clip(charge, 0.1, 900.0), 2),
+            "share": np.round(chance.uniform(0.1, 3.0, n), 1),
+            "lift": lift,
+            "year": 2000 + chance.integers(0, 8, n),
+            "ward": np.array(["north", "south", "west"])[chance.integers(0, 3, n)],
+        }
+    )
+    table.loc[table.index[40 : 40 + N_MISSING], "bmi"] = np.nan
+    return table
+
+
+def generators(seed, n=40):
+    """Rows of a dispatch: what one generator costs and gives; a demand beside it."""
+    chance = np.random.default_rng(seed)
+    low = np.round(chance.uniform(0.0, 2.0, n), 1)
+    return pd.DataFrame(
+        {
+            "a": np.round(chance.uniform(0.02, 0.4, n), 2),
+            "b": np.round(chance.uniform(1.0, 9.0, n), 2),
+            "low": low,
+            "high": low + np.round(chance.uniform(1.0, 9.0, n), 1),
+            "demand": np.round(chance.uniform(1.0, 4.0, n), 1),
+        }
+    ).round(2)
+
+
+def amounts(seed, n=40):
+    """Rows of a ledger: four amounts of money each, in cents."""
+    chance = np.random.default_rng(seed)
+    return pd.DataFrame(chance.integers(1, 100_000, (n, 4)), columns=list("wxyz"))
+
+
+def _money(table):
+    """What a party's amounts come to, to the cent, as a bookkeeper writes it down."""
+    return table.sum().to_numpy() / 100
+
+
+def _site(table):
+    demand = round(100 * table["demand"]).astype(int).sum() / 100
+    return vs.Site.of(demand, **{key: table[key] for key in ("a", "b", "low", "high")})
+
+
+def _quadratic(table):
+    w, x, y, z = _money(table).tolist()
+    return np.array([[w, 0.0], [0.0, x]]), np.array([y, -z])
+
+
+def _rows(table, response):
+    scaled = np.round((table["age"].to_numpy() - 56.0) / 25.0, 2)
+    heavy = np.round((table["bmi"].fillna(26.0).to_numpy() - 26.0) / 5.0, 2)
+    design = np.column_stack([np.ones(len(table)), scaled, heavy])
+    return vs.Rows.of(design, table[response].to_numpy(dtype=float))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A job that is tested.
+
+    Attributes:
+        run: called with a deal and options.
+        rows: of all parties, from a seed.
+        held: what a party holds, made of its rows.
+        laws: by which it can be masked.
+    """
+
+    run: Callable
+    rows: Callable = people
+    held: Callable = lambda table: table
+    laws: tuple[str, ...] = ("uniform", "lattice")
+
+    def deal(self, dealing, rows):
+        """What each party holds, by the places of its rows, in that order."""
+        return {p: self.held(rows.iloc[dealing[p]]) for p in PARTIES}
+
+
+def _fit(formula, tables, **options):
+    named = {"schema": SCHEMA, "release_fraction": 100.0, **options}
+    return vs.fit(formula, tables, **named)
+
+
+def fit(formula, **model):
+    return Kind(partial(_fit, formula, **model))
+
+
+def statistics(**asked):
+    named = {"schema": SCHEMA, "release_fraction": 100.0, **asked}
+    return Kind(partial(vs.statistics, **named))
+
+
+def gradients(family, response):
+    """A fit by gradients; what is masked is one sum over rows, before all iterations."""
+    wide = vs.Box(-300.0, 300.0, dim=3)
+    # A step that all have agreed on beforehand: nobody looks at rows for it.
+    agreed = {"domain": wide, "iterations": 5, "step": 1e-6, "intercept": 0}
+    run = partial(vs.fit_by_gradients, topology="complete:4", family=family, **agreed)
+    return Kind(run, held=partial(_rows, response=response), laws=("lattice",))
+
+
+def _dispatch(sites, **options):
+    return vs.dispatch(sites, prices=(0.0, 50.0), **options)
+
+
+KINDS = {
+    "sum": Kind(vs.sum, amounts, _money),
+    "mean": Kind(vs.mean, amounts, _money),
+    "statistics": statistics(),
+    "histograms and tables": statistics(
+        columns=["age", "bmi"], histograms={"bmi": EDGES}, tables=[("ward",)]
+    ),
+    "statistics about the mean": statistics(columns=["year", "bmi"]),
+    "least squares": fit("pressure ~ age + bmi"),
+    "without an intercept": fit("pressure ~ age + bmi - 1"),
+    "with weights": fit("pressure ~ age + bmi", weights="share"),
+    "with an offset": fit("pressure ~ age + bmi", offset="lift"),
+    "with a ridge": fit("pressure ~ age + bmi", ridge=0.3),
+    "categories and products": fit("pressure ~ C(ward) + age:bmi"),
+    "functions of columns": fit("log(charge) ~ sqrt(bmi) + I(bmi**2) + log(share)"),
+    "a constant apart from its last digits": fit("pressure ~ year"),
+    "logistic": fit("smoker ~ age + bmi", family="logistic"),
+    "logistic with weights and a ridge": fit(
+        "smoker ~ age + bmi", family="logistic", weights="share", ridge=0.3
+    ),
+    "poisson": fit("visits ~ age + bmi", family="poisson"),
+    "poisson with an offset": fit("visits ~ age", family="poisson", offset="lift"),
+    "gamma": fit("charge ~ age + bmi", family="gamma"),
+    "gamma with weights": fit("charge ~ age", family="gamma", weights="share"),
+    "gamma-inverse": fit("charge ~ age + bmi", family="gamma-inverse"),
+    "negative binomial": fit("visits ~ age", family="negative-binomial", alpha=0.3),
+    "dispatch": Kind(_dispatch, generators, _site),
+    "quadratic program": Kind(vs.quadratic_program, amounts, _quadratic),
+    "gaussian by gradients": gradients("gaussian", "pressure"),
+    "logistic by gradients": gradients("logistic", "smoker"),
+    "poisson by gradients": gradients("poisson", "visits"),
+}
+
+
+def dealt(rows, order, cuts):
+    """Places of rows by party: a's own are the first, the others' as they are dealt.
+
+    Args:
+        rows: of all parties.
+        order: of the honest parties' rows.
+        cuts: where one honest party's rows end and the next one's begin.
+    """
+    own = len(rows) // 5
+    hands = np.split(own + np.asarray(order), cuts)
+    return {"a": np.arange(own), **dict(zip(HONEST, hands, strict=True))}
+
+
+def even(rows):
+    """The first dealing: in the rows' own order, about equally many to each."""
+    n = n_honest(rows)
+    return dealt(rows, np.arange(n), [n // 3, 2 * n // 3])
+
+
+def n_honest(rows):
+    return len(rows) - len(rows) // 5

@@ -1,0 +1,39 @@
+"""Totals as they once were: each party adds up in float64, and rounds to a fine grid.
+
+The attacks must succeed on these, or they have rotted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+GRID = 96
+
+
+def on_grid(numbers):
+    """Float64 numbers as whole numbers of 2^-96: exact for all but the tiniest."""
+    found = []
+    for one in np.asarray(numbers, dtype=np.float64).tolist():
+        above, below = one.as_integer_ratio()
+        found.append(round(above * 2**GRID / below) if below >> GRID else (
+            above * (2**GRID // below)
+        ))
+    return found
+
+
+def least_squares(table, response, columns):
+    """A party's vector: svec(X'X), which has off-diagonal numbers times sqrt 2, X'y."""
+    design = np.column_stack([np.ones(len(table)), table[list(columns)]])
+    y = table[response].to_numpy(dtype=np.float64)
+    matrix = design.T @ design
+    above = np.triu_indices(len(matrix))
+    factor = np.where(above[0] == above[1], 1.0, np.sqrt(2.0))
+    return on_grid([*(matrix[above] * factor), *(design.T @ y), y @ y, y.sum()])
+
+
+def only_inside(given, outside):
+    """Vectors of a round in which who has a row outside sends zeros, and says so."""
+    return {
+        name: [0] * len(vector) + [1] if name in outside else [*vector, 0]
+        for name, vector in given.items()
+    }

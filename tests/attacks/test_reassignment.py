@@ -1,0 +1,115 @@
+"""Totals are functions of the pooled rows: who has which, and in what order, is lost.
+
+Every kind of job, under every law that it knows: rows dealt to the honest parties in
+another way, the same rows in another order, other blocks, other numbers of threads, all
+leave the released totals as they are, bit for bit.
+"""
+
+import re
+import sys
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from attacks.catalogue import (
+    FEWEST,
+    KINDS,
+    N_MISSING,
+    PARTIES,
+    dealt,
+    even,
+    n_honest,
+    people,
+)
+from attacks.watching import LAWS, totals, watched
+
+CASES = [(name, law) for name, kind in KINDS.items() for law in kind.laws]
+FITS = [name for name, kind in KINDS.items() if kind.rows is people]
+
+
+def released(name, law, rows, dealing):
+    """All that is known after a job, as text in which every bit is to be seen."""
+    kind = KINDS[name]
+    job = partial(kind.run, kind.deal(dealing, rows))
+    result, rounds = watched(job, PARTIES, **LAWS[law])
+    public = getattr(result, "released", None)
+    sums = () if public is None else [one.tolist() for one in public.sums]
+    answer = () if public is None else public.answer.tolist()
+    return repr(totals(rounds)), repr(sums), repr(answer)
+
+
+@cache
+def in_the_first_place(name, law, seed=0):
+    rows = KINDS[name].rows(seed)
+    return released(name, law, rows, even(rows))
+
+
+@st.composite
+def dealings(draw, rows):
+    """Any dealing of the honest parties' rows that leaves everybody enough of them."""
+    # Rows with missing values may all be one party's, and do not count.
+    n, few = n_honest(rows), FEWEST + N_MISSING
+    first = draw(st.integers(few, n - 2 * few), label="rows of b")
+    second = draw(st.integers(first + few, n - few), label="rows of b and c")
+    mixed = draw(st.integers(0, 2**32 - 1), label="order")
+    order = np.random.default_rng(mixed).permutation(n)
+    return dealt(rows, order, [first, second])
+
+
+@pytest.mark.parametrize(("name", "law"), CASES)
+@given(data=st.data())
+# Any dealing shows a difference as well as the simplest one does.
+@settings(max_examples=3, phases=[Phase.generate])
+def test_totals_do_not_depend_on_who_has_which_row(name, law, data):
+    rows = KINDS[name].rows(0)
+    dealing = data.draw(dealings(rows))
+    assert released(name, law, rows, dealing) == in_the_first_place(name, law)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_totals_do_not_depend_on_the_order_of_rows(name):
+    (law, *_) = KINDS[name].laws
+    rows = KINDS[name].rows(0)
+    turned = {party: places[::-1] for party, places in even(rows).items()}
+    assert released(name, law, rows, turned) == in_the_first_place(name, law)
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Every constant that says how many rows or numbers are taken at once, made 5."""
+    changed = 0
+    for place, module in list(sys.modules.items()):
+        if re.match(r"veilsum\.(numbers\.units|models|jobs|costs|tables)\b", place):
+            for name, value in list(vars(module).items()):
+                if "BLOCK" in name and isinstance(value, int):
+                    monkeypatch.setattr(module, name, 5)
+                    changed += 1
+    assert changed
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_totals_do_not_depend_on_blocks(name, request):
+    (law, *_) = KINDS[name].laws
+    before = in_the_first_place(name, law)
+    request.getfixturevalue("tiny_blocks")
+    rows = KINDS[name].rows(0)
+    assert released(name, law, rows, even(rows)) == before
+
+
+LONG = ("statistics", "least squares", "with weights", "logistic", "poisson", "gamma")
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_totals_do_not_depend_on_threads(name):
+    rows = people(1, 20_000)
+    found = set()
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.add(released(name, "uniform", rows, even(rows)))
+    mixed = np.random.default_rng(5).permutation(n_honest(rows))
+    found.add(released(name, "uniform", rows, dealt(rows, mixed, [50, 9_000])))
+    assert len(found) == 1
