@@ -140,13 +140,18 @@ def fit(formula, **model):
     return Kind(partial(_fit, formula, **model))
 
 
+def _arrays(table):
+    design = table[["age", "bmi"]].fillna(26.0).to_numpy()
+    return design, table["pressure"].to_numpy()
+
+
 def statistics(**asked):
     named = {"schema": SCHEMA, "release_fraction": 100.0, **asked}
     return Kind(partial(vs.statistics, **named))
 
 
 def gradients(family, response):
-    """A fit by gradients; what is masked is one sum over rows, before all iterations."""
+    """A fit by gradients, which masks one sum over rows before it sets out."""
     wide = vs.Box(-300.0, 300.0, dim=3)
     # A step that all have agreed on beforehand: nobody looks at rows for it.
     agreed = {"domain": wide, "iterations": 5, "step": 1e-6, "intercept": 0}
@@ -174,6 +179,8 @@ KINDS = {
     "categories and products": fit("pressure ~ C(ward) + age:bmi"),
     "functions of columns": fit("log(charge) ~ sqrt(bmi) + I(bmi**2) + log(share)"),
     "a constant apart from its last digits": fit("pressure ~ year"),
+    "without a schema": fit("pressure ~ age + bmi", schema=None),
+    "arrays": Kind(vs.fit_arrays, held=_arrays),
     "logistic": fit("smoker ~ age + bmi", family="logistic"),
     "logistic with weights and a ridge": fit(
         "smoker ~ age + bmi", family="logistic", weights="share", ridge=0.3

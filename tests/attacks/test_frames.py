@@ -9,16 +9,20 @@ the honest parties' totals are equal to the last bit.
 """
 
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from attacks.catalogue import HONEST, KINDS, dealt, even, n_honest
-from veilsum.drivers.loopback import Loopback
+from attacks.catalogue import HONEST, KINDS, PARTIES, SCHEMA, dealt, even, n_honest
+from attacks.watching import LAWS
+from net.runs import Company, answers, data_files
 from veilsum.drivers.faults import Faults
+from veilsum.drivers.loopback import Loopback
+from veilsum.numbers.laws import Law
+from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
+from veilsum.protocol.messages import Join, Record, Share
 
 JOBS = ("statistics", "least squares", "logistic", "poisson", "gamma-inverse")
 
@@ -76,8 +80,6 @@ def _movable(monkeypatch):
             return share if stream.move is None else law.wrap(share + stream.move)
 
         return moved
-
-    from veilsum.numbers.laws import Law
 
     waiting = [Law]
     while waiting:
@@ -141,3 +143,82 @@ def test_a_curious_party_receives_the_same_frames(name):
     frames = seen_by(first, "a")
     assert len(frames) > 10
     assert seen_by(second, "a") == frames
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", ["sum", "statistics", "least squares", "dispatch"])
+def test_how_long_frames_are_says_nothing_of_the_numbers(name, law):
+    """Other rows, as many of them, and masks: all frames of the first sum are as long.
+
+    The number of sums may depend on totals, which all know.
+    """
+    lengths = []
+    for seed in (0, 1, 2):
+        rows, kind = KINDS[name].rows(seed), KINDS[name]
+        driver = Recorded(seed=seed)
+        held = kind.deal(even(rows), rows)
+        fixed = {"unit": 0.01, "largest": 1e9} if name == "sum" else {}
+        kind.run(held, driver=driver, run="same", **LAWS[law], **fixed)
+        (world,) = driver.worlds
+        found = seen_by(world, "a")
+        own = [frame for _, frame in found if b"Masked" in frame[:40]]
+        lengths.append({len(frame) for frame in own})
+    assert len(lengths[0]) == 1
+    assert lengths[0] == lengths[1] == lengths[2]
+
+
+# On a network
+
+
+NETWORK = {
+    "title": "four hospitals",
+    "graph": {"family": "complete:4"},
+    "parties": {"names": list(PARTIES)},
+    "model": {"formula": "pressure ~ age + bmi"},
+    "schema": SCHEMA.to_table(),
+    "masks": {"law": "uniform"},
+    "policy": {"tolerate": 1, "resend": 0.2, "deadline": 5.0, "patience": 2},
+}
+
+
+def heard_on_a_network(folder, dealing, rows, moves):
+    """What `a` hears from real parties: of each message all that is not fresh chance.
+
+    Keys, signatures and the names of a start are; numbers, and how long a frame is, are
+    not. What is sent again, if somebody was slow, is one message.
+    """
+    frames, heard = KINDS["least squares"].deal(dealing, rows), []
+    company = Company(folder, data_files(NETWORK, frames, folder))
+    streams = Moved(ShareStreams(7), moves)
+    company.options = {name: {"streams": streams} for name in company.names}
+    company.records["a"] = lambda *event: heard.append(event)
+    found = answers(company.run())
+    codec, said = company.drivers["a"].plan.codec, set()
+    for what, frame, peer in heard:
+        if what == "receive":
+            message = codec.decode(frame)
+            numbers = getattr(message, "numbers", None)
+            told = None if numbers is None else repr(numbers.tolist())
+            asked = getattr(message, "request", None)
+            if isinstance(message, Join):  # its epoch is a clock's
+                said.add(("Join", message.party, len(frame)))
+            elif isinstance(message, Record):
+                said.add((message.id, len(frame), told, asked))
+            elif isinstance(message, Share):
+                said.add(("Share", peer, message.epoch, len(frame), told))
+    return {name: one.tolist() for name, one in found.items()}, said
+
+
+@pytest.mark.usefixtures("_movable", "unchecked_shapes")
+def test_a_curious_party_hears_the_same_on_a_network(tmp_path):
+    name = "least squares"
+    rows = KINDS[name].rows(0)
+    mixed = np.random.default_rng(3).permutation(n_honest(rows))
+    dealing = dealt(rows, mixed, [25, 50])
+    runs = [run(name, one, rows) for one in (even(rows), dealing)]
+    given = [vectors(world, result) for result, world in runs]
+    moves = moves_between(runs[0][1], *given)
+    first = heard_on_a_network(tmp_path / "first", even(rows), rows, {})
+    second = heard_on_a_network(tmp_path / "second", dealing, rows, moves)
+    assert second == first
+    assert len({one[0] for one in first[1]}) > 10

@@ -55,8 +55,8 @@ Draws: TypeAlias = Shaped[Array[Any], " size"]  # int64, or Python integers
 LowWords: TypeAlias = Shaped[Array[np.uint64], "rows size"]
 
 # The most is what units of a hundred bits, and masks beyond all totals, may need.
-MOST_BITS = 180
-LEAST_DEVIATION, MOST_DEVIATION = 4, 2**MOST_BITS
+MOST_DEVIATION_BITS = 180
+LEAST_DEVIATION, MOST_DEVIATION = 4, 2**MOST_DEVIATION_BITS
 MOST_INT64_DRAW = 2**62
 ENTRIES = 2**12
 U_BITS = 51  # bits of U in a first word
@@ -123,8 +123,8 @@ def check_deviation(deviation: object) -> int:
         )
     if deviation > MOST_DEVIATION:
         raise InvalidInputError(
-            f"the deviation must be at most 2^{MOST_BITS} grid steps, found {deviation}; "
-            "take a coarser grid or a smaller sigma"
+            f"the deviation must be at most 2^{MOST_DEVIATION_BITS} grid steps, found "
+            f"{deviation}; take a coarser grid or a smaller sigma"
         )
     return int(deviation)
 

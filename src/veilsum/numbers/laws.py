@@ -127,6 +127,13 @@ class Masks:
             object.__setattr__(self, name, value)
 
     @property
+    def rounding(self) -> Fraction | None:
+        """What numbers are rounded to whole ones of, if that is known."""
+        if self.grid is None:
+            return self.unit
+        return Grid(self.grid, self.unit).rounding
+
+    @property
     def kind(self) -> type[Law]:
         """The law itself, which knows what it hides, needs and is fit for."""
         return LAWS[self.law]
@@ -445,7 +452,7 @@ class LatticeMasks(Law):
     ) -> NumberRows:
         """Return each coefficient's nearest grid point; refuse one out of range.
 
-        Python integers are whole numbers of the grid's unit.
+        Python integers are whole numbers of what is rounded to.
         """
         check_range(self.grid.reals(values), self._reach(), labels)
         return self._typed(self.grid.quantise(values))
