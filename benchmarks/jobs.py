@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +44,7 @@ from veilsum.jobs.sums import OneSum
 from veilsum.jobs.sums import sum as private_sum
 from veilsum.jobs.terms import Terms
 from veilsum.models.newton import SMALL
+from veilsum.numbers.units import Counts
 from veilsum.tables.schema import Column, Schema
 
 PARTIES = ("a", "b", "c", "d", "e")
@@ -322,8 +324,9 @@ def our_sums(n_parties: int, size: int, repeats: int) -> Seconds:
     the last party was asked for it, so that everybody holds the total of the former.
     """
     data = vectors(n_parties, size)
-    terms = Terms.of(list(data), integers=True, options=options(n_parties))
-    recipe = ManySums(size, "a sum", count=repeats + 1)
+    counts = Counts((Fraction(1),) * size, 64)
+    terms = Terms.of(list(data), counts=counts, options=options(n_parties))
+    recipe = ManySums(counts, "a sum", count=repeats + 1)
     works = {
         party: TimedWork(recipe, Contribution(lambda _, own=own: own, (own,)))
         for party, own in data.items()

@@ -2,7 +2,8 @@
 
 shares      no edge and epoch has two shares; no epoch has two sets of parties
 ready       only after every neighbour confirmed the two shares of the edge
-commit      only with everybody's Ready, and by everybody for the same parties
+commit      only with everybody's Ready, and by everybody for the same parties and the
+            same request
 charge      once for an epoch, and before anything masked leaves
 emission    nothing masked leaves before the commit; nobody is dropped after it
 masks       those of a committed epoch add up to zero, exactly
@@ -72,6 +73,9 @@ class _Story(Secret):
     finished_at: float = 0.0
     leaps: float = 0.0
     ready: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    asked: dict[int, dict[str, bytes]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     confirmed: dict[tuple[str, int], set[bytes]] = field(
         default_factory=lambda: defaultdict(set)
     )
@@ -164,6 +168,9 @@ class _Checker:
             self.complain(
                 event, f"committed epoch {epoch} without {sorted(missing)} being ready"
             )
+        asked = story.asked[epoch]
+        if len({asked[name] for name in members if name in asked}) > 1:
+            self.complain(event, f"committed epoch {epoch} with two requests in it")
 
     def _members(self, lost: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(name for name in self.plan.parties if name not in lost)
@@ -180,6 +187,7 @@ class _Checker:
             story.confirmed[cast(str, event.peer), message.epoch].add(message.digest)
         elif isinstance(message, Ready):
             story.ready[message.epoch].add(message.party)
+            story.asked[message.epoch][message.party] = message.request
 
     def _sent(self, event: Event, story: _Story, message: Message) -> None:
         own = getattr(message, "party", event.party) == event.party
@@ -218,6 +226,7 @@ class _Checker:
     def _ready(self, event: Event, story: _Story, ready: Ready) -> None:
         self._in_epoch(event, story, ready.epoch, ready.lost)
         story.ready[ready.epoch].add(event.party)
+        story.asked[ready.epoch][event.party] = ready.request
         if ready.epoch in story.given_up:
             self.complain(event, f"was ready for epoch {ready.epoch}, given up before")
         whole = self.plan.topology
@@ -230,7 +239,7 @@ class _Checker:
         epoch, shares = ready.epoch, self.all_shares
         possible = product(shares[party, name, epoch], shares[name, party, epoch])
         digests = (
-            confirmation(epoch, {party: forth, name: back}).digest
+            confirmation(epoch, {party: forth, name: back}, self.codec.width).digest
             for forth, back in possible
         )
         return any(digest in story.confirmed[name, epoch] for digest in digests)

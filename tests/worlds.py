@@ -26,7 +26,7 @@ from veilsum.numbers.streams import SeededStream
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.rounds import MethodRounds, Schedules
-from veilsum.protocol.work import SumWork
+from veilsum.protocol.work import SumWork, request_digest
 
 EFFECTS = {"send", "persist", "charge", "settimer", "deliver", "finish", "abort"}
 SUMS = 3  # of a work with several
@@ -56,6 +56,9 @@ class SuccessiveSums(Secret):
             return None
         turn = answers[-1] / 64 if answers else 0.0
         return self.private * (1 + len(answers)) - turn
+
+    def asked(self, answers):
+        return request_digest([answer.tolist() for answer in answers])
 
     def answer(self, answers, members):
         return np.sum(answers, axis=0) / len(members)

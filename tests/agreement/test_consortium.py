@@ -60,7 +60,12 @@ def job(**changes):
     """The same three with a job on data."""
     mine = {
         "model": {"formula": "y ~ x"},
-        "schema": {"columns": {"x": {"kind": "number"}, "y": {"kind": "number"}}},
+        "schema": {
+            "columns": {
+                "x": {"kind": "number", "unit": 0.001},
+                "y": {"kind": "number", "unit": 0.001},
+            }
+        },
         "masks": {"law": "uniform", "largest": 1e6},
     }
     without = dict.fromkeys(["cost", "domain", "method", "stopping"])
@@ -553,7 +558,12 @@ def data_job(**changes):
     mine = {
         "data": {"dataset": "diabetes", "parties": 3},
         "model": {"formula": "y ~ x"},
-        "schema": {"columns": {"x": {"kind": "number"}, "y": {"kind": "number"}}},
+        "schema": {
+            "columns": {
+                "x": {"kind": "number", "unit": 0.001},
+                "y": {"kind": "number", "unit": 0.001},
+            }
+        },
     }
     return {**gone, **mine, **changes}
 
@@ -576,6 +586,15 @@ def test_a_job_names_what_it_does_not_use():
 def test_a_job_needs_a_schema_that_is_written_down():
     with pytest.raises(InvalidScenarioError, match="cannot read one off all tables"):
         drafted(**data_job(schema=None))
+
+
+@pytest.mark.parametrize(
+    "column", [{"kind": "number"}, {"kind": "number", "minimum": 0}]
+)
+def test_real_parties_agree_on_what_they_count_in(column):
+    why = r"\[schema\].* column 'x': nobody said .* agree on a unit"
+    with pytest.raises(InvalidScenarioError, match=why):
+        drafted(**data_job(schema={"columns": {"x": column, "y": {"kind": "integer"}}}))
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def section(column, levels):
     return {
         "minimum_rows": 50,
         "columns": {
-            "y": {"kind": "number"},
+            "y": {"kind": "number", "unit": 1},
             column: {"kind": "category", "categories": list(levels)},
         },
     }
@@ -142,7 +142,7 @@ def test_a_formula_runs_nothing_whatever_the_schema_allows(column, levels, text)
     made = Column("a", "category", categories=("b", "c"))
     object.__setattr__(made, "name", column)
     object.__setattr__(made, "categories", levels)
-    schema = Schema((Column("y", "number"), made), minimum_rows=1)
+    schema = Schema((Column("y", "number", unit=1), made), minimum_rows=1)
     try:
         formula = ModelFormula.of(text, schema)
     except InvalidInputError:
@@ -185,9 +185,9 @@ def listening():
 
 SCHEMA = Schema(
     (
-        Column("y", "number"),
-        Column("a", "number"),
-        Column("b b", "number"),
+        Column("y", "number", unit=1),
+        Column("a", "number", unit=1),
+        Column("b b", "number", unit=1),
         Column("s", "category", categories=("u", "v w", "(1, 2]")),
     ),
     minimum_rows=1,

@@ -126,7 +126,8 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     assert "3 shares of 2 numbers under lattice masks" in text
     assert f"listens for {agreed.member('a').address}" in text
     assert f"b at {agreed.member('b').address}" in text
-    assert "of one party alone nothing, unless more than 1 others pool" in text
+    assert "what is released below and what follows from it" in text
+    assert "hidden as far as the guarantee says, unless more than 1 of them" in text
     assert "epsilon" in text
     assert "Released: the sum of the coefficients of a, b, c, d with what" in text
     assert "with what a knows: the sum of the coefficients of b, c, d" in text
@@ -157,6 +158,20 @@ def test_a_table_is_described_without_its_rows(tmp_path):
     assert "data.csv: 30 rows, 2 columns; 2 of 2 agreed columns are there" in text
     assert "0 rows with missing values" in text
     assert "rows never leave" in text
+    assert "counted x in 2^-36, y in 2^-36" in text
+
+
+def test_what_is_rounded_is_said_to_the_owner_and_not_logged(tmp_path):
+    company = with_tables(tmp_path)
+    said = "rounded to whole numbers of the agreed units: 30 values of x, 30 of y"
+    assert said in flat(join(company, "a", answer="n\n").stderr)
+    path = company.folder("a") / "data.csv"
+    path.write_text("x,y\n" + "0.5,2\n" * 29 + "0.1,3\n")
+    text = flat(join(company, "a", answer="n\n").stderr)
+    assert "agreed units: 1 value of x" in text
+    path.write_text("x,y\n" + "0.5,2\n" * 29 + "0.1,99\n")
+    found = join(company, "a", "--yes", "--log", "json")
+    assert "rounded" not in found.stderr
 
 
 @pytest.mark.parametrize("style", ["text", "json"])

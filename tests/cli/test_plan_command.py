@@ -82,11 +82,26 @@ def test_an_epsilon_needs_no_distance():
 def test_the_distance_comes_from_ranges():
     words = (*FIVE, "--attacker-success", 0.51, *RANGES, "--model", "linear")
     found = document(*words)
-    assert found["records"]["exact"]
+    assert not found["records"]["exact"]  # centred columns straddle zero
+    plain = document(*words, "--no-intercept")
+    assert plain["records"]["exact"]
+    assert plain["records"]["distance"] > found["records"]["distance"]
     assert found["target"]["distance"] == found["records"]["distance"]
     shown = " ".join(call(*words).stdout.split())
     assert "Exchanging two records between honest parties moves the inputs" in shown
     assert any("tau > 0" in note for note in found["notes"])
+
+
+def test_a_plan_is_for_a_law():
+    words = (*FIVE, *SUCCESS)
+    normal, lattice = (
+        document(*words, "--law", law)["best"] for law in ("gaussian", "lattice")
+    )
+    assert document(*words)["best"] == lattice
+    assert normal["sigma"] < lattice["sigma"] < normal["sigma"] * (1 + 1e-5)
+    shown = " ".join(call(*words, "--law", "uniform").stdout.split())
+    assert "wheel:5, uniform masks: epsilon 0 against any 2 colluding" in shown
+    assert "float64" not in shown.partition("Notes")[0]
 
 
 def test_a_degree_budget_is_searched_and_a_seed_repeats_it():

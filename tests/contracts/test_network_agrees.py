@@ -121,7 +121,10 @@ def test_jobs_on_tables_find_the_same(kind, section, sums, tmp_path):
             (simulated.answer, *simulated.released.sums),
             strict=True,
         ):
-            np.testing.assert_allclose(mine, theirs, rtol=NEAR, atol=NEAR)
+            if mine.dtype == object:  # whole numbers, to the last
+                assert mine.tolist() == theirs.tolist()
+            else:
+                np.testing.assert_allclose(mine, theirs, rtol=NEAR, atol=NEAR)
         assert one.guarantee.to_dict() == simulated.guarantee.to_dict()
 
 

@@ -1,3 +1,4 @@
+from fractions import Fraction
 from math import comb, sqrt
 
 import numpy as np
@@ -44,11 +45,7 @@ def symbolic_features(basis, x):
             if any(a)
         ]
     m = len(x)
-    square = [
-        x[i] * x[j] * (1 if i == j else sympy.sqrt(2))
-        for i in range(m)
-        for j in range(i, m)
-    ]
+    square = [x[i] * x[j] / (2 if i == j else 1) for i in range(m) for j in range(i, m)]
     return [*square, *x, sympy.Integer(1)]
 
 
@@ -224,6 +221,31 @@ def test_a_quadratic_s_coefficients_give_back_the_quadratic(data, dim):
     np.testing.assert_allclose(
         basis.gradient(theta, x), matrix @ x + vector, rtol=1e-10, atol=1e-9
     )
+
+
+@few
+@given(st.data(), st.integers(1, 4))
+def test_a_quadratics_coefficients_are_its_own_numbers(data, dim):
+    """No root of 2 in them: whole numbers of cents stay whole."""
+    matrix, vector = symmetric(data, dim), data.draw(finite_arrays((dim,)))
+    theta = quadratic_coefficients(matrix, vector)
+    own = [matrix[i, j] for i in range(dim) for j in range(i, dim)]
+    assert theta.tolist() == [*own, *vector, 0.0]
+
+
+@few
+@given(st.data(), st.integers(1, 4))
+def test_a_share_of_a_quadratic_is_equally_wide_in_all_directions_of_svec(data, dim):
+    matrix = symmetric(data, dim)
+    basis, nothing = Quadratic(dim), np.zeros(dim)
+    wide = quadratic_coefficients(matrix, nothing) / basis.widths
+    squared = float((svec(matrix) ** 2).sum() / 4.0)
+    assert float((wide**2).sum()) == pytest.approx(squared, rel=1e-12, abs=1e-12)
+
+
+def test_shares_of_a_quadratic_are_never_narrower_than_asked_for():
+    diagonal, off, *_ = Quadratic(2).widths.tolist()
+    assert (diagonal, Fraction(off) ** 2 >= 2) == (2.0, True)
 
 
 def test_a_quadratic_basis_counts_its_triangle_its_vector_and_its_constant():

@@ -70,7 +70,7 @@ def consortium(**sections):
         "graph": {"edges": [["ann", "bob"]]},
         "masks": {"law": "uniform"},
         "statistics": {"columns": ["x"]},
-        "schema": {"columns": {"x": {"kind": "number"}}},
+        "schema": {"columns": {"x": {"kind": "number", "unit": 0.001}}},
     }
     return consortium_from({**table, **sections})
 

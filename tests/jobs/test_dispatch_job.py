@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from strategies import few
 from veilsum.costs.domains import Box, HalfSpaces
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import power_case, site_of
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.quadratic import quadratic_program
 from veilsum.models.price import Site
+from veilsum.privacy.guarantee import guarantee
 
 PRICES = {"case30": 3.7892, "case39": 13.5169, "case118": 39.3814}
 
@@ -54,7 +58,84 @@ def test_a_demand_that_nobody_can_meet_is_explained():
         dispatch(sites, prices=(0, 10))
 
 
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+@pytest.mark.parametrize("law", ["uniform", "lattice"])
+def test_no_sum_tells_which_site_has_which_generator(driver, law):
+    """Generators and demands of three sites change hands: every round is the same."""
+    sites, options = sites_of("case30"), {"law": law, "driver": driver, "seed": 1}
+    if law == "lattice":
+        options["sigma"] = 1e3
+    first, second, third, *rest = sites
+    held = {
+        name: [getattr(sites[name], x) for x in ("a", "b", "low", "high")]
+        for name in (first, second, third)
+    }
+    pooled = [np.concatenate(parts) for parts in zip(*held.values(), strict=True)]
+    dealt = {
+        first: Site.of(sites[third].demands[1:]),
+        second: Site.of(
+            [*sites[first].demands, *sites[third].demands[:1]],
+            **{
+                k: v[::-1]
+                for k, v in zip(("a", "b", "low", "high"), pooled, strict=True)
+            },
+        ),
+        third: Site.of(sites[second].demands[::-1]),
+        **{name: sites[name] for name in rest},
+    }
+    one, other = (dispatch(s, prices=(0, 1000), **options) for s in (sites, dealt))
+    assert [s.tolist() for s in one.released.sums] == [
+        s.tolist() for s in other.released.sums
+    ]
+    assert one.price == other.price
+    assert one.released.bytes == other.released.bytes
+
+
 # Quadratic programs
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(-5000, 5000)] * 5), min_size=4, max_size=4),
+    st.lists(st.integers(-300, 300), min_size=5, max_size=5),
+    st.sampled_from(["uniform", "lattice"]),
+)
+@few
+def test_equal_decimal_sums_of_quadratics_have_equal_bits(cents, moved, law):
+    """Hundredths move from one party to another: the total is the same to the bit."""
+
+    def cost(numbers):
+        steep = np.array([20_000, 0, 20_000, 0, 0])
+        p, r, s, a, b = ((numbers + steep) / 100).tolist()
+        return [[p, r], [r, s]], [a, b]
+
+    away = [
+        tuple(np.add(cents[0], moved).tolist()),
+        tuple(np.subtract(cents[1], moved).tolist()),
+        *cents[2:],
+    ]
+    options = {"driver": "vectorised", "seed": 1, "law": law, "unit": 0.01}
+    if law == "lattice":
+        options["sigma"] = 1e3
+    one, other = (
+        quadratic_program({str(k): cost(c) for k, c in enumerate(some)}, **options)
+        for some in (cents, away)
+    )
+    assert one.released.sums[0].tolist() == other.released.sums[0].tolist()
+    assert one.minimiser.tolist() == other.minimiser.tolist()
+    assert set(one.rounded.values()) == {0}
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1e3])
+def test_one_sigma_is_the_same_in_all_directions_of_a_matrix(sigma):
+    costs = {str(k): (np.eye(2), np.ones(2)) for k in range(4)}
+    found = quadratic_program(costs, law="lattice", sigma=sigma, driver="vectorised")
+    law, graph = found.terms.law, found.terms.topology
+    spans = np.array(law.deviations()) * float(law.counts.units[0])
+    widths = np.array([2.0, 2**0.5, 2.0, 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(spans, sigma * widths, rtol=2e-6)
+    plain = guarantee(graph, sigma=sigma, law="lattice", grid=30, corrupted=["0"])
+    assert found.guarantee.epsilon == pytest.approx(plain.epsilon, rel=1e-9)
+    np.testing.assert_allclose(found.minimiser, [-1.0, -1.0])
 
 
 @pytest.fixture(scope="module")

@@ -286,7 +286,6 @@ def test_options_reach_the_terms():
         topology=ring,
         law="lattice",
         sigma=1e6,
-        largest=1e6,
         minimum_honest=4,
         seed=7,
     )

@@ -97,7 +97,6 @@ formula = "y ~ x"
 [masks]
 law = "lattice"
 sigma = 1e6
-largest = 1e4
 [graph]
 edges = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "a"]]
 [policy]
@@ -161,8 +160,8 @@ def test_a_short_maximum_does_not_stop_the_report(folder):
 minimum_rows = 1
 maximum_rows = 4
 [schema.columns]
-x = { kind = "number" }
-y = { kind = "number" }
+x = { kind = "number", unit = 0.001 }
+y = { kind = "number", unit = 0.001 }
 """
     job = read_job(written(folder, FILES + schema), "model")
     assert job.refused_by_default() == ()
@@ -176,7 +175,7 @@ def test_codes_keep_their_zeros(folder):
 [schema]
 minimum_rows = 20
 [schema.columns]
-y = { kind = "number" }
+y = { kind = "number", unit = 0.001 }
 ward = { kind = "category", categories = ["01", "02"] }
 """
     text = FILES.replace("y ~ x", "y ~ ward") + schema

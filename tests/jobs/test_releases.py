@@ -1,22 +1,29 @@
 """What a job releases is listed, limited, and the only thing that leaves a party."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from veilsum.drivers.loopback import World
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import open_ledger
-from veilsum.jobs.recipes import PartyWork
+from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.regression import Model, fit, fit_arrays
-from veilsum.jobs.releases import Release, ReleaseLimit, condensed
+from veilsum.jobs.releases import EXACT, Release, ReleaseLimit, condensed
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import sum as masked_sum
 from veilsum.jobs.terms import Terms
 from veilsum.models.families import Binomial, Gaussian
-from veilsum.models.rows import Rows
+from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.masking import ShareStreams
 from veilsum.privacy.accountant import Budget
+from veilsum.privacy.guarantee import (
+    NEAR_VIEWS_LIMIT,
+    SAME_VIEWS_LIMIT,
+    UNITS_LIMIT,
+)
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Quit
 
@@ -47,14 +54,25 @@ class NoChance(ShareStreams):
         return np.zeros(count)
 
 
+def model_of(family, rows):
+    return Model(
+        response="y",
+        names=("a", "b", "c"),
+        intercept=0,
+        family=family,
+        measures=RowMeasures.inferred(rows, 0),
+    )
+
+
 def world_of(family, law, kind_of_streams=ShareStreams):
     """The machines of a regression, every frame recorded."""
     kind = Binomial() if family == "logistic" else Gaussian()
-    model = Model(response="y", names=("a", "b", "c"), intercept=0, family=kind)
-    terms = Terms.of(PARTIES, options={"law": law, "seed": 3})
-    recipe, rows = model.recipe(), rows_of(family)
+    rows = rows_of(family)
+    model = model_of(kind, rows)
+    recipe = model.recipe()
+    terms = Terms.of(PARTIES, counts=recipe.counts, options={"law": law, "seed": 3})
     works = {
-        name: PartyWork(recipe, model.contribution(part, 0, recipe.size))
+        name: PartyWork(recipe, model.contribution(part, 0))
         for name, part in rows.items()
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
@@ -120,13 +138,18 @@ def test_the_search_finds_contributions_under_masks_of_zero(family):
 
 def test_a_party_that_refuses_tells_one_word():
     rows = rows_of("logistic")
-    model = Model(response="y", names=("a", "b", "c"), intercept=0, family=Binomial())
-    terms = Terms.of(PARTIES, options={"seed": 3})
-    recipe = model.recipe()
     rows["south"] = Rows.of(rows["south"].design, np.full(60, 0.123456789))
+    model = model_of(Binomial(), rows)
+    recipe = model.recipe()
+    terms = Terms.of(PARTIES, counts=recipe.counts, options={"seed": 3})
+
+    def checked(name, request):
+        model.check(name, rows[name])
+        return model.vector(rows[name], 0, request)
+
     works = {
-        name: PartyWork(recipe, model.contribution(part, 0, recipe.size))
-        for name, part in rows.items()
+        name: PartyWork(recipe, Contribution(partial(checked, name), ()))
+        for name in rows
     }
     plan = terms.plan(size=recipe.size, answer_size=3, terms={})
     world = World(plan, works, ShareStreams(3), record=True).run()
@@ -166,6 +189,34 @@ def test_every_round_is_listed_for_every_piece(driver):
     lines = condensed(result.releases)
     assert len(lines) == 2
     assert lines[1].startswith(f"rounds 2 to {len(listed)}, each")
+
+
+@pytest.mark.parametrize(
+    ("options", "claim", "other"),
+    [
+        ({}, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT),
+        ({"law": "lattice", "sigma": 1e6}, NEAR_VIEWS_LIMIT, SAME_VIEWS_LIMIT),
+    ],
+)
+def test_a_guarantee_of_whole_numbers_says_what_is_proved_of_rows(
+    options, claim, other
+):
+    """Once: who has which row, what that is worth, and that sums are known."""
+    limits = masked_sum(
+        dict.fromkeys("abcd", 1.25), unit=0.01, **options
+    ).guarantee.limits
+    for line in (UNITS_LIMIT, claim, EXACT):
+        assert limits.count(line) == 1
+    assert other not in limits
+    assert not any("on the grid" in line for line in limits)
+    assert any("timing, refusals, and who is absent" in line for line in limits)
+
+
+def test_in_the_open_nothing_is_claimed_of_rows():
+    limits = masked_sum(
+        dict.fromkeys("abcd", 1.25), unit=0.01, law="none"
+    ).guarantee.limits
+    assert not {UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT, EXACT} & {*limits}
 
 
 def test_the_counts_listed_are_the_counts_summed():
@@ -306,7 +357,7 @@ def test_rounds_are_charged_before_they_are_shown(tmp_path):
 
 def test_rounds_under_a_lattice_add_up():
     rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
-    options = {"law": "lattice", "sigma": 1e6, "largest": 1e6, "driver": "vectorised"}
+    options = {"law": "lattice", "sigma": 1e3, "driver": "vectorised"}
     result = fit_arrays(
         rows, family="logistic", intercept=0, rules=RowRules(minimum_rows=60), **options
     )

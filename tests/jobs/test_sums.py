@@ -1,6 +1,8 @@
-"""Sums and averages of parties' vectors: exact integers, reals to the grid."""
+"""Sums and averages of parties' vectors: whole numbers of a unit, added exactly."""
 
 import pickle
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.sums import mean
 from veilsum.jobs.sums import sum as masked_sum
 
@@ -74,7 +77,8 @@ def test_shapes_are_kept_and_booleans_counted():
     "options",
     [
         {"law": "lattice", "sigma": 1e6, "largest": 1e4},
-        {"grid": 30, "largest": 1e4},
+        {"unit": 0.5, "largest": 1e4},
+        {"law": "none"},
         {"topology": "ring:5", "spread": "tree"},
     ],
 )
@@ -121,11 +125,10 @@ def test_a_declared_range_never_costs_digits(largest):
         np.testing.assert_allclose(found, [0.5, 5e-9], rtol=1e-14)
 
 
-def test_a_grid_that_would_round_everything_away_is_refused():
-    with pytest.raises(InvalidInputError, match="round statistics away"):
-        masked_sum(dict.fromkeys(PARTIES, 3.0), grid=-3)
-    with pytest.raises(InvalidInputError, match="leave grid out"):
-        masked_sum(dict.fromkeys(PARTIES, 3), grid=40)
+@pytest.mark.parametrize("value", [3, 3.0])
+def test_a_grid_is_refused_and_the_unit_named(value):
+    with pytest.raises(InvalidInputError, match="leave grid out, and say with unit"):
+        masked_sum(dict.fromkeys(PARTIES, value), grid=40)
 
 
 def test_data_must_be_a_mapping():
@@ -134,5 +137,123 @@ def test_data_must_be_a_mapping():
 
 
 def test_an_integer_beyond_all_words_is_refused():
-    with pytest.raises(InvalidInputError, match="1e308"):
+    with pytest.raises(InvalidInputError, match=r"a: .*nothing is clipped"):
         masked_sum({n: [10**400] for n in PARTIES}, wide=True, driver="vectorised")
+
+
+# --- Units -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", ["loopback", "vectorised"])
+@pytest.mark.parametrize("job", [masked_sum, mean])
+@pytest.mark.parametrize("unit", [None, 0.1, "1/10", "2 decimals"])
+def test_equal_decimal_sums_give_equal_bits(driver, job, unit):
+    """In float64 0.1 + 0.2 is not 0.3, and would tell the two dealings apart."""
+    first = {"a": 0.1, "b": 0.2, "c": 0.5, "d": 1.1}
+    other = {"a": 0.3, "b": 0.0, "c": 1.6, "d": 0.0}
+    one, two = (job(data, unit=unit, driver=driver) for data in (first, other))
+    assert one.released.sums[0].tolist() == two.released.sums[0].tolist()
+    assert one.value.tobytes() == two.value.tobytes()
+    assert one.released.answer.tobytes() == two.released.answer.tobytes()
+    assert one.value.item() == (1.9 if job is masked_sum else 0.475)
+
+
+@given(
+    st.lists(st.integers(-(10**9), 10**9), min_size=5, max_size=5),
+    st.lists(st.integers(-(10**9), 10**9), min_size=4, max_size=4),
+    st.sampled_from([1, 2, 5]),
+)
+@settings(max_examples=25)
+def test_a_total_of_cents_knows_no_more_than_how_many_there_are(cents, moved, decimals):
+    last = sum(cents) - sum(moved)
+    dealings = (cents, [*moved, last])
+    found = [
+        masked_sum(
+            {n: c / 10**decimals for n, c in zip(PARTIES, dealt, strict=True)},
+            unit=f"{decimals} decimals",
+            driver="vectorised",
+        )
+        for dealt in dealings
+    ]
+    assert [one.released.sums[0].tolist() for one in found] == [[sum(cents)]] * 2
+    exact = float(Fraction(sum(cents), 10**decimals))
+    assert {one.value.item() for one in found} == {exact}
+    assert [*found[0].rounded.values()] == [0] * 5
+
+
+def test_an_owner_is_told_how_many_values_were_rounded():
+    data = {name: [0.25, 1.0, 3.0] for name in PARTIES} | {"c": [0.251, 1.0, 2.999]}
+    found = masked_sum(data, unit="2 decimals", driver="vectorised")
+    assert dict(found.rounded) == {**dict.fromkeys(PARTIES, 0), "c": 2}
+    assert found.value.tolist() == [1.25, 5.0, 15.0]
+
+
+def test_without_a_unit_a_simulation_finds_one_for_each_number():
+    rows = {n: [0.5 * k, 2.0**-70 + k, 100 * k] for k, n in enumerate(PARTIES)}
+    found = masked_sum(rows, driver="vectorised")
+    assert found.value.tolist() == [5.0, 10.0, 1000.0]
+    assert dict(found.rounded) == dict.fromkeys(PARTIES, 0)
+
+
+@pytest.mark.parametrize("value", [1e-280, 1e300])
+def test_extreme_numbers_have_their_own_unit(value):
+    found = masked_sum(dict.fromkeys(PARTIES, value), driver="vectorised")
+    assert found.value.item() == 5 * value
+
+
+def test_integers_can_be_counted_in_another_unit():
+    data = dict(zip(PARTIES, [100, 250, -50, 0, 1000], strict=True))
+    found = masked_sum(data, unit=50, driver="vectorised")
+    assert found.released.sums[0].tolist() == [26]
+    assert found.value.item() == 1300.0
+
+
+@pytest.mark.parametrize("unit", [0, -1, "two", "1/0", float("nan"), True])
+def test_what_is_no_unit_is_refused(unit):
+    with pytest.raises(InvalidInputError, match="unit must be"):
+        masked_sum(dict.fromkeys(PARTIES, 1.0), unit=unit)
+
+
+def test_a_value_beyond_the_range_is_refused_by_name():
+    data = {**dict.fromkeys(PARTIES, 1.0), "d": 12.0}
+    with pytest.raises(
+        InvalidInputError, match=r"d: 1 values are outside .* -10 to 10"
+    ):
+        masked_sum(data, largest=10.0, driver="vectorised")
+    with pytest.raises(InvalidInputError, match="d: 1 values are outside"):
+        masked_sum({**data, "d": 1e30}, unit=0.01, driver="vectorised")
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Takes one party's part; nobody is there to meet."""
+
+    party: str = "a"
+
+    def carry_out(self, assignment):
+        raise Asked(assignment)
+
+
+class Asked(Exception):
+    """Carries what a driver was asked to do."""
+
+
+def agreed(value, **options):
+    """Return the plan that a real party with this value would compare."""
+    graph = Topology.family("complete:5").renamed(PARTIES)
+    with pytest.raises(Asked) as asked:
+        masked_sum({"a": value}, driver=Alone(), topology=graph, run="r", **options)
+    return asked.value.args[0].plan
+
+
+def test_real_parties_agree_on_a_unit_beforehand():
+    """What is agreed follows from no value: the plans of two parties are one."""
+    with pytest.raises(InvalidInputError, match="unit that all parties agree on"):
+        agreed(0.25)
+    for options in ({"unit": 0.01}, {"largest": 100.0}, {"unit": 0.01, "largest": 9}):
+        assert agreed(0.25, **options).digest == agreed(-7.0, **options).digest
+    assert agreed(1).digest == agreed(-(2**59)).digest
+    plans = [agreed(1.0, unit=0.01), agreed(1.0, unit=0.1), agreed(1.0, largest=9.0)]
+    assert len({plan.digest for plan in plans}) == 3
+    (unit,) = agreed(0.5, largest=100.0).law.counted.units
+    assert unit == Fraction(2) ** (8 - 40), "40 bits of -100 to 100"

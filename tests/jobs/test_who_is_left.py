@@ -3,6 +3,8 @@
 On a network the others go on if `drop` says so; here the loss is simulated.
 """
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from veilsum.jobs.sums import OneSum, mean
 from veilsum.jobs.terms import Promises, Terms
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.units import Counts
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.worst_case import against_any
 from veilsum.protocol.plan import Policy
@@ -43,14 +46,14 @@ def test_books_and_promises_are_of_those_who_are_left(tmp_path):
             {name: float(k) for k, name in enumerate(PARTIES)},
             law="lattice",
             sigma=100.0,
-            grid=40,
             drop=True,
             driver=WITHOUT_F,
             ledgers={"a": ledger},
         )
         (charge,) = ledger.history().charges
     whole, rest = (
-        against_any(complete(names), MASKS, tolerate=1) for names in (PARTIES, LEFT)
+        against_any(complete(names), MASKS.altered(grid=0), tolerate=1)
+        for names in (PARTIES, LEFT)
     )
     assert found.released.members == LEFT
     assert found.value == pytest.approx(2.0, abs=1e-9)
@@ -65,11 +68,13 @@ def test_a_ledger_knows_a_run_again_in_whatever_epoch_it_was_charged(tmp_path):
     with open_ledger(tmp_path / "a.ledger", create=Budget()) as ledger:
         options = {"drop": True, "driver": WITHOUT_F, "ledgers": {"a": ledger}}
         mean(dict.fromkeys(PARTIES, 1.0), run="monday", **options)
-        recipe = OneSum(1, "another sum")
+        counts = Counts((Fraction(1),), 60)
+        recipe = OneSum(counts, "another sum")
         given = {"a": Contribution(lambda _: np.ones(1), (np.zeros(1),))}  # other data
 
         def check(run):
-            terms = Terms.of(PARTIES, options={**options, "run": run})
+            given_options = {**options, "run": run}
+            terms = Terms.of(PARTIES, counts=counts, options=given_options)
             Bookkeeping(recipe, terms, given).check("a")
 
         with pytest.raises(BudgetError, match="charged for the run monday before"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from veilsum.costs.bases import Quadratic, quadratic_coefficients, smat
+from veilsum.costs.bases import Quadratic, quadratic_coefficients
 from veilsum.costs.domains import WholeSpace
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.remainders import NoRemainder
@@ -31,14 +31,14 @@ def wholly_masked(problem, graph, sigma):
     pairs = zip(problem.matrices, -problem.vectors, strict=True)
     theta = np.array([quadratic_coefficients(p, q) for p, q in pairs])
     rng = np.random.default_rng(11)
-    # svec(P) / 2 is the coefficient: half a share of P's.
-    scale = np.array([0.5] * 15 + [1.0] * 5 + [0.0])
+    # A share of svec(P), whose entries off the diagonal are P's times sqrt 2.
+    i, j = np.triu_indices(5)
+    scale = np.concatenate([np.where(i == j, 1.0, 0.5**0.5), [1.0] * 5, [0.0]])
     for i, j in graph.edges:
         sent, received = sigma * scale * rng.standard_normal((2, theta.shape[1]))
         theta[i] += sent - received
         theta[j] -= sent - received
-    curvatures = 2.0 * smat(theta[:, :15], 5)
-    spectrum = np.linalg.eigvalsh(curvatures)
+    spectrum = np.linalg.eigvalsh(Quadratic(5).matrices(theta))
     known = problem.bounds
     bounds = Bounds(
         smooth=float(np.abs(spectrum).max()),

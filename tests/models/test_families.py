@@ -1,11 +1,16 @@
 """Families: their formulas against derivatives, laws of scipy and statsmodels."""
 
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
+from flint import arb, ctx
 from scipy import stats
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import (
+    CEILING,
+    Agreed,
     Binomial,
     Gamma,
     GammaInverseLink,
@@ -41,46 +46,71 @@ def slope_of(function, at, width=1e-6):
     return (function(at + width) - function(at - width)) / (2 * width)
 
 
+def eta_of(family):
+    return family.link(MEANS)
+
+
 @every_family
 def test_the_inverse_link_undoes_the_link(family):
-    found = family.inverse_link(family.link(MEANS))
+    found = family.inverse_link(eta_of(family))
     np.testing.assert_allclose(found, MEANS, rtol=1e-12)
-    assert family.outside(family.link(MEANS)) == 0
 
 
 @every_family
-def test_the_slope_is_the_derivative_of_the_inverse_link(family):
-    found = slope_of(family.inverse_link, family.link(MEANS))
-    np.testing.assert_allclose(family.slope(MEANS), found, rtol=1e-5)
-
-
-@every_family
-def test_the_leverage_is_the_slope_over_the_variance(family):
-    expected = family.slope(MEANS) / family.variance(MEANS)
-    np.testing.assert_allclose(family.leverage(MEANS), expected, rtol=1e-12)
-
-
-@every_family
-def test_the_deviance_falls_along_the_score(family):
-    """d deviance / d eta = -2 (y - mu) slope / variance."""
-    response, eta = responses(family), family.link(MEANS)
-    found = slope_of(
-        lambda e: family.unit_deviance(response, family.inverse_link(e)), eta
-    )
-    expected = -2.0 * (response - MEANS) * family.leverage(MEANS)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+def test_the_pull_is_half_the_fall_of_the_deviance(family):
+    response, eta = responses(family), eta_of(family)
+    found = slope_of(lambda e: family.terms(response, e).deviance, eta)
+    pull = family.terms(response, eta).pull
+    np.testing.assert_allclose(found, -2.0 * pull, rtol=1e-4, atol=1e-7)
 
 
 @every_family
 def test_the_curvature_is_the_second_derivative_of_half_the_deviance(family):
-    response, eta = responses(family), family.link(MEANS)
+    response, eta = responses(family), eta_of(family)
+    found = -slope_of(lambda e: family.terms(response, e).pull, eta)
+    curvature = family.terms(response, eta).curvature
+    np.testing.assert_allclose(curvature, found, rtol=1e-5)
 
-    def score(e):
-        mu = family.inverse_link(e)
-        return (response - mu) * family.leverage(mu)
 
-    found = -slope_of(score, eta)
-    np.testing.assert_allclose(family.curvature(response, MEANS), found, rtol=1e-5)
+def variance_of(family):
+    match family:
+        case Gaussian():
+            return np.ones_like(MEANS)
+        case Binomial():
+            return MEANS * (1.0 - MEANS)
+        case NegativeBinomial():
+            return MEANS + family.alpha * MEANS**2
+        case Poisson():
+            return MEANS
+        case _:
+            return MEANS**2
+
+
+@every_family
+def test_what_is_expected_is_the_slope_squared_over_the_variance(family):
+    eta = eta_of(family)
+    slope = slope_of(family.inverse_link, eta)
+    expected = slope**2 / variance_of(family)
+    np.testing.assert_allclose(family.expected(eta), expected, rtol=1e-5)
+    pull = (responses(family) - MEANS) * slope / variance_of(family)
+    found = family.terms(responses(family), eta)
+    np.testing.assert_allclose(found.pull, pull, rtol=1e-5)
+    pearson = (responses(family) - MEANS) ** 2 / variance_of(family)
+    np.testing.assert_allclose(found.pearson, pearson, rtol=1e-12)
+
+
+@every_family
+def test_a_start_is_near_the_response(family):
+    """Information and working response as at a mean near each response."""
+    response = responses(family)
+    near = {"logistic": (response + 0.5) / 2.0}.get(
+        family.name, response + 0.1 if isinstance(family, Poisson) else response
+    )
+    eta = family.link(near)
+    slope = slope_of(family.inverse_link, eta)
+    information, target = family.first(response)
+    np.testing.assert_allclose(information, family.expected(eta), rtol=1e-12)
+    np.testing.assert_allclose(target, eta + (response - near) / slope, rtol=1e-5)
 
 
 def log_law(family, response):
@@ -105,7 +135,7 @@ def log_law(family, response):
 @every_family
 def test_the_log_likelihood_is_that_of_the_law(family):
     response = responses(family)
-    deviance = WEIGHTS @ family.unit_deviance(response, MEANS)
+    deviance = WEIGHTS @ family.terms(response, eta_of(family)).deviance
     phi = PHI if family.estimates_dispersion else 1.0
     saturated = family.saturated(response, WEIGHTS, phi).sum()
     found = family.log_likelihood(LikelihoodSums(deviance, saturated, 4.0, phi))
@@ -123,18 +153,120 @@ def test_a_gamma_of_great_shape_keeps_its_digits():
     assert narrow.item() == pytest.approx(np.log(1e20 / (2 * np.pi)) / 2, rel=1e-14)
 
 
+RANGES = Agreed(low=0.01, high=1000.0, unit=0.01, weight=3.0, offset=2.0)
+
+
 @every_family
-def test_a_wild_point_gives_finite_numbers(family):
-    response, eta = responses(family), np.array([-1e6, 1e6, -900.0, 900.0])
-    mu = family.inverse_link(eta)
-    assert np.isfinite(family.unit_deviance(response, mu)).all()
-    assert np.isfinite((response - mu) ** 2 / family.variance(mu)).all()
+def test_no_row_inside_exceeds_the_limits(family):
+    """At the edges of eta, and of the responses, and of the weights."""
+    limits = family.limits(RANGES)
+    # Bits are counted with room for what rounding adds.
+    most = {key: value * (1.0 + 1e-12) for key, value in asdict(limits).items()}
+    response = {"logistic": np.array([0.0, 1.0])}.get(
+        family.name,
+        np.array([0.0, 1.0, 7.0, 1000.0])
+        if isinstance(family, Poisson)
+        else np.array([0.01, 1.0, 1000.0]),
+    )
+    middle = np.linspace(max(limits.low, -800.0), min(limits.high, 800.0), 41)
+    for eta in (limits.low, limits.high, *middle):
+        found = family.terms(response, np.full(len(response), eta))
+        for part in (found.pull, found.curvature, found.deviance, found.pearson):
+            assert np.isfinite(part).all()
+        assert np.abs(found.pull).max() <= most["pull"]
+        assert np.sqrt(found.curvature).max() <= most["root"]
+        assert np.sqrt(family.expected(np.array(eta))) <= most["root"]
+        assert found.deviance.min() >= 0.0
+        assert found.deviance.max() <= most["deviance"]
+        assert found.pearson.max() <= most["pearson"]
+    information, target = family.first(response)
+    assert np.sqrt(information).max() <= most["root"]
+    far = np.abs(target) + RANGES.offset
+    assert (information * far).max() <= most["pull"]
+    for phi in (1e-290, 1e-3, 1.0, 1e9):
+        weights = np.full(len(response), 3.0)
+        saturated = family.saturated(response, weights, phi)
+        assert np.abs(saturated).max() <= most["saturated"]
 
 
-def test_means_that_a_link_cannot_give_are_counted():
-    assert Poisson().outside(np.array([-50.0, 0.0, 31.0])) == 1
-    assert GammaInverseLink().outside(np.array([-1.0, 0.0, 31.0])) == 2
-    assert Binomial().outside(np.array([-500.0, 500.0])) == 0
+def test_limits_need_a_response_that_the_law_can_yield():
+    with pytest.raises(InvalidInputError, match="needs responses above 0"):
+        Gamma().limits(replace(RANGES, low=-3.0, high=0.0))
+
+
+# Digits where float64 is easily lost, against arb.
+
+
+def exact_deviances(family, response, eta):
+    ctx.prec = 4000
+    found = []
+    for y, e in zip(response.tolist(), eta.tolist(), strict=True):
+        y, e = arb(y), arb(e)
+        mu = e.exp()
+        match family:
+            case Binomial():
+                found.append(2 * (1 + (e if y == 0 else -e).exp()).log())
+            case NegativeBinomial():
+                n = 1 / arb(family.alpha)
+                ratio = ((1 + y / n) / (1 + mu / n)).log()
+                started = y * (y / mu).log() if y > 0 else arb(0)
+                found.append(2 * (started - (y + n) * ratio))
+            case Poisson():
+                started = y * (y / mu).log() if y > 0 else arb(0)
+                found.append(2 * (started - y + mu))
+            case _:
+                found.append(2 * (y / mu - 1 - (y / mu).log()))
+    return np.array([float(one) for one in found])
+
+
+def test_a_misclassified_row_keeps_its_loss():
+    eta = np.array([35.0, -35.0, 800.0, -1e5, 40.0, -700.0])
+    response = np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    found = Binomial().terms(response, eta)
+    expected = exact_deviances(Binomial(), response, eta)
+    np.testing.assert_allclose(found.deviance, expected, rtol=1e-15)
+    np.testing.assert_allclose(found.pull[:4], [-1.0, 1.0, -1.0, 1.0], rtol=1e-15)
+    assert found.pearson.max() == CEILING
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e-12, 1e-6, 0.3, 40.0])
+def test_a_negative_binomial_of_any_alpha_keeps_its_digits(alpha):
+    family = NegativeBinomial(alpha)
+    response = np.array([0.0, 1.0, 3.0, 20.0, 1e4, 1e6, 1e6])
+    eta = np.log(np.array([0.5, 1.0 + 1e-9, 1e-30, 21.0, 1.1e4, 1e6 + 1.0, 3e5]))
+    found = family.terms(response, eta).deviance
+    expected = exact_deviances(family, response, eta)
+    # Of a law so wide that y tells little, all but 1 / (1 + alpha y) cancels.
+    error = np.abs(found - expected) / (1e-13 + expected)
+    assert (error <= 1e-9 + 1e-15 * alpha * response).all()
+    saturated = family.saturated(response, np.ones(7), 1.0)
+    n, expected = 1 / arb(alpha), []
+    ctx.prec = 4000
+    for y in map(int, response.tolist()):
+        ways = arb(y) + n
+        rise = ways.lgamma() - n.lgamma() - arb(y + 1).lgamma()
+        chance = y * (y / ways).log() if y else arb(0)
+        expected.append(float(rise + chance - n * (1 + y / n).log()))
+    np.testing.assert_allclose(saturated, expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("family", [Poisson(), Gamma()], ids=["poisson", "gamma"])
+def test_a_mean_next_to_the_response_keeps_its_loss(family):
+    response = np.array([1.0, 7.0, 1e6, 1e9, 3.0])
+    eta = np.log(response) + np.array([1e-3, 1e-6, -1e-7, 1e-5, -20.0])
+    found = family.terms(response, eta).deviance
+    expected = exact_deviances(family, response, eta)
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_tiny_responses_keep_their_digits():
+    response = np.array([1e-200, 3e-200])
+    eta = np.log(response) + np.array([0.5, -0.5])
+    found = Gamma().terms(response, eta)
+    np.testing.assert_allclose(
+        found.deviance, exact_deviances(Gamma(), response, eta), rtol=1e-12
+    )
+    assert np.isfinite(Gamma().saturated(response, np.ones(2), 0.1)).all()
 
 
 @pytest.mark.parametrize(

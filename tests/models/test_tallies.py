@@ -32,7 +32,7 @@ def test_counts_are_those_of_numpy_on_the_pooled_values(numbers, parties):
 
 def test_every_bin_has_its_left_edge_and_the_last_one_both():
     found = Bins.of([1, 2, 3]).tally([1.0, 2.0, 3.0])
-    assert found.tolist() == [0.0, 1.0, 2.0, 0.0]
+    assert found.tolist() == [0, 1, 2, 0]
 
 
 def test_the_length_does_not_depend_on_the_data():

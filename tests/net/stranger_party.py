@@ -78,8 +78,10 @@ class Party:
         self._confirm()
         await self._until("confirming", partial(self._sent_by_neighbours, "Confirm"))
         self._check_confirmations()
-        self._publish("Ready", 0, [])
+        self._publish("Ready", 0, [], self._request())
         await self._until("committing", partial(self._sent_by_all, "Ready"))
+        if any(fields[-1] != self._request() for fields in self._fields_of("Ready")):
+            raise self._quit("result", "somebody was asked for something else")
         self._publish("Masked", 0, self._masked())
         await self._until("summing", partial(self._sent_by_all, "Masked"))
         return await self._agree(self._answer())
@@ -148,6 +150,10 @@ class Party:
         text = f"veilsum edge\0{self.epoch}\0{first}\0{second}\0".encode()
         content = text + sent.digest + received.digest
         return hmac.digest(digest(key + further), content, "sha256")
+
+    def _request(self):
+        """The digest of what is summed: a cost's coefficients, once."""
+        return digest(b"veilsum request\0" + b'"coefficients"')
 
     def _check_confirmations(self):
         for name in self.near:

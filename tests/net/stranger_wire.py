@@ -24,7 +24,7 @@ from cryptography import x509
 
 MAGIC = b"VS\x01"
 # How many fields each message has that a run by flooding needs, its name aside.
-RECORDS = {"Join": 5, "Ready": 4, "Masked": 4, "Result": 4, "Agreed": 4, "Quit": 4}
+RECORDS = {"Join": 5, "Ready": 5, "Masked": 4, "Result": 4, "Agreed": 4, "Quit": 4}
 FIELDS = {"Status": 8, "Share": 4, "Confirm": 2, **RECORDS}
 NUMBERED = {"Share", "Masked", "Result"}
 # What a [policy] is where the file is silent.

@@ -44,6 +44,7 @@ from veilsum.numbers.laws import Masks
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import MESSAGES, Quit, Ready, Record, Round
 from veilsum.protocol.plan import CHECKPOINT_BYTES, CHECKPOINT_ROUNDS, Plan, Policy
+from veilsum.protocol.work import request_digest
 
 LIMITS = Limits()
 NOON = 1_700_000_000.0
@@ -457,8 +458,9 @@ def test_the_pages_frames_are_real_ones():
     numbers = np.array([1.0, -2.0])
     told = hexadecimal("56 53 01 0e")
     assert codec.encode(Round(3, 7, numbers)) == told
-    ready = Ready(party="a", epoch=0, lost=())
-    assert codec.signed_part(ready) == hexadecimal("56 53 01 0d")
+    request = request_digest("coefficients")
+    ready = Ready(party="a", epoch=0, lost=(), request=request)
+    assert codec.signed_part(ready) == hexadecimal("56 53 01 2f")
     assert Codec.digest(numbers).hex() in PAGE
 
 

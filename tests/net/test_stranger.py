@@ -24,6 +24,7 @@ from net.stranger_wire import (
     Consortium,
     Numbers,
     WireError,
+    digest,
     frame,
     parse,
     plan,
@@ -149,6 +150,23 @@ def test_who_does_otherwise_is_not_taken_along(role, tmp_path):
         assert "nothing masked of this party was shown" in why
 
 
+class Misled(Party):
+    """One that thinks it was asked for something else."""
+
+    def _request(self):
+        return bytes(32)
+
+
+def test_who_was_asked_for_something_else_sees_nothing(tmp_path):
+    company = Company(tmp_path, IMPATIENT)
+    found = with_stranger(company, "c", role=Misled)
+    told = reasons(found)
+    assert told.pop("c").startswith("result: somebody was asked for something else")
+    for why in told.values():
+        assert "c computed another next request" in why
+        assert "nothing masked of this party was shown" in why
+
+
 class Shifted(Party):
     """One whose answer is somewhat off."""
 
@@ -214,7 +232,8 @@ def test_the_stranger_finds_the_examples_of_the_page():
     numbers = Numbers("f", (1.0, -2.0))
     page = " ".join(PAGE.split())
     assert frame("Round", 3, 7, numbers).hex(" ") in page
-    assert frame("Ready", "a", 0, b"", []).hex(" ") in page
+    request = digest(b'veilsum request\0"coefficients"')
+    assert frame("Ready", "a", 0, b"", [], request).hex(" ") in page
     assert numbers.digest.hex() in page
     blocks = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     (table,) = (tomllib.loads(text) for text in blocks if "[cost]" in text)

@@ -11,9 +11,11 @@ import ssl
 import subprocess
 import tomllib
 from dataclasses import fields
+from fractions import Fraction
 from hashlib import sha256
-from math import ceil
+from math import ceil, isqrt, log2
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -36,7 +38,7 @@ from veilsum.jobs.job_file import job_of
 from veilsum.jobs.regression import LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import shown_of
 from veilsum.jobs.rules import RowRules
-from veilsum.jobs.statistics import Ask, StatisticsRecipe, Wishes, _Part, wishes_of
+from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
@@ -45,14 +47,15 @@ from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
     RoundStatistics,
+    Stage,
 )
 from veilsum.models.least_squares import Statistics
 from veilsum.models.price import PriceSearch
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
-from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Masks, UniformMasks
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
 from veilsum.protocol.effects import Abort, Send
@@ -263,13 +266,11 @@ def test_the_pages_numbers_are_the_laws(row):
     assert len(lines) == 4
     x, bits, word, whole = (float(lines[row][0]), *map(int, lines[row][1:]))
     one = Masks("uniform", grid=bits).on(TRIANGLE)
-    three = UniformMasks(Grid(bits), 3, words=3)
     lattice = Masks("lattice", sigma=1000.0, grid=bits).on(TRIANGLE)
     assert one.encode(np.array([x])).tolist() == [word]
-    assert three.encode(np.array([x])).tolist() == [whole]
     assert lattice.encode(np.array([x])).tolist() == [whole]
     # Read as they were written, but for the rounding.
-    for law in (one, three, lattice):
+    for law in (one, lattice):
         assert law.decode(law.encode(np.array([x]))).item() == whole / 2**bits
 
 
@@ -277,17 +278,54 @@ def test_the_pages_numbers_are_the_laws(row):
     ("law", "kind", "width"),
     [
         (Masks("uniform", grid=20).on(TRIANGLE), "uint64", 8),
-        (UniformMasks.wide(TRIANGLE), "object", 24),
         (Masks("lattice", sigma=10.0).on(TRIANGLE), "int64", 8),
         (Masks("lattice", sigma=1e12, grid=60).on(TRIANGLE), "object", None),
     ],
-    ids=("word", "words", "lattice", "wide lattice"),
+    ids=("word", "lattice", "wide lattice"),
 )
 def test_the_page_has_every_type_of_number(law, kind, width):
     assert str(law.dtype) == kind
     first = f"| `{law.name}` | `{kind}` | {width or 'see below'} |"
     assert first in part("Numbers")
     assert width in (None, law.number_bytes)
+
+
+@pytest.mark.parametrize(
+    ("bits", "kind", "width"),
+    [
+        ("up to 64", "uint64", 8),
+        ("65 to 128", "object", 16),
+        ("129 to 192", "object", 24),
+    ],
+)
+def test_the_page_has_every_width_of_a_whole_number(bits, kind, width):
+    assert f"| `uniform` | {bits} | `{kind}` | {width} |" in part("Whole numbers")
+    for one in map(int, re.findall(r"\d+", bits)):
+        counts = Counts((Fraction(1, 100),), one)
+        law = Masks("uniform").for_sums(TRIANGLE, counts)
+        assert (str(law.dtype), law.number_bytes) == (kind, width)
+        assert law.width == (0 if width == 8 else width)
+
+
+@pytest.mark.parametrize("bits", [20, 60, 64, 120, 192])
+@pytest.mark.parametrize("sigma", [1e2, 1e9, 1e18])
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.25, 1.0, 4.0)], ids=str)
+def test_the_pages_width_of_counting_lattices_is_the_laws(bits, sigma, weights):
+    graph = Topology.from_edges(
+        [("a", "b"), ("a", "c"), ("b", "c")], weights=list(weights)
+    )
+    units = (Fraction(1), Fraction(1, 100), Fraction(3, 2**20))
+    law = Masks("lattice", sigma=sigma).for_sums(graph, Counts(units, bits))
+    squares = [
+        (Fraction(sigma) / unit) ** 2 * Fraction(weight)
+        for unit in units
+        for weight in (1.0, *weights)
+    ]
+    most = max(isqrt(int(square) - 1) + 1 for square in squares)
+    b = max(most.bit_length() + 6 + ceil(log2(6) / 2), bits - 1) + 2
+    assert law.number_bytes == (8 if b <= 62 else ceil(b / 8))
+    assert str(law.dtype) == ("int64" if b <= 62 else "object")
+    assert law.masks.grid == 0
 
 
 def page_bits_of_uniform(n, largest):
@@ -343,25 +381,21 @@ def test_the_page_has_every_number_of_a_regressions_sum_in_order(layout, begins)
     """The matrix comes first, then the vector; all the others are named."""
     said = part("Sums").partition(begins)[2]
     said = re.split(r"\n\n|\n\|", said)[0]
-    names = [one.name for one in fields(layout) if one.type == "float"]
+    names = [one.name for one in fields(layout) if one.type in {"int", "Fraction"}]
     assert [word for word in words(said) if word in names] == names
-    assert said.index("svec(") < said.index(f"`{names[0]}`")
+    assert said.index("tri(") < said.index(f"`{names[0]}`")
 
 
-def test_a_second_sum_of_statistics_has_no_cells_but_all_counts():
+def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
     frame = as_frame(TABLE_OF_ANN)
     schema = Schema.inferred({"ann": frame})
     wishes = wishes_of(schema, ["x", "y"], {"x": [0, 1]}, [["sex"]])
-    own = _Part(wishes, schema.check("ann", frame), frame)
-    first = own.answer(Ask(np.zeros(2)))
-    second = own.answer(Ask(np.ones(2), again=True))
-    cells = slice(wishes.n_moments, wishes.n_moments + wishes.n_cells)
-    assert first[cells].sum() == 2 * 60
-    assert not second[cells].any()
-    for one in (first, second):
-        assert [one[0], *one[-2:]] == [60, 60, 0]
-    said = " ".join(part("Sums").split())
-    assert "only the cells of histograms and tables are zeros" in said
+    own = wishes.vector(schema.check("ann", frame))
+    assert own.size == len(wishes.counts.units)
+    assert own[wishes.n_moments : -1].sum() == 2 * 60
+    assert [own[0], own[-1]] == [60, 0]
+    said = " ".join(part("Sums").partition("**`[statistics]`**")[2].split())
+    assert said.index("`rows`") < said.index("histogram") < said.index("`dropped`")
 
 
 def known_families():
@@ -571,7 +605,8 @@ def test_the_pages_limit_is_the_one_that_is_kept(
     n, drop, tolerate, rows, most, columns
 ):
     names = [f"p{k}" for k in range(n)]
-    terms = Terms.of(names, options={"tolerate": tolerate, "drop": drop})
+    options = {"tolerate": tolerate, "drop": drop}
+    terms = Terms.of(names, counts=Counts((Fraction(1),), 60), options=options)
     rules = RowRules(minimum_rows=5, maximum_rows=most)
     least_refused = ceil(
         page_limit(terms.policy, rules, n=n, columns=columns, rows=rows)
@@ -634,13 +669,11 @@ def released_table():
 def shown_in_sums():
     least = LeastSquaresRecipe(2, ("a", "b"), 0, 0.0, "")
     yield ("gaussian", "the only one"), least.release(()).statistics
-    for stage in ("first", "round", "closing"):
+    for stage in get_args(Stage):
         newton = {**_shown(stage, 2), "rows left out": 1}
         yield ("other families", stage), newton
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
-    yield ("statistics", "first"), recipe.release([]).statistics
-    first = np.array([9.0, 90.0, 910.0, 9.0, 0.0])
-    yield ("statistics", "second"), recipe.release([first]).statistics
+    yield ("statistics", "the only one"), recipe.release([]).statistics
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
 
@@ -648,10 +681,6 @@ def shown_in_sums():
 @pytest.mark.parametrize("place", [place for place, _ in shown_in_sums()], ids=str)
 def test_the_page_has_the_words_of_what_is_released(place):
     shown = list(dict(shown_in_sums())[place])
-    if place == ("statistics", "second"):
-        first = released_table()["statistics", "first"]
-        assert shown == [one for one in first if "cells" not in one]
-        return
     assert released_table()[place][: len(shown)] == shown
 
 

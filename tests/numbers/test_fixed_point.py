@@ -55,6 +55,36 @@ def test_integers_of_any_length_become_the_nearest_float(steps, bits):
     assert Grid(bits).to_floats(wide).tolist() == expected
 
 
+units = st.sampled_from([Fraction(1, 100), Fraction(1, 3), Fraction(25), Fraction(1)])
+
+
+@given(st.lists(st.integers(-(2**49), 2**49), min_size=1), units, st.integers(0, 60))
+def test_whole_numbers_of_a_unit_are_counted_exactly_and_come_back(counts, unit, bits):
+    grid = Grid(bits, unit)
+    written = np.array([float(count * unit) for count in counts])
+    steps = grid.quantise(written)
+    assert steps.tolist() == [count << bits for count in counts]
+    np.testing.assert_allclose(grid.to_floats(steps), written, rtol=1e-15)
+    assert grid.quantise(grid.to_floats(steps)).tolist() == steps.tolist()
+
+
+@given(st.lists(values, min_size=1), st.floats(1e18, 1e300), units)
+def test_how_a_value_is_counted_does_not_depend_on_its_neighbours(few, large, unit):
+    grid = Grid(3, unit)
+    together = grid.quantise(np.array([*few, large]))
+    alone = [grid.quantise(np.array([one])).item() for one in (*few, large)]
+    assert together.tolist() == alone
+    assert alone[-1] == round(Fraction(large) / unit) << 3
+
+
+def test_a_deviation_is_in_steps_of_the_unit():
+    assert Grid(4, Fraction(1, 100)).deviation(1.0) == 1600
+    with pytest.raises(InvalidInputError, match=r"spans 1 of 1/4: use a grid of 2"):
+        Grid(0, Fraction(1, 4)).deviation(0.25)
+    with pytest.raises(InvalidInputError, match="between 0 and 200 bits below"):
+        Grid(-1, Fraction(1, 100))
+
+
 def test_integers_are_64_bits_wide_while_they_fit_62():
     grid = Grid(0)
     assert grid.quantise(np.array([2.0**62 - 2**10])).dtype == np.int64

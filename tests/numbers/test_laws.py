@@ -398,6 +398,40 @@ def test_a_law_keeps_nothing_of_what_it_drew(law):
     assert (repr(law), sorted(vars(law))) == before
 
 
+# --- Units -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", ["lattice", "uniform"])
+@given(cents=st.lists(st.integers(-(10**9), 10**9), min_size=3, max_size=3))
+def test_equal_sums_of_cents_have_equal_bits(law, cents):
+    sigma = 1e4 if law == "lattice" else None
+    made = Masks(law, sigma, unit=0.01).on(TRIANGLE)
+    moved = [cents[0] + 1, cents[1] - 1, cents[2]]
+    totals = [
+        np.sum([made.encode(np.array([one / 100])) for one in some], axis=0).tolist()
+        for some in (cents, moved)
+    ]
+    assert totals[0] == totals[1]
+    decoded = made.decode(np.array(totals[0], dtype=made.dtype)).item()
+    assert decoded == pytest.approx(sum(cents) / 100, rel=1e-15, abs=1e-300)
+
+
+def test_shares_are_finer_than_the_unit_where_they_must_be():
+    law = Masks("lattice", 1.0, unit="1").on(TRIANGLE)
+    assert law.grid.deviation(1.0) >= 2**10
+    law.check_deployable()
+    assert law.encode(np.array([3.4])).tolist() == [3 << law.grid.bits]
+
+
+def test_a_unit_too_fine_for_the_range_is_refused():
+    with pytest.raises(InvalidInputError, match="agree on a unit of"):
+        Masks("uniform", None, None, 1e12, 1e-9).on(TRIANGLE)
+
+
+def test_a_law_without_a_grid_has_no_unit():
+    assert Masks("gaussian", 1.0, unit=0.01).unit is None
+
+
 # --- All masks are alike -----------------------------------------------------------
 
 

@@ -1,13 +1,15 @@
 """Masks as a value: comparable, checked, altered, made into a law and back."""
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import LAWS, Masks, UniformMasks
+from veilsum.numbers.laws import LAWS, Masks
+from veilsum.numbers.units import Counts
 
 TRIANGLE = Topology.family("complete:3")
 LATTICE = Masks("lattice", sigma=3.0, grid=40, largest=8.0)
@@ -98,17 +100,18 @@ def test_another_law_takes_over_what_it_has(change, expected):
     assert LATTICE.altered(**change) == expected
 
 
-def test_sums_of_statistics_need_no_range_under_uniform_masks():
-    uniform = Masks("uniform")
-    assert uniform.for_sums(TRIANGLE) == UniformMasks.wide(TRIANGLE)
-    whole = uniform.for_sums(TRIANGLE, integers=True, wide=True)
-    assert whole == UniformMasks.integers(TRIANGLE, wide=True)
-    chosen = Masks("uniform", grid=40)
-    assert chosen.for_sums(TRIANGLE) == chosen.on(TRIANGLE)
-    for grid, integers, words in ((40, True, "leave grid out"), (29, False, "round")):
+COUNTS = Counts((Fraction(1, 8), Fraction(1)), 70)
+
+
+@pytest.mark.parametrize(("law", "sigma"), [("uniform", None), ("lattice", 9.0)])
+def test_sums_need_no_range_and_no_grid_beside_what_they_count(law, sigma):
+    made = Masks(law, sigma).for_sums(TRIANGLE, COUNTS)
+    assert (made.name, made.counted) == (law, COUNTS)
+    assert made.masks.sigma == sigma
+    for more, words in (({"grid": 40}, "with unit"), ({"largest": 8.0}, "a minimum")):
         with pytest.raises(InvalidInputError, match=words):
-            Masks("uniform", grid=grid).for_sums(TRIANGLE, integers=integers)
+            Masks(law, sigma, **more).for_sums(TRIANGLE, COUNTS)
 
 
-def test_other_laws_sum_as_they_are():
-    assert LATTICE.for_sums(TRIANGLE, integers=True).masks == LATTICE
+def test_a_law_of_reals_counts_nothing():
+    assert LATTICE.on(TRIANGLE).counted is None

@@ -1,4 +1,4 @@
-"""Uniform masks of one word and of three: exact sums, no trace of parts."""
+"""Uniform masks of one, two and three words: exact sums, no trace of parts."""
 
 from fractions import Fraction
 
@@ -7,17 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from veilsum.errors import InvalidInputError, RangeError
+from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.laws import Masks, UniformMasks
+from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.numbers.streams import SeededStream
+from veilsum.numbers.units import Counts
 
 RING = Topology.family("ring:4")
-WIDE = UniformMasks.wide(RING)
-HALF = 1 << 191
 
-finite = st.floats(-1e26, 1e26)
+
+def counting(bits, size=1):
+    return Masks("uniform").for_sums(RING, Counts((Fraction(1),) * size, bits))
+
+
+WIDE = counting(192)
+HALF = 1 << 191
 
 
 def masked_total(law, rows, seed=0):
@@ -27,57 +32,42 @@ def masked_total(law, rows, seed=0):
     return law.decode(masked.sum(axis=0))
 
 
-@given(st.lists(st.tuples(finite, finite, finite, finite), min_size=1, max_size=5))
-def test_three_words_add_reals_of_any_size_exactly(columns):
-    rows = np.array(columns).T
-    exact = [
-        sum(Fraction(round(Fraction(x) * 2**96), 2**96) for x in column)
-        for column in columns
-    ]
-    assert masked_total(WIDE, rows).tolist() == [float(one) for one in exact]
-
-
-def test_tiny_and_huge_numbers_are_in_one_vector():
-    rows = np.array([[1e-20, 1e20, 3.0]] * 4)
-    assert np.allclose(masked_total(WIDE, rows), [4e-20, 4e20, 12.0], rtol=1e-8, atol=0)
-
-
 @given(
     st.lists(st.integers(-(2**59), 2**59), min_size=4, max_size=4),
-    st.booleans(),
+    st.sampled_from([64, 128, 192]),
 )
-def test_integers_are_added_to_the_last_unit(values, wide):
-    law = UniformMasks.integers(RING, wide=wide)
+def test_integers_are_added_to_the_last_unit(values, bits):
     rows = np.array(values)[:, None]
-    total = masked_total(law, rows)
+    total = masked_total(counting(bits), rows)
     assert total.tolist() == [sum(values)]
     assert all(type(one) is int for one in total.tolist())
 
 
-def test_integers_beyond_64_bits_need_three_words():
+def test_integers_beyond_64_bits_need_more_words():
     rows = np.array([[10**30]] * 4, dtype=object)
-    wide = UniformMasks.integers(RING, wide=True)
-    assert masked_total(wide, rows).tolist() == [4 * 10**30]
-    with pytest.raises(RangeError, match="beyond the range"):
-        UniformMasks.integers(RING).encode(rows[0])
+    for law in (counting(128), WIDE):
+        assert masked_total(law, rows).tolist() == [4 * 10**30]
+    with pytest.raises(NumericalError, match="at most 64 bits"):
+        counting(64).encode(rows[0])
+
+
+def test_tiny_and_huge_numbers_are_in_one_vector():
+    row = np.array([1, 10**40, 3], dtype=object)
+    total = masked_total(counting(192, 3), np.stack([row] * 4))
+    assert total.tolist() == [4, 4 * 10**40, 12]
 
 
 def test_unsigned_integers_are_not_taken_for_negative_ones():
-    law = UniformMasks.integers(RING)
-    with pytest.raises(RangeError):
+    law = counting(64)
+    with pytest.raises(NumericalError):
         law.encode(np.array([2**63 + 1], dtype=np.uint64))
     assert law.encode(np.array([7], dtype=np.uint64)).tolist() == [7]
 
 
 @pytest.mark.parametrize("values", [np.array([0.5]), np.array(["a"], dtype=object)])
 def test_a_sum_of_integers_takes_nothing_else(values):
-    with pytest.raises(InvalidInputError, match="takes integers"):
-        UniformMasks.integers(RING).encode(values)
-
-
-def test_a_number_beyond_the_range_is_refused_and_not_clipped():
-    with pytest.raises(RangeError, match="nothing is clipped"):
-        WIDE.encode(np.array([1e29]))
+    with pytest.raises(NumericalError, match="whole numbers"):
+        counting(64).encode(values)
 
 
 @pytest.mark.statistical
@@ -106,12 +96,12 @@ def test_what_leaves_a_party_is_a_residue():
 
 def test_views_are_equal_when_sums_are():
     """With masks shifted along a link, other inputs of equal sum look the same."""
-    one = np.array([[1.5], [2.0], [0.0], [4.0]])
-    other = one + np.array([[1e9], [-1e9], [0.0], [0.0]])
+    one = np.array([[15], [20], [0], [40]], dtype=object)
+    other = one + np.array([[10**50], [-(10**50)], [0], [0]], dtype=object)
     shares = draw_shares(RING, WIDE, ShareStreams(2), size=1)
     shifted = draw_shares(RING, WIDE, ShareStreams(2), size=1)
     edge = RING.edges.tolist().index([0, 1])
-    shifted.values[edge, 0] -= WIDE.encode(np.array([1e9]))
+    shifted.values[edge, 0] -= WIDE.encode(np.array([10**50], dtype=object))
     same = [
         WIDE.wrap(np.stack([WIDE.encode(row) for row in rows]) + held.masks()).tolist()
         for rows, held in ((one, shares), (other, shifted))
@@ -119,8 +109,8 @@ def test_views_are_equal_when_sums_are():
     assert same[0] == same[1]
 
 
-def test_the_range_follows_from_words_and_parties():
-    assert WIDE.number_bytes == 24
+def test_the_words_follow_from_what_was_agreed():
+    assert [counting(bits).number_bytes for bits in (64, 65, 192)] == [8, 16, 24]
     assert Masks("uniform").on(RING).number_bytes == 8
-    with pytest.raises(InvalidInputError):
-        UniformMasks(WIDE.grid, 4, largest=1e30, words=3)
+    with pytest.raises(InvalidInputError, match="at most 192 bits"):
+        counting(193)

@@ -37,6 +37,9 @@ from veilsum.numbers.units import (
         ("0.01", Fraction(1, 100)),
         ("3 decimals", Fraction(1, 1000)),
         (2.5, Fraction(5, 2)),
+        ("1e-3", Fraction(1, 1000)),
+        (str(Fraction(1, 2**399)), Fraction(1, 2**399)),
+        (Fraction(1, 3), Fraction(1, 3)),
     ],
 )
 def test_a_unit_is_read_as_it_is_written(written: object, unit: Fraction) -> None:
@@ -44,7 +47,7 @@ def test_a_unit_is_read_as_it_is_written(written: object, unit: Fraction) -> Non
 
 
 @pytest.mark.parametrize(
-    "wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 99]
+    "wrong", [0, -1, "x", "1/0", float("nan"), True, None, "9" * 999, "1e999999999"]
 )
 def test_what_is_no_unit_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidInputError, match="unit must be"):

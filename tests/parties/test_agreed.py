@@ -33,8 +33,8 @@ COST = {
 SCHEMA = {
     "minimum_rows": 50,
     "columns": {
-        "x": {"kind": "number"},
-        "y": {"kind": "number"},
+        "x": {"kind": "number", "unit": 0.001},
+        "y": {"kind": "number", "unit": 0.001},
         "sex": {"kind": "category", "categories": ["f", "m"]},
     },
 }

@@ -1,5 +1,7 @@
 """A party's own cost: what is wrong with it is said to its owner, and no value is."""
 
+from fractions import Fraction
+
 import pandas as pd
 import pytest
 
@@ -13,6 +15,7 @@ from veilsum.jobs.running import MAY_SHRINK
 from veilsum.jobs.terms import Terms
 from veilsum.models.price import Site
 from veilsum.numbers.arrays import as_floats
+from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.tables.schema import Schema
 
@@ -26,6 +29,30 @@ def test_a_cost_beyond_the_range_is_its_owner_s_and_no_magnitude_is_said():
     # A coefficient is -2 times a target; 2^18 would say where it lies.
     for part in ("98765", "1.97", "1.98", "9.87", "9.88", "2^"):
         assert part not in told
+
+
+def test_an_agreed_unit_holds_for_everybody_and_its_owner_learns_what_was_rounded():
+    consortium = agreed(COST, cost={"unit": 0.01})
+    assert consortium.masks.unit == Fraction(1, 100)
+    mine = PartyCost.of(consortium, {"targets": [0.07, 1.2345]})
+    assert mine.cost.counts.tolist() == [-14, -247]
+    assert "1 of its 2 coefficients were no whole numbers of the unit 1/100" in (
+        mine.rounding
+    )
+    assert any("the unit 1/100" in line for line in mine.guarantee.limits)
+    assert (
+        mine.plan.digest != PartyCost.of(agreed(COST), {"targets": [1, 1]}).plan.digest
+    )
+
+
+def test_a_unit_that_is_none_is_refused_where_it_stands():
+    with pytest.raises(InvalidInputError, match=r"\[cost\].*unit must be a number"):
+        agreed(COST, cost={"unit": "a cent"})
+
+
+def test_without_a_unit_it_is_a_step_of_the_grid():
+    mine = PartyCost.of(agreed(COST), {"targets": [0.25, 0.07]})
+    assert "1 of its 2 coefficients" in mine.rounding
 
 
 @pytest.mark.parametrize(
@@ -53,7 +80,7 @@ def crooked():
 
 def table(**cells):
     columns = {
-        "x": {"kind": "number"},
+        "x": {"kind": "number", "unit": 0.001},
         "sex": {"kind": "category", "categories": ["f", "m"]},
     }
     frame = pd.DataFrame({"x": [1.5, 2.5], "sex": ["f", "m"], **cells})
@@ -157,9 +184,11 @@ def test_releases_are_counted_for_the_fewest_who_may_be_left(
 ):
     graph = Topology.family(f"complete:{parties}")
     options = {"tolerate": tolerate, "topology": graph, "minimum_honest": honest}
-    usual = Terms.of(graph.parties, options=options)
+    counts = Counts((Fraction(1),), 60)
+    usual = Terms.of(graph.parties, counts=counts, options=options)
     assert usual.honest == parties - tolerate
-    terms = Terms.of(graph.parties, options={**options, "drop": True})
+    options["drop"] = True
+    terms = Terms.of(graph.parties, counts=counts, options=options)
     assert terms.honest == left
     # By the protocol's own rule: fewer than these do not go on.
     plan = terms.plan(size=1, answer_size=1, terms={})

@@ -1,7 +1,7 @@
 """Bounds on integer masks, against view laws summed term by term."""
 
 from itertools import combinations, product
-from math import ceil, exp, inf, log, pi, sqrt
+from math import ceil, erf, exp, inf, log, pi, sqrt
 from typing import NamedTuple
 
 import mpmath
@@ -17,6 +17,7 @@ from veilsum.errors import InvalidInputError, InvalidPairError
 from veilsum.graphs.connectivity import algebraic_connectivity, is_connected
 from veilsum.graphs.topology import Topology
 from veilsum.privacy import lattice
+from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
 from veilsum.privacy.lattice import (
     cheapest_flow_cost,
@@ -27,6 +28,8 @@ from veilsum.privacy.lattice import (
     lattice_divergence,
     lattice_excess,
     lattice_success,
+    most_moved,
+    smoothness,
     worst_excess,
 )
 
@@ -585,6 +588,80 @@ def test_no_guesser_succeeds_more_often_than_the_bound(setting):
     other = np.roll(law, [-x for x in shift[:-1]], axis=tuple(range(law.ndim)))
     success = (1.0 + abs(law - other).sum() / 2.0) / 2.0
     assert success <= lattice_success(exact_kl(topology, shift, deviations)) + 1e-9
+
+
+def exact_variation(topology, shift, deviations):
+    """TV between the masks and the masks moved by the shift, term by term."""
+    deviations = deviation_list(topology, deviations)
+    degree = max(np.bincount(topology.edges.ravel())) * topology.shares_per_edge
+    moved = sum(abs(x) for x in shift)
+    size = 2 * ceil(9.0 * deviations.max() * sqrt(degree) + moved) + 3
+    law = view_law(topology, deviations, size=size, further=moved)
+    other = np.roll(law, [-x for x in shift[:-1]], axis=tuple(range(law.ndim)))
+    return abs(law - other).sum() / 2.0
+
+
+# The path has four parties, and more masks than can be enumerated at wide deviations.
+ROUNDED = [
+    *product(["triangle"], [1, 2], [0.8, 1.3, 2.5, 4.0]),
+    *product(["path"], [1, 2], [0.8, 1.3]),
+    *product(["opposite arcs"], [1], [0.8, 1.3, 2.5, 4.0]),
+]
+
+
+@pytest.mark.parametrize(("name", "draws", "deviation"), ROUNDED)
+@pytest.mark.parametrize("shift", [(1, -1, 0), (3, -1, -2), (7, 0, -7), (-9, 8, 1)])
+def test_no_guesser_beats_a_rounded_normal_law(name, draws, deviation, shift):
+    """The bound for every t against laws summed term by term."""
+    topology = graph(name, draws=draws)
+    shift = [*shift, *[0] * (topology.n_parties - 3)]
+    told = exact_variation(topology, shift, deviation)
+    real = formula(topology, shift, deviation)
+    smooth = smoothness(topology, deviation)
+    for spare in (-3.0, -1.0, 0.5, 2.0, 5.0, 10.0, 20.0):
+        assert told <= smooth.variation(real, 1.0, spare=spare) + 1e-9
+    assert (1.0 + told) / 2.0 <= lattice_success(real, smooth=smooth, moved=1.0) + 1e-9
+
+
+def test_on_a_fine_lattice_the_normal_law_is_the_truth():
+    """The bound is the normal law's from above, and exact laws come to it."""
+    topology, shift = graph("triangle", draws=2), [9, -4, -5]
+    real = formula(topology, shift, 4.0)
+    told = exact_variation(topology, shift, 4.0)
+    assert told == pytest.approx(erf(sqrt(real) / 2.0), rel=0.01)
+    smooth = smoothness(topology, 4.0)
+    best = min(smooth.variation(real, 1.0, spare=x) for x in (2.0, 5.0, 10.0))
+    assert told < best < 1.05 * told
+
+
+@few
+@given(any_topologies(min_agents=2, max_agents=9), st.floats(1e-12, 30.0), st.data())
+def test_with_a_thousand_steps_little_is_added_to_the_normal_law(
+    topology, divergence, data
+):
+    """Whichever parties are left, and even if 2^100 coefficients differ."""
+    smooth = smoothness(topology, 2.0**10)
+    moved = data.draw(st.sampled_from([1.0, 2.0**20, 2.0**100]))
+    found = lattice_success(divergence, smooth=smooth, moved=moved)
+    normal = attacker_success(divergence)
+    assert normal <= found + 1e-15
+    assert found <= normal + 1e-5 * (normal - 0.5) + 1e-15
+
+
+def test_a_smooth_bound_is_never_worse_than_the_general_one():
+    ring = Topology.family("ring:30")
+    for deviation in (0.2, 1.0, 3.0, 50.0):
+        smooth = smoothness(ring, deviation)
+        for divergence in (0.0, 1e-9, 0.1, 3.0, inf):
+            for moved in (1.0, 1e300, inf):
+                found = lattice_success(divergence, smooth=smooth, moved=moved)
+                assert 0.5 <= found <= lattice_success(divergence)
+
+
+def test_no_more_coefficients_differ_than_the_distance_has_room_for():
+    """A column that differs moves two parties by a step or more."""
+    assert most_moved(sqrt(2) * 3, 3.0) == pytest.approx(1.0)
+    assert most_moved(1e200, 1e-100) == inf
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ EVERY = {
     Lost: st.builds(Lost, **authored, incarnation=nonces, lost=lost),
     Masked: maskeds,
     Quit: st.builds(Quit, **authored, reason=st.sampled_from(Quit.reasons)),
-    Ready: st.builds(Ready, **authored, lost=lost),
+    Ready: st.builds(Ready, **authored, lost=lost, request=digests),
     Result: st.builds(Result, **authored, numbers=numbers),
     Round: st.builds(Round, epoch=epochs, index=epochs, numbers=numbers),
     Share: st.builds(Share, epoch=epochs, lost=lost, key=digests, numbers=numbers),
@@ -608,8 +608,11 @@ def test_other_numbers_are_the_sender_s_own_mistake(numbers):
         *(Confirm(epoch=0, digest=b""), Confirm(epoch=True, digest=KEY)),
         *(Confirm(epoch=np.int64(3), digest=KEY), Confirm(epoch=object(), digest=KEY)),
         *(Confirm(epoch=0, digest=ONES), Deposit(masked=None), Message(), "Confirm"),
-        *(Ready(party="", epoch=0, lost=()), Ready(party="\ud800", epoch=0, lost=())),
-        Ready(party="n" * 129, epoch=0, lost=()),
+        *(
+            Ready(party=name, epoch=0, lost=(), request=KEY)
+            for name in ("", "\ud800", "n" * 129)
+        ),
+        Ready(party="a", epoch=0, lost=(), request=KEY[1:]),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -224,7 +224,7 @@ class Cook:
             [
                 Join(party=party, epoch=epoch, incarnation=mine, plan=plan),
                 Lost(party=party, epoch=epoch, incarnation=mine, lost=self.names()),
-                Ready(party=party, epoch=epoch, lost=self.names()),
+                Ready(party=party, epoch=epoch, lost=self.names(), request=digest),
                 self.masked(party),
                 Result(party=party, epoch=epoch, numbers=self.numbers()),
                 Agreed(party=party, epoch=epoch, digest=digest),

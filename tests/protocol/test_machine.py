@@ -33,12 +33,13 @@ from veilsum.protocol.messages import (
 )
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.rounds import rounds_done
-from veilsum.protocol.work import SumWork
+from veilsum.protocol.work import SumWork, request_digest
 from worlds import FreshStreams, Setting, least_squares
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 SETTING = Setting("complete:4")
+ASKED = request_digest("coefficients")
 DGD = Setting("complete:4", work="nids")
 TREE = Setting("complete:4", spread="tree")
 OPEN = [phase for phase in Machine.table if phase != phases.ITERATING]
@@ -220,7 +221,7 @@ def test_a_future_epoch_is_refused(epoch, when):
 @pytest.mark.parametrize("epoch", [10, 10**9])
 def test_a_vote_further_ahead_than_the_next_sum_is_refused(epoch):
     world = at("committing")
-    ready = Ready(party="0", epoch=epoch, lost=())
+    ready = Ready(party="0", epoch=epoch, lost=(), request=ASKED)
     assert f"future epoch {epoch}" in str(refusal(world, sealed(world, ready)))
 
 
@@ -232,7 +233,7 @@ def test_a_past_epoch_is_refused():
     for message in (
         share(world, vector(world), 6),
         Confirm(6, bytes(32)),
-        sealed(world, Ready(party="0", epoch=6, lost=("2",))),
+        sealed(world, Ready(party="0", epoch=6, lost=("2",), request=ASKED)),
     ):
         assert "past epoch 6; now is 15" in str(refusal(world, message))
 
@@ -261,7 +262,7 @@ def test_an_oversized_message_is_refused_before_it_is_read():
 
 def test_a_forged_record_is_blamed_on_its_bearer():
     world = at("committing")
-    forged = Ready(party="2", epoch=0, lost=(), signature=bytes(64))
+    forged = Ready(party="2", epoch=0, lost=(), request=ASKED, signature=bytes(64))
     error = refusal(world, forged)
     assert error.party == "0"
     assert "'2' did not sign" in str(error)
@@ -270,7 +271,7 @@ def test_a_forged_record_is_blamed_on_its_bearer():
 def test_a_second_record_is_blamed_on_its_author_only_if_he_signed_it():
     world = at("agreeing")
     codec = codec_of(world)
-    second = Ready(party="2", epoch=0, lost=("3",))
+    second = Ready(party="2", epoch=0, lost=("3",), request=ASKED)
     machine = world.nodes["1"].machine
     assert ("Ready", 0, "2") in machine._book
     assert refusal(world, sealed(world, second)).party == "2"
@@ -311,7 +312,10 @@ def test_a_party_that_was_ready_cannot_give_the_epoch_up():
     world = at("committing")
     machine = world.nodes["1"].machine
     machine.receive(
-        "0", codec_of(world).encode(sealed(world, Ready(party="0", epoch=0, lost=())))
+        "0",
+        codec_of(world).encode(
+            sealed(world, Ready(party="0", epoch=0, lost=(), request=ASKED))
+        ),
     )
     joined = machine._book.joins["0"].incarnation
     lost = Lost(party="0", epoch=0, incarnation=joined, lost=("3",))

@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -162,7 +163,15 @@ def test_a_schema_is_bounded():
         Schema(tuple(Column(name, "number") for name in many))
 
 
-bounds = st.none() | st.integers(-99, 99) | st.floats(-1e6, 1e6)
+# A range of 1e-200 has no unit that float64 can count in.
+bounds = (
+    st.none()
+    | st.integers(-99, 99)
+    | st.floats(-1e6, 1e6).filter(lambda bound: bound == 0 or abs(bound) > 1e-90)
+)
+units = st.none() | st.sampled_from(
+    [1, 5, 0.01, 0.5, 0.1, "1/8", "3/7", "2 decimals", "0 decimals"]
+)
 
 
 @st.composite
@@ -173,7 +182,9 @@ def any_column(draw, name):
     low, high = draw(bounds), draw(bounds)
     if low is not None and high is not None:
         low, high = min(low, high), max(low, high)
-    return Column(name, draw(st.sampled_from(["number", "integer"])), low, high)
+    kind = draw(st.sampled_from(["number", "integer"]))
+    unit = draw(units if kind == "number" else st.sampled_from([None, 1, 5]))
+    return Column(name, kind, low, high, unit=unit)
 
 
 @st.composite
@@ -226,6 +237,37 @@ def test_a_schema_survives_its_table_in_any_order(schema, random):
         ({"columns": {"a": {"kind": "category", "minimum": 0}}}, "no minimum"),
         ({"columns": {"a": {"kind": "category", "categories": [1, "1"]}}}, "twice"),
         ({"columns": {"": {"kind": "number"}}}, "needs a name"),
+        ({"columns": {"a": {"kind": "number", "unit": 0}}}, 'a number above 0, "1/8"'),
+        ({"columns": {"a": {"kind": "number", "unit": "cents"}}}, "'a': unit must be"),
+        (
+            {"columns": {"a": {"kind": "number", "unit": "40 bits"}}},
+            "share of its range",
+        ),
+        (
+            {"columns": {"a": {"kind": "integer", "unit": 0.5}}},
+            "must be one, found 0.5",
+        ),
+        (
+            {"columns": {"a": {"kind": "category", "categories": ["x"], "unit": 1}}},
+            "has no unit",
+        ),
+        (
+            {"columns": {"a": {"kind": "number", "minimum": 0, "maximum": 1e300}}},
+            "'a': unit must be between",
+        ),
+        (
+            {
+                "columns": {
+                    "a": {
+                        "kind": "number",
+                        "minimum": 0,
+                        "maximum": 1e119,
+                        "unit": "1e-20",
+                    }
+                }
+            },
+            "agree on a coarser unit",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -253,6 +295,102 @@ def test_a_column_is_found_by_name_or_its_nearest_is_named():
     assert SCHEMA.categorical == ("sex",)
     with pytest.raises(InvalidInputError, match="did you mean 'visits'"):
         SCHEMA.column("visit")
+
+
+# Units
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "ends"),
+    [
+        (Column("a", "integer"), 1, (-(2**39), 2**39)),
+        (Column("a", "integer", 0), 1, (0, 2**39)),
+        (Column("a", "integer", 5, unit=2), 2, (2, 2 + 2**39)),
+        (Column("a", "integer", None, -7), 1, (-7 - 2**39, -7)),
+        (Column("a", "number", unit=0.01), Fraction(1, 100), (-(2**39), 2**39)),
+        (Column("a", "number", 0, 2, unit="1/8"), Fraction(1, 8), (0, 16)),
+        (Column("a", "number", 0, 2, unit="2 decimals"), Fraction(1, 100), (0, 200)),
+        (Column("a", "number", 0, 100), Fraction(1, 2**33), (0, 100 * 2**33)),
+        (
+            Column("a", "number", 0, 100, unit="20 bits"),
+            Fraction(1, 2**13),
+            (0, 819200),
+        ),
+        (Column("a", "number", 0.25, 1.75, unit=1), 1, (0, 2)),
+    ],
+)
+def test_what_is_counted_follows_from_the_agreement(column, unit, ends):
+    found = column.measure
+    assert (found.unit, (found.least, found.most)) == (unit, ends)
+
+
+def test_numbers_that_nobody_said_how_to_count_are_refused():
+    for column in (Column("a", "number"), Column("a", "number", 0)):
+        assert not column.is_measured
+        with pytest.raises(InvalidInputError, match=r"'a': nobody said .* unit = 0.01"):
+            Schema((column,)).check("a", {"a": [1.0] * 6})
+    with pytest.raises(InvalidInputError, match="a category, not a number"):
+        _ = SEX.measure
+
+
+def test_one_unit_has_one_spelling():
+    spellings = [0.01, "0.01", "1/100", "2 decimals", "2/200"]
+    tables = {str(Column("a", "number", unit=one).to_table()) for one in spellings}
+    assert tables == {"{'kind': 'number', 'unit': '1/100'}"}
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (Column("a", "integer"), "integer, counted in 1"),
+        (Column("a", "number", 0, unit=0.01), "number, 0 or more, counted in 0.01"),
+        (
+            Column("a", "number", 0, 100),
+            "number, 0 to 100, counted in 2^-33 (40 bits of its range)",
+        ),
+        (Column("a", "number"), "number"),
+        (SEX, "one of 1, 2"),
+    ],
+)
+def test_a_column_is_described(column, words):
+    assert column.words == words
+
+
+counts = st.integers(-(10**6), 10**6)
+any_unit = st.fractions(min_value=Fraction(1, 10**6), max_value=1000)
+
+
+@given(any_unit, st.lists(counts, min_size=1, max_size=20), st.floats(-0.49, 0.49))
+def test_values_become_whole_numbers_of_the_unit_once(unit, places, off):
+    """Nearest, as exact rationals have it; what is whole already stays as it is."""
+    schema = Schema((Column("x", "number", unit=unit),), minimum_rows=1)
+    values = [float(place * unit) for place in places]
+    checked = schema.check("a", {"x": values})
+    np.testing.assert_allclose(checked.frame["x"], values, rtol=1e-15)
+    again = schema.check("a", checked.frame)
+    assert again.frame["x"].tolist() == checked.frame["x"].tolist()
+    assert not again.n_rounded
+    moved = [float((place + Fraction(off)) * unit) for place in places]
+    found = schema.check("a", {"x": moved})
+    assert found.frame["x"].tolist() == checked.frame["x"].tolist()
+    measure = schema.column("x").measure
+    assert measure.counts(found.numbers("x")).tolist() == places
+
+
+def test_what_was_not_whole_is_counted_for_the_owner():
+    columns = (Column("age", "number", 0, 120, unit=1), Column("bp", "number", 0, 9))
+    frame = {"age": [61.5, 58, 70.25, None, 39, 80], "bp": [0.1, 1, 2, 3, 4, 0.5]}
+    checked = Schema(columns, missing="drop").check("a", frame)
+    assert checked.frame["age"].tolist() == [62, 58, 70, 39, 80]
+    assert checked.n_rounded == {"age": 2, "bp": 1}
+    assert checked.frame["bp"].tolist()[0] == pytest.approx(0.1, abs=2.0**-37)
+    assert not Schema(columns[:1]).check("a", {"age": range(6)}).n_rounded
+
+
+def test_values_are_refused_by_the_range_before_they_are_rounded():
+    schema = Schema((Column("x", "number", 0.25, 1.75, unit=1),), minimum_rows=1)
+    assert schema.check("a", {"x": [0.25, 1.75]}).frame["x"].tolist() == [0, 2]
+    assert refused(pd.DataFrame({"x": [0.2]}), schema).rule == "range"
 
 
 # A good table
@@ -333,7 +471,8 @@ NUMBERS = {
 
 @pytest.mark.parametrize("values", NUMBERS.values(), ids=NUMBERS)
 def test_one_number_has_many_types(values):
-    schema = Schema((Column("x", "number"),), missing="drop", minimum_rows=1)
+    column = Column("x", "number", unit=0.5)
+    schema = Schema((column,), missing="drop", minimum_rows=1)
     checked = schema.check("a", pd.DataFrame({"x": values}))
     assert checked.frame["x"].tolist() == [1.5, 3.0]
     assert checked.frame["x"].dtype == np.float64
@@ -441,7 +580,16 @@ def test_fractions_among_whole_numbers_are_counted():
 def test_whole_numbers_beyond_the_exact_ones_are_refused():
     error = refused(table(visits=[1, 2, 0, 4, 1, 2**53 + 2]))
     assert error.rule == "whole"
-    SCHEMA.check("a", table(visits=[1, 2, 0, 4, 1, 2**53]))
+    far = Schema((Column("visits", "integer", 0, 2**53),))
+    far.check("a", table(visits=[1, 2, 0, 4, 1, 2**53]))
+
+
+def test_without_an_agreed_range_counts_end_at_2_39():
+    error = refused(table(visits=[1, 2, 0, 4, 1, 2**39 + 1]))
+    assert (error.column, error.rule) == ("visits", "range")
+    assert "1 value outside 0 to 5.49756e+11" in str(error)
+    assert "agree on a minimum and maximum" in str(error)
+    SCHEMA.check("a", table(visits=[1, 2, 0, 4, 1, 2**39]))
 
 
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf])
@@ -462,8 +610,8 @@ def test_values_out_of_range_are_counted_and_not_shown():
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        (Column("age", "number", 60), "60 or more"),
-        (Column("age", "number", None, 60), "60 or less"),
+        (Column("age", "number", 60, unit=0.5), "60 or more"),
+        (Column("age", "number", None, 60, unit=0.5), "60 or less"),
     ],
 )
 def test_a_range_with_one_end_reads_well(column, words):
@@ -536,7 +684,7 @@ def test_a_schema_is_inferred_from_all_tables():
     schema = Schema.inferred(frames)
     assert schema == Schema(
         (
-            Column("x", "number"),
+            Column("x", "number", 1, 2, unit=0.1),
             Column("s", "category", categories=("u", "v", "w")),
             Column("b", "category", categories=("False", "True")),
         ),
@@ -545,8 +693,42 @@ def test_a_schema_is_inferred_from_all_tables():
     )
     chosen = Schema.inferred({"a": frames["a"]}, ["x"], minimum_rows=1)
     assert chosen == Schema(
-        (Column("x", "integer"),), missing="drop", minimum_rows=1, maximum_rows=2
+        (Column("x", "integer", 1, 2),), missing="drop", minimum_rows=1, maximum_rows=2
     )
+
+
+def test_ranges_and_decimals_are_those_of_all_rows_whoever_has_them():
+    pooled = pd.DataFrame(
+        {
+            "cents": [0.07, 1.25, 3.0, 12.5, 2.0, 7.0],
+            "real": [np.pi, 2.0, 1 / 3, 5.0, 1.0, 0.5],
+            "n": [3, 1, 4, 1, 5, 9],
+            "gap": [1.5, np.nan, 2.5, np.nan, np.inf, -3.0],
+        }
+    )
+    one = Schema.inferred({"a": pooled[:2], "b": pooled[2:]}).columns
+    other = Schema.inferred({"a": pooled[::-1][:1], "b": pooled[::-1][1:]}).columns
+    assert one == other
+    found = {column.name: column for column in one}
+    assert found["cents"] == Column("cents", "number", 0.07, 12.5, unit=0.01)
+    assert found["real"].unit == Fraction(1, 2**37)
+    assert found["n"] == Column("n", "integer", 1, 9)
+    assert found["gap"] == Column("gap", "number", -3.0, 2.5, unit=0.1)
+
+
+def test_a_simulation_fills_in_what_was_not_agreed_on():
+    agreed = Schema((Column("x", "number"), Column("y", "number", 0), AGE, SEX, VISITS))
+    frames = {
+        "a": {"x": [0.5, 2], "y": [1.25, 3]},
+        "b": {"x": ["no number"], "y": [7.0]},
+        "c": {},
+    }
+    tables = {party: pd.DataFrame(one) for party, one in frames.items()}
+    found = agreed.measured(tables)
+    assert found.column("x") == Column("x", "number", 0.5, 2, unit=0.1)
+    assert found.column("y") == Column("y", "number", 0, 7, unit=0.01)
+    assert found.column("age") is AGE
+    assert agreed.measured({}).column("x").measure.reach == 0
 
 
 def test_an_inferred_schema_fits_its_tables():

@@ -44,6 +44,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import Masks
+from veilsum.numbers.units import unit_of
 from veilsum.protocol.plan import Plan
 from veilsum.reading import Section, Table, Text, about, check_keys, read
 from veilsum.tables.schema import Schema, SchemaSection
@@ -284,10 +285,16 @@ def consortium_from(table: Table) -> Consortium:
     _check_differ(found)
     topology = _topology(file.graph, found)
     with about("masks"):
+        unit = None if file.cost is None else file.cost.unit
         masks = file.masks.masks
+        if unit is not None:
+            masks = masks.altered(unit=unit_of(unit))
         masks.on(topology).check_deployable(least_weight=float(topology.weights.min()))
     with about("schema"):
         schema = None if file.schema is None else file.schema.schema
+        for column in () if schema is None else schema.columns:
+            if not column.is_category:
+                _ = column.measure  # nobody could agree on it later
     return Consortium(
         run=file.run,
         title=file.title,

@@ -14,6 +14,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import is_number
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import unit_of
 from veilsum.reading import (
     KINDS,
     Entries,
@@ -29,6 +30,10 @@ Kind = Literal["affine", "squared-distance", "polynomial", "quadratic"]
 Form = Literal["none", "squared-norm"]
 COST_KINDS: tuple[Kind, ...] = get_args(Kind)
 FORMS: dict[Form, Remainder] = {"none": NoRemainder(), "squared-norm": SquaredNorm(1.0)}
+Unit = Annotated[
+    int | float | str,
+    Meta(description='a number such as 0.01, or a text such as "1/8" or "2 decimals"'),
+]
 # What of a [cost] only its party knows: every key there is, and those of each kind.
 PRIVATE = ("coefficients", "targets", "matrices", "vectors")
 OWN: dict[Kind, tuple[str, ...]] = {
@@ -50,6 +55,7 @@ class PublicCost(Section, frozen=True, kw_only=True):
         dim: how many variables there are.
         remainder: the part that is not masked; `none` if nothing is said.
         degree: of a polynomial.
+        unit: what coefficients are whole numbers of.
     """
 
     kind: Kind
@@ -59,10 +65,12 @@ class PublicCost(Section, frozen=True, kw_only=True):
     ]
     remainder: Form | None = None
     degree: Whole | None = None
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
+        _check_unit(self.unit)
         known = {"affine": ("remainder", "dim"), "polynomial": ("dim", "degree")}
-        keys = ("kind", *known.get(self.kind, ("dim",)))
+        keys = ("kind", *known.get(self.kind, ("dim",)), "unit")
         check_keys(self.given(), keys, f"[cost] of kind {self.kind!r}")
         for key in ("dim", "degree"):
             if self.given().get(key, 1) < 1:
@@ -101,9 +109,10 @@ class PublicCost(Section, frozen=True, kw_only=True):
                 why = f"this party's own, for a cost of kind {self.kind!r}"
                 raise missing("[cost]", key, why)
             _check_numbers(entries[key], key)
-        cost = _cost(
+        made = _cost(
             self.kind, self.remainder, self.dim, *(entries[key] for key in private)
         )
+        cost = made.counted(self.unit)
         for key, what in (("dim", "variables"), ("degree", "as the degree")):
             found = getattr(cost.basis, key, None)
             if found != self.given().get(key, found):
@@ -135,6 +144,10 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
     dim: Whole | None = None
     matrices: Entries | None = None
     vectors: Entries | None = None
+    unit: Unit | None = None
+
+    def __post_init__(self) -> None:
+        _check_unit(self.unit)
 
     def costs(self, topology: Topology) -> tuple[Cost, ...]:
         """Return every party's cost."""
@@ -143,7 +156,7 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
 
     def _costs(self, topology: Topology, public: Sequence[str]) -> tuple[Cost, ...]:
         private = OWN[self.kind]
-        known = ("kind", *private, *public)
+        known = ("kind", *private, *public, "unit")
         check_keys(self.given(), known, f"[cost] of kind {self.kind!r}")
         for key in private:
             if getattr(self, key) is None:
@@ -159,7 +172,7 @@ class CostSection(Secret, Section, frozen=True, kw_only=True):
                 f"[cost] found {len(rows[0])} matrices and {len(rows[-1])} vectors"
             )
         return tuple(
-            _cost(self.kind, self.remainder, self.dim, *own)
+            _cost(self.kind, self.remainder, self.dim, *own).counted(self.unit)
             for own in zip(*rows, strict=True)
         )
 
@@ -190,6 +203,12 @@ def _cost(kind: Kind, form: Form | None, dim: int | None, *own: Any) -> Cost:
             return Cost.polynomial(*own, dim=1 if dim is None else dim)
         case "quadratic":
             return Cost.quadratic(*own)
+
+
+def _check_unit(given: object) -> None:
+    if given is not None:
+        with about("cost"):
+            unit_of(given)
 
 
 def _check_numbers(value: Any, name: str) -> None:

@@ -83,7 +83,7 @@ def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
         topology=topology,
         costs=costs,
         domain=domain.domain(costs[0].dim),
-        masks=masks.masks,
+        masks=masks.masks.altered(unit=costs[0].unit),
         settings=settings_of(file.method, file.stopping, simulation),
         corrupted=() if file.policy is None else file.policy.corrupted or (),
         seed=simulation.seed,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from msgspec import Meta
 
-from veilsum.agreement.costs import CostSection
+from veilsum.agreement.costs import CostSection, Unit
 from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
@@ -362,6 +362,7 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     weights: Text | None = None
     offset: Text | None = None
     ridge: Number | None = None
+    bits: Whole | None = None
 
 
 class StatisticsSection(JobSection, frozen=True, kw_only=True):
@@ -400,6 +401,7 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
     ]
     tolerance: Number | None = None
     max_rounds: Whole | None = None
+    unit: Unit | None = None
 
 
 JOBS: tuple[type[JobSection], ...] = (ModelSection, StatisticsSection, DispatchSection)

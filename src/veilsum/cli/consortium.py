@@ -171,6 +171,9 @@ def _print(file: Path, found: Consortium) -> None:
         "this\nfile could put a certificate of their own in it."
     )
     _print_lines("Links:", [_link(found, a, b) for a, b in found.links])
+    if found.schema is not None:
+        lines = [f"{one.name}  {one.words}" for one in found.schema.columns]
+        _print_lines("Columns:", lines)
 
 
 def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:

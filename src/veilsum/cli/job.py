@@ -56,6 +56,7 @@ def run(
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
+    from veilsum.tables.schema import rounded_words
 
     folder = None if out is None else prepare_folder(out)
     job = read_job(scenario, kind)
@@ -69,6 +70,8 @@ def run(
     if as_json:
         print_json(result.to_dict())
         return
+    if job.rounded:
+        say(rounded_words(job.rounded))
     if job.title:
         console().print(f"{escape(job.title)}\n")
     show(job, result)

@@ -231,6 +231,8 @@ def _take_part(
     part = own_part(agreed, data=files["data"], cost=files["cost"], **marks)
     driver = _driver(agreed, identity, how)
     driver.watch = _progress(style)
+    if style == "text" and part.rounded:
+        say(f"  {printable(part.rounded)}")
     if not yes:
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
@@ -340,6 +342,7 @@ def _lines(
         ("digest", f"{grouped(agreed.digest)} (compare by telephone)"),
         ("you are", f"{identity.name}; neighbours: {', '.join(near)}"),
         ("your data", part.words),
+        *_units(agreed),
         (
             "will send",
             f"for each sum, {len(near)} shares of {numbers} under {plan.law.name} "
@@ -347,11 +350,24 @@ def _lines(
         ),
         (
             "will learn",
-            "what is released below, as everybody does; of one party alone nothing, "
-            f"unless more than {plan.policy.tolerate} others pool what they saw",
+            "what is released below and what follows from it, as everybody does; who "
+            "of the others gave what is hidden as far as the guarantee says, unless "
+            f"more than {plan.policy.tolerate} of them pool what they saw",
         ),
         ("network", f"{here}; dials {calls or 'nobody'}"),
     ]
+
+
+def _units(agreed: Consortium) -> list[tuple[str, str]]:
+    """Return what the columns are counted in; `consortium show` has all of many."""
+    from veilsum.numbers.arrays import listed
+    from veilsum.tables.columns import unit_words
+
+    if agreed.schema is None:
+        return []
+    numbers = [one for one in agreed.schema.columns if not one.is_category]
+    units = [f"{one.name} in {unit_words(one.measure.unit)}" for one in numbers]
+    return [("counted", listed(units, most=20))] if units else []
 
 
 def _progress(style: str) -> Callable[[Machine], None]:

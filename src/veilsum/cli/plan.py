@@ -13,6 +13,7 @@ from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.graphs.topology import Topology
+    from veilsum.numbers.laws import LawName
     from veilsum.privacy.planner import NetworkPlan, Plans, Refused
     from veilsum.privacy.records import Model, Range, RecordDistance
 
@@ -51,6 +52,19 @@ COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
     help="What is summed over records; the linear models need a response.",
 )
 @click.option(
+    "--intercept/--no-intercept",
+    default=True,
+    show_default=True,
+    help="Whether a linear model has one; with it, columns are centred.",
+)
+@click.option(
+    "--law",
+    type=click.Choice(["lattice", "gaussian", "uniform"]),
+    default="lattice",
+    show_default=True,
+    help="How shares are drawn; real parties use lattice, or uniform for sums alone.",
+)
+@click.option(
     "--degree", type=int, metavar="K", help="The most links a party may have."
 )
 @click.option(
@@ -71,6 +85,8 @@ def command(
     columns: str | None,
     response: str | None,
     model: Model | None,
+    intercept: bool,
+    law: LawName,
     degree: int | None,
     spec: str | None,
     seed: int,
@@ -88,7 +104,7 @@ def command(
     """
     from veilsum.privacy.planner import plan
 
-    records = _record_distance(columns, response, model, distance)
+    records = _record_distance(columns, response, model, distance, intercept=intercept)
     with progress_bar() as open_bar:
         found = plan(
             parties,
@@ -96,6 +112,7 @@ def command(
             attacker_success=attacker_success,
             epsilon=epsilon,
             distance=records.distance if records else distance,
+            law=law,
             degree=degree,
             graph=_graph(spec),
             seed=seed,
@@ -124,6 +141,8 @@ def _record_distance(
     response: str | None,
     model: Model | None,
     distance: float | None,
+    *,
+    intercept: bool,
 ) -> RecordDistance | None:
     """Return the distance that the ranges give, None where it was given itself."""
     if columns is None and model is None and response is None:
@@ -140,7 +159,9 @@ def _record_distance(
     if len(ranges) < len(columns.split(",")):
         raise InvalidInputError("two columns have one name; give each its own")
     answer = _range(response)[1] if response is not None else None
-    return record_exchange_distance(ranges, model=model, response=answer)
+    return record_exchange_distance(
+        ranges, model=model, response=answer, intercept=intercept
+    )
 
 
 def _range(text: str) -> tuple[str, Range]:
@@ -168,15 +189,15 @@ def _record_keys(records: RecordDistance | None) -> dict[str, object]:
 
 def _print(found: Plans, records: RecordDistance | None) -> None:
     screen = console()
-    best = found.best.sigma
-    rows = [_row(one, best) for one in found.plans]
+    rows = [_row(one, found.best) for one in found.plans]
     rows += [_refused_row(one) for one in found.refused]
     screen.print(_table(rows))
     screen.print()
     if records is not None:
         screen.print(Text(_about_records(records)))
     screen.print(Text(_in_words(found)))
-    screen.print(_accuracy(found.best))
+    if found.best.lattice_bits is not None:
+        screen.print(_accuracy(found.best, found.best.lattice_bits))
     if found.best.graph == "edges":
         screen.print("Its links have no short name: --json lists them.")
     if found.interrupted:
@@ -198,15 +219,16 @@ def _table(rows: list[tuple[str, ...]]) -> object:
     return made
 
 
-def _row(plan: NetworkPlan, best: float) -> tuple[str, ...]:
-    ratio = plan.sigma / best
+def _row(plan: NetworkPlan, best: NetworkPlan) -> tuple[str, ...]:
+    ratio = 1.0 if best.sigma is None else (plan.sigma or 0.0) / best.sigma
     verdict = "OK" if ratio < 1.005 else f"OK, sigma x{ratio:.2f}"
+    mu2 = plan.worst_mu2 or 0.0
     return (
         _title(plan),
         str(plan.vertex_connectivity),
-        f"{plan.worst_mu2:.3f}" if plan.exact else f">= {plan.worst_mu2:.3g}",
+        f"{mu2:.3f}" if plan.exact else f">= {mu2:.3g}",
         _span(plan.links_per_party),
-        _rounded_up(plan.sigma),
+        _sigma(plan),
         verdict,
     )
 
@@ -232,11 +254,13 @@ def _span(links: tuple[int, int]) -> str:
     return str(links[0]) if links[0] == links[1] else f"{links[0]}-{links[1]}"
 
 
-def _rounded_up(sigma: float) -> str:
+def _sigma(plan: NetworkPlan) -> str:
     """Return six digits that are not below sigma: less noise would miss the target."""
     from decimal import ROUND_CEILING, Context
 
-    above = Context(prec=6, rounding=ROUND_CEILING).create_decimal(sigma)
+    if plan.sigma is None:
+        return "none"
+    above = Context(prec=6, rounding=ROUND_CEILING).create_decimal(plan.sigma)
     return f"{float(above):.6g}"
 
 
@@ -250,8 +274,9 @@ def _about_records(records: RecordDistance) -> str:
 
 def _in_words(found: Plans) -> str:
     best, distance = found.best, found.target.distance
+    noise = f"{best.law} masks" if best.sigma is None else f"sigma {_sigma(best)}"
     line = (
-        f"{_title(best)}, sigma {_rounded_up(best.sigma)}: epsilon {best.epsilon:.4g} "
+        f"{_title(best)}, {noise}: epsilon {best.epsilon:.4g} "
         f"against any {found.tolerate} colluding"
     )
     if distance is None or best.attacker_success is None:
@@ -263,9 +288,9 @@ def _in_words(found: Plans) -> str:
     )
 
 
-def _accuracy(best: NetworkPlan) -> str:
+def _accuracy(best: NetworkPlan, bits: int) -> str:
     return (
         f"At this sigma float64 arithmetic errs by about {best.float64_error:.1g}, "
-        f"lattice arithmetic on a grid of 2^{-best.lattice_bits} by at most "
+        f"lattice arithmetic on a grid of 2^{-bits} by at most "
         f"{best.lattice_error:.1g}, where the average cost has curvature 1."
     )

@@ -172,11 +172,11 @@ def _univariate_slope(theta: Coefficients, x: Vectors) -> Vectors:
 
 @dataclass(frozen=True)
 class Quadratic:
-    """phi(x) = (svec(x x'), x, 1): every quadratic cost, wholly masked.
+    """phi(x) = (x_i^2 / 2 and x_i x_j, x, 1): every quadratic cost, wholly masked.
 
-    svec stacks the upper triangle with off-diagonals times sqrt(2), an isometry: one
-    sigma is isotropic and ||theta|| is a Frobenius norm. The cost
-    x'Px/2 + q'x + c has the coefficients (svec(P)/2, q, c).
+    The cost x'Px/2 + q'x + c has the coefficients (P_ij for i <= j row by row, q, c):
+    its own numbers, so that whole ones of a unit stay whole. Norms are taken of
+    (svec(P) / 2, q, c), in which one sigma is isotropic: see `widths`.
     """
 
     dim: int
@@ -190,16 +190,17 @@ class Quadratic:
         return self.dim * (self.dim + 1) // 2 + self.dim + 1
 
     def features(self, x: Vectors) -> Coefficients:
-        """Return (svec(x x'), x, 1)."""
-        square = svec(x[..., :, None] * x[..., None, :])
-        return np.concatenate([square, x, np.ones((*x.shape[:-1], 1))], axis=-1)
+        """Return every product of two variables, squares halved, then (x, 1)."""
+        i, j = np.triu_indices(self.dim)
+        products = x[..., i] * x[..., j] * np.where(i == j, 0.5, 1.0)
+        return np.concatenate([products, x, np.ones((*x.shape[:-1], 1))], axis=-1)
 
     def matrices(self, theta: Coefficients) -> FloatArray:
-        """Return P = 2 smat(theta_2) of x'Px/2, m x m."""
-        return 2.0 * smat(theta[..., : -self.dim - 1], self.dim)
+        """Return P of x'Px/2, m x m."""
+        return np.take(theta[..., : -self.dim - 1], _places(self.dim), axis=-1)
 
     def slopes(self, theta: Coefficients) -> Vectors:
-        """Return q = theta_1 of q'x."""
+        """Return q of q'x."""
         return theta[..., -self.dim - 1 : -1]
 
     def gradient(self, theta: Coefficients, x: Vectors) -> Vectors:
@@ -212,10 +213,20 @@ class Quadratic:
         """Return P (new - old)."""
         return times(self.matrices(theta), new - old)
 
+    @property
+    def widths(self) -> FloatArray:
+        """How wide a share of each coefficient is, for one sigma in svec(P) / 2.
+
+        Rounded up: noise is never less than what was asked for.
+        """
+        i, j = np.triu_indices(self.dim)
+        root = np.nextafter(np.sqrt(2.0), 2.0)
+        return np.concatenate([np.where(i == j, 2.0, root), np.ones(self.dim + 1)])
+
 
 def times(matrices: FloatArray, x: Vectors) -> Vectors:
     """Return every row's matrix times its own x."""
-    return np.asarray((matrices @ x[..., None])[..., 0])
+    return (matrices @ x[..., None])[..., 0]
 
 
 def svec(matrices: FloatArray) -> FloatArray:
@@ -230,19 +241,21 @@ def svec(matrices: FloatArray) -> FloatArray:
 
 def smat(vectors: FloatArray, dim: int) -> FloatArray:
     """Return the symmetric matrices whose svec these are."""
-    place, factor = _triangle(dim)
-    return np.take(vectors / factor, place, axis=-1)
+    i, j = np.triu_indices(dim)
+    plain = vectors / np.where(i == j, 1.0, np.sqrt(2.0))
+    return np.take(plain, _places(dim), axis=-1)
 
 
 @cache
-def _triangle(dim: int) -> tuple[Array[np.intp], FloatArray]:
-    """Return where each entry of a matrix stands in its svec, and svec's factors."""
+def _places(dim: int) -> Array[np.intp]:
+    """Return where each entry of a symmetric matrix stands in its upper triangle."""
     i, j = np.triu_indices(dim)
     place = np.empty((dim, dim), dtype=np.intp)
     place[i, j] = place[j, i] = np.arange(len(i))
-    return place, np.where(i == j, 1.0, np.sqrt(2.0))
+    return place
 
 
 def quadratic_coefficients(matrix: Matrix, vector: FloatArray) -> FloatArray:
     """Return theta of x'Px/2 + q'x in the quadratic basis."""
-    return np.concatenate([svec(matrix) / 2.0, vector, [0.0]])
+    triangle = matrix[np.triu_indices(len(matrix))]
+    return np.concatenate([triangle, vector, [0.0]])

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import comb
 from typing import Any
 
@@ -29,6 +30,7 @@ from veilsum.costs.remainders import (
 )
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import (
+    Array,
     PartyRows,
     Vector,
     Vectors,
@@ -36,7 +38,10 @@ from veilsum.numbers.arrays import (
     as_vector,
     frozen,
 )
+from veilsum.numbers.fixed_point import Grid, as_python_integers
+from veilsum.numbers.laws import Law
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Integers, unit_of
 
 Gradient = Callable[[Vector], Vector]
 Value = Callable[[Vector], float]
@@ -63,12 +68,26 @@ class Cost(Secret):
     """One party's private cost. It never prints, and phase II never receives it.
 
     Build one with `affine`, `squared_distance`, `polynomial`, `quadratic`,
-    `from_gradient` or `from_jax`.
+    `from_gradient` or `from_jax`. All of them take a `unit`, the same for all parties,
+    such as 0.01: coefficients are rounded to whole numbers of it, once, so that equal
+    sums of cents have equal bits and tell nobody who gave which.
+
+    Attributes:
+        unit: what coefficients are whole numbers of, if that was said.
+        counts: how many of it each of them is, exactly; `coefficients` are as near as
+            float64 comes.
+        n_broken: how many of them were not whole, and were rounded.
+        summed: what they come to in steps of a grid, where they are sums over rows
+            whose terms are rounded one by one.
     """
 
     basis: Basis
     coefficients: Vector
     remainder: Remainder
+    unit: Fraction | None = None
+    counts: Integers | None = None
+    n_broken: int = 0
+    summed: Callable[[Grid], Integers] | None = None
 
     def __post_init__(self) -> None:
         if self.coefficients.shape != (self.basis.size,):
@@ -77,9 +96,39 @@ class Cost(Secret):
                 f"found {self.coefficients.size}"
             )
 
+    def counted(self, unit: object) -> Cost:
+        """Return the cost with coefficients that are whole numbers of a unit.
+
+        None leaves them as they are, and so does their own unit.
+        """
+        if unit is None or (grid := Grid(0, unit_of(unit))).unit == self.unit:
+            return self
+        if self.summed is None:
+            whole = as_python_integers(grid.quantise(self.coefficients))
+        else:
+            whole = self.summed(grid)
+        rounded = grid.to_floats(whole)
+        return replace(
+            self,
+            coefficients=frozen(rounded),
+            unit=grid.unit,
+            counts=whole,
+            n_broken=int(np.count_nonzero(rounded != self.coefficients)),
+        )
+
+    def given(self, law: Law) -> Array[Any]:
+        """Return what a law encodes: whole numbers where it counts in their unit."""
+        if self.counts is None or self.unit != law.masks.rounding:
+            return self.coefficients
+        return self.counts
+
     @classmethod
     def affine(
-        cls, coefficients: ArrayLike, *, remainder: Remainder | None = None
+        cls,
+        coefficients: ArrayLike,
+        *,
+        remainder: Remainder | None = None,
+        unit: object = None,
     ) -> Cost:
         """Return alpha'x + rho(x), with rho zero or a shared closed form."""
         alpha = _flat(coefficients, what="affine coefficients")
@@ -89,25 +138,33 @@ class Cost(Secret):
                 "a remainder must have a zero gradient at the origin, or it keeps a "
                 "part of the affine term unmasked; use Cost.from_gradient"
             )
-        return cls(Affine(alpha.size), frozen(alpha), rho)
+        return cls(Affine(alpha.size), frozen(alpha), rho).counted(unit)
 
     @classmethod
-    def squared_distance(cls, target: ArrayLike) -> Cost:
-        """Return ||x - target||^2: the target is private, ||x||^2 is known to all."""
+    def squared_distance(cls, target: ArrayLike, *, unit: object = None) -> Cost:
+        """Return ||x - target||^2: the target is private, ||x||^2 is known to all.
+
+        Its coefficients are -2 times the target.
+        """
         point = _flat(target, what="a target")
-        return cls.affine(-2.0 * point, remainder=SquaredNorm(1.0))
+        return cls.affine(-2.0 * point, remainder=SquaredNorm(1.0), unit=unit)
 
     @classmethod
-    def polynomial(cls, coefficients: ArrayLike, *, dim: int = 1) -> Cost:
+    def polynomial(
+        cls, coefficients: ArrayLike, *, dim: int = 1, unit: object = None
+    ) -> Cost:
         """Return a polynomial without constant, its coefficients by rising degree.
 
         For x in R these are (c_1, ..., c_d) of c_1 x + ... + c_d x^d.
         """
         theta = _flat(coefficients, what="polynomial coefficients")
-        return cls(Polynomial(dim, _degree(theta.size, dim)), theta, NoRemainder())
+        basis = Polynomial(dim, _degree(theta.size, dim))
+        return cls(basis, theta, NoRemainder()).counted(unit)
 
     @classmethod
-    def quadratic(cls, matrix: ArrayLike, vector: ArrayLike) -> Cost:
+    def quadratic(
+        cls, matrix: ArrayLike, vector: ArrayLike, *, unit: object = None
+    ) -> Cost:
         """Return x'Px/2 + q'x with both P and q private."""
         square = np.atleast_2d(as_floats(matrix, what="the quadratic's matrix"))
         dim = square.shape[0]
@@ -126,7 +183,7 @@ class Cost(Secret):
         square = 0.5 * (square + square.T)
         linear = as_vector(vector, dim=dim, what="the quadratic's vector")
         theta = _quadratic_coefficients(square, linear)
-        return cls(Quadratic(dim), frozen(theta), NoRemainder())
+        return cls(Quadratic(dim), frozen(theta), NoRemainder()).counted(unit)
 
     @classmethod
     def from_gradient(
@@ -137,6 +194,7 @@ class Cost(Secret):
         anchor: ArrayLike = 0.0,
         value: Callable[[Vector], float] | None = None,
         check: bool = True,
+        unit: object = None,
     ) -> Cost:
         """Return the cost with this gradient, split at a public anchor x0.
 
@@ -148,6 +206,7 @@ class Cost(Secret):
             anchor: x0, the same for all parties; one number stands for all of them.
             value: h itself, if at hand, for a check of the gradient; it is not kept.
             check: whether to compare the two, at a few public points near the anchor.
+            unit: of alpha; what rounding takes off it is nowhere any more.
         """
         check_dimension(dim)
         start = as_vector(anchor, dim=dim, what="the anchor")
@@ -155,11 +214,17 @@ class Cost(Secret):
         alpha = frozen(checked_gradient(gradient, start).copy())
         if value is not None and check:
             _check_value(gradient, value, start)
-        return cls(Affine(dim), alpha, LocalGradient.split(gradient, alpha))
+        rest = LocalGradient.split(gradient, alpha)
+        return cls(Affine(dim), alpha, rest).counted(unit)
 
     @classmethod
     def from_jax(
-        cls, function: Callable[[Any], Any], *, dim: int, anchor: ArrayLike = 0.0
+        cls,
+        function: Callable[[Any], Any],
+        *,
+        dim: int,
+        anchor: ArrayLike = 0.0,
+        unit: object = None,
     ) -> Cost:
         """Return the cost h written with jax.numpy, differentiated automatically.
 
@@ -171,12 +236,13 @@ class Cost(Secret):
                 arrays: a JAX array made elsewhere has 32 bits and is refused.
             dim: m, the dimension of x.
             anchor: x0, the same for all parties; one number stands for all of them.
+            unit: as for `from_gradient`.
 
         Raises:
             MissingExtraError: JAX is not installed.
         """
         gradient = gradient_by_jax(function, dim)
-        return cls.from_gradient(gradient, dim=dim, anchor=anchor)
+        return cls.from_gradient(gradient, dim=dim, anchor=anchor, unit=unit)
 
     @property
     def dim(self) -> int:
@@ -224,6 +290,23 @@ def common_basis(costs: Mapping[str, Cost]) -> Basis:
     if odd:
         raise InvalidInputError(
             f"all costs must share one basis, {_in_words(wanted)} for most parties, "
+            f"but {'; '.join(odd)}"
+        )
+    return wanted
+
+
+def common_unit(costs: Mapping[str, Cost]) -> Fraction | None:
+    """Return the unit that all costs count in, if they do; name who differs."""
+    units = {party: cost.unit for party, cost in costs.items()}
+    wanted = Counter(units.values()).most_common(1)[0][0]
+    odd = [
+        f"{party} counts in {'none' if unit is None else unit}"
+        for party, unit in units.items()
+        if unit != wanted
+    ]
+    if odd:
+        raise InvalidInputError(
+            f"all costs must count in one unit, {wanted or 'none'} for most parties, "
             f"but {'; '.join(odd)}"
         )
     return wanted

@@ -7,8 +7,9 @@ how the sums bend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from math import fsum
 from typing import Any, Unpack
@@ -28,9 +29,9 @@ from veilsum.models.price import (
     Settled,
     Site,
     State,
-    response_of,
 )
 from veilsum.numbers.arrays import Vector
+from veilsum.numbers.units import Counts, few_decimals, unit_of
 
 LIMIT = (
     "hides how demand splits among honest parties; their generators' costs and limits "
@@ -45,6 +46,11 @@ class PriceRecipe(SumsOnly):
     search: PriceSearch
     size: int = field(default=SIZE, init=False)
     answer_size: int = field(default=2, init=False)
+
+    @property
+    def counts(self) -> Counts:
+        """What surplus and slope count."""
+        return self.search.counts
 
     @cached_property
     def _places(self) -> Replay[State]:
@@ -134,6 +140,7 @@ def dispatch(
     prices: tuple[float, float],
     tolerance: float = 1e-9,
     max_rounds: int = 200,
+    unit: object = None,
     compare: bool = False,
     **options: Unpack[Options],
 ) -> DispatchResult:
@@ -144,17 +151,27 @@ def dispatch(
         prices: the interval to search, public.
         tolerance: how far total output may be from total demand.
         max_rounds: sums after which the search is given up.
+        unit: of power, such as 0.01: demands are rounded to whole numbers of it, and
+            equal sums of them have equal bits. Without one a simulation takes the
+            decimals that all demands have; real parties count in a power of two that
+            follows from the tolerance.
         compare: whether to find the pooled price as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    recipe = PriceRecipe(PriceSearch(*prices, tolerance, max_rounds))
     held = by_name(sites)
-    terms = Terms.of(list(held), options=options)
+    search = search_of(prices, tolerance, max_rounds, unit)
+    if search.unit is None and getattr(options.get("driver"), "party", None) is None:
+        search = replace(search, unit=_decimals(held))
+    recipe = PriceRecipe(search)
+    terms = Terms.of(list(held), counts=recipe.counts, options=options)
+    agreed = {key: one for key, one in asdict(search).items() if one is not None}
+    if search.unit is not None:
+        agreed["unit"] = str(search.unit)
     released = run_job(
         recipe,
-        {party: _contribution(site) for party, site in held.items()},
+        {party: _contribution(search, site) for party, site in held.items()},
         terms,
-        agreed={"dispatch": asdict(recipe.search)},
+        agreed={"dispatch": agreed},
     )
     price = recipe.settled(released.sums).price
     return DispatchResult(
@@ -166,15 +183,34 @@ def dispatch(
     )
 
 
+def search_of(
+    prices: Sequence[float],
+    tolerance: float = 1e-9,
+    max_rounds: int = 200,
+    unit: object = None,
+) -> PriceSearch:
+    """Return the search that parties agree on."""
+    low, high = map(float, prices)
+    power = None if unit is None else unit_of(unit)
+    return PriceSearch(low, high, tolerance, max_rounds, power)
+
+
 def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> float:
     """Return the price as one owner of all sites would find it, by bisection."""
 
     def surplus(price: float) -> float:
-        return fsum(response_of(site, Price(price))[0] for site in sites.values())
+        outputs = [out for s in sites.values() for out in s.outputs(Price(price))]
+        return fsum([*outputs, *(-site.demand for site in sites.values())])
 
     return float(scipy.optimize.brentq(surplus, *prices, xtol=1e-12))
 
 
-def _contribution(site: Site) -> Contribution:
-    data = (np.array([site.demand]), site.a, site.b, site.low, site.high)
-    return Contribution(partial(response_of, site), data)
+def _decimals(sites: Mapping[str, Site]) -> Fraction | None:
+    """Return the decimals that all demands have, if they have few."""
+    return few_decimals(np.concatenate([site.demands for site in sites.values()]))
+
+
+def _contribution(search: PriceSearch, site: Site) -> Contribution:
+    search.check(site)
+    data = (site.demands, site.a, site.b, site.low, site.high)
+    return Contribution(partial(search.response, site), data)

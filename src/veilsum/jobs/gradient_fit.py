@@ -27,8 +27,13 @@ from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
 from veilsum.models.row_costs import check_canonical, curvature, glm_cost
-from veilsum.models.rows import Gram, Rows
-from veilsum.models.systems import System, check_intercept, column_names, penalties
+from veilsum.models.rows import Gram, RowMeasures, Rows
+from veilsum.models.systems import (
+    check_intercept,
+    column_names,
+    dependent,
+    penalties,
+)
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
@@ -39,6 +44,8 @@ REACH = 10.0
 POWER, CAREFUL_POWER = 1.0, 0.55
 # Where the domain ends is known to rounding only.
 EDGE = 1e-9
+# Curvatures in float64 that are so far apart belong to dependent columns.
+RANK_TOLERANCE = 1e-12
 
 T = TypeVar("T")
 
@@ -123,6 +130,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     law: LawName = "lattice",
     grid: int | None = None,
     largest: float | None = None,
+    unit: object = None,
     corrupted: Iterable[Hashable] = (),
     domain: Domain | None = None,
     iterations: int = 10_000,
@@ -148,6 +156,8 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         law: as for `solve`.
         grid: as for `solve`.
         largest: as for `solve`, the range of |X'W(mu(o) - y)|.
+        unit: what each row's term of X'W(mu(o) - y) is rounded to, so that the total
+            does not know who has which row; by default a step of the grid.
         corrupted: the coalition the guarantee speaks about.
         domain: where coefficients may lie, public; by default up to 10 in size. For
             poisson the smaller the better: means grow like exp towards its corners.
@@ -174,6 +184,7 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
         law=law,
         grid=grid,
         largest=largest,
+        unit=unit,
         corrupted=corrupted,
         settings=replace(settings, step=first),
         driver=driver,
@@ -195,14 +206,15 @@ def _model(
     check_canonical(family)
     n_columns = _same(rows, lambda part: part.n_columns, "columns")
     check_intercept(intercept, n_columns)
+    _same(rows, lambda part: part.weights is not None, "weights")
+    _same(rows, lambda part: part.offset is not None, "offsets")
     return Model(
         response="y",
         names=column_names(names, n_columns),
         intercept=intercept,
         family=family,
+        measures=RowMeasures.inferred(rows, intercept),
         ridge=ridge,
-        weighted=_same(rows, lambda part: part.weights is not None, "weights"),
-        offset=_same(rows, lambda part: part.offset is not None, "offsets"),
     )
 
 
@@ -236,8 +248,18 @@ def _penalty(model: Model) -> Vector:
 
 def _pooled(rows: Mapping[str, Rows], model: Model) -> Vector:
     """Return the coefficients of all rows; refuse columns that are dependent."""
-    System.of(_curvature(rows, model, np.zeros(len(model.names))), names=model.names)
+    _check_independent(_curvature(rows, model, np.zeros(len(model.names))), model.names)
     return model.pooled(rows)
+
+
+def _check_independent(curvature: Gram, names: Sequence[str]) -> None:
+    """Refuse columns that are so near to dependent that no method gets on."""
+    scale = 1.0 / np.sqrt(np.diag(curvature))
+    values, vectors = np.linalg.eigh(curvature * np.outer(scale, scale))
+    null = vectors[:, values <= RANK_TOLERANCE * values[-1]]
+    if null.size:
+        shares = zip(names, np.linalg.norm(null, axis=1), strict=True)
+        raise dependent([one for one, share in shares if share > 1e-5], null.shape[1])
 
 
 def _curvature(rows: Mapping[str, Rows], model: Model, at: Vector) -> Gram:

@@ -83,6 +83,17 @@ class JobFile(Secret):
         whole = {party: len(t.dropna(subset=names)) for party, t in self.tables.items()}
         return usual.refused(whole)
 
+    @property
+    def rounded(self) -> dict[str, int]:
+        """By column, how many values here are no whole numbers of the agreed unit."""
+        found: dict[str, int] = {}
+        if self.schema is None:
+            return found
+        for table in self.tables.values():
+            for name, number in self.schema.n_rounded(table).items():
+                found[name] = found.get(name, 0) + number
+        return found
+
     def fit(self, **options: Any) -> FitResult:
         """Run the regression, and compare it with the pooled one."""
         chosen: dict[str, Any] = {**self.options, **options}
@@ -220,5 +231,6 @@ def _summing(rules: PolicySection, masks: Masks | None) -> Options:
     """Return what policy and masks say about summing."""
     chosen: dict[str, Any] = rules.summing
     if masks is not None:
-        chosen |= asdict(masks)
+        # What tables count in is in the schema.
+        chosen |= {key: one for key, one in asdict(masks).items() if key != "unit"}
     return Options(**chosen)  # type: ignore[typeddict-item]

@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import Basis
+from veilsum.costs.bases import Basis, Quadratic
 from veilsum.costs.cost import Cost, common_basis
 from veilsum.costs.domains import Domain
 from veilsum.costs.remainders import Kind, Remainder, SquaredNorm, exposed, stack
@@ -36,7 +36,7 @@ from veilsum.methods.one_shot import OneShot
 from veilsum.methods.schedule import Facts, Schedule
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import Array, Vector, Vectors, as_floats, as_vector, listed
-from veilsum.numbers.laws import Law
+from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
 from veilsum.protocol.rounds import MethodRounds, Schedules
@@ -235,7 +235,8 @@ class Minimise:
                 remainder=cost.remainder,
                 start=self.start[party],
             )
-        return Contribution(lambda _: cost.coefficients, (cost.coefficients,), rounds)
+        own = cost.given(self.law)
+        return Contribution(lambda _: own, (cost.coefficients,), rounds)
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return the recipe for those who are left: theirs are the remainders."""
@@ -347,6 +348,8 @@ def public_facts(
 ) -> Facts:
     """Return what everybody knows of a problem."""
     drawn = np.asarray(law.masks.sigma or 0.0)
+    if isinstance(basis, Quadratic):
+        drawn = drawn / basis.widths
     shared = remainder.scale if isinstance(remainder, SquaredNorm) else 0.0
     return Facts(
         domain=domain,
@@ -357,6 +360,13 @@ def public_facts(
         number_bytes=law.number_bytes,
         faults=frozenset() if faults is None else faults.kinds,
     )
+
+
+def masks_of(masks: Masks, basis: Basis) -> Masks:
+    """Return masks whose one sigma is the same in all directions of a basis."""
+    if isinstance(basis, Quadratic) and isinstance(masks.sigma, float):
+        return masks.altered(sigma=masks.sigma * basis.widths)
+    return masks
 
 
 def plain_value(value: Any) -> Any:
@@ -439,7 +449,7 @@ def encoded(costs: Mapping[str, Cost], law: Law) -> Array[Any]:
     rows = []
     for name, cost in costs.items():
         try:
-            rows.append(law.encode(cost.coefficients))
+            rows.append(law.encode(cost.given(law)))
         except RangeError as error:
             told = f"party {name!r}: {error}"
             raise RangeError(told, plain=error.plain) from None

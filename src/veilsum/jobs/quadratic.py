@@ -4,36 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.cost import Cost
+from veilsum.costs.bases import Quadratic
+from veilsum.costs.cost import Cost, coefficient_rows
 from veilsum.costs.domains import Domain, WholeSpace
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.minimise import Minimise, plain_value
-from veilsum.jobs.recipes import Sums
+from veilsum.jobs.recipes import Contribution, Sums
 from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.methods.one_shot import FLAT
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import Vector
+from veilsum.numbers.fixed_point import Grid, as_python_integers, deviation_bits
+from veilsum.numbers.units import Counts, few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee
 
 # Everybody solves the same sum: answers may differ by rounding.
 AGREE = 1e-9
+# What coefficients are whole numbers of where nobody said: as fine as three words allow
+# for all that they may be, and as masks of a sigma can be drawn.
+FINEST, BELOW_SIGMA, TOTAL_BITS = Fraction(1, 2**96), 60, 192
+# Steps that a share spans at least.
+FINE_BITS = 20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QuadraticProgram(Minimise):
-    """The coefficients of all costs, added up; the minimiser of the sum."""
+    """The coefficients of all costs, added up; the minimiser of the sum.
+
+    Attributes:
+        grid: what coefficients are whole numbers of, in steps fine enough for masks.
+        reach: how many steps one party's may be.
+        bits: in which every total fits.
+    """
+
+    grid: Grid
+    reach: int
+    bits: int
+
+    @property
+    def counts(self) -> Counts:
+        """What the sum counts."""
+        return Counts((self.grid.exact_step,) * self.size, self.bits)
+
+    def contribution(self, party: str, cost: Cost) -> Contribution:
+        """Return one party's coefficients as whole numbers; or refuse."""
+        assert cost.counts is not None
+        whole = as_python_integers(self.grid.quantise(cost.counts))
+        if any(abs(one) > self.reach for one in whole):
+            largest = float(self.reach * self.grid.exact_step)
+            beyond = f"a coefficient is beyond the range of {largest:.6g}"
+            raise RangeError(
+                f"{party}: {beyond}: correct it, or agree on a larger one or unit",
+                plain=f"{beyond}; agree on a larger one, or on a larger unit",
+            )
+        return Contribution(lambda _: whole, (cost.coefficients,))
 
     def answer(self, sums: Sums) -> Vector:
         """Return the minimiser within the domain."""
-        self.check(sums[0])
-        return super().answer(sums)
+        total = self.counts.values(sums[0])
+        self.check(total)
+        return super().answer((total,))
 
     def check(self, total: Vector) -> None:
         """Refuse a sum of costs that has no single lowest point to be found."""
@@ -73,7 +112,14 @@ class QuadraticProgram(Minimise):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class QuadraticResult(JobResult):
-    """The minimiser of a sum of quadratic costs."""
+    """The minimiser of a sum of quadratic costs.
+
+    Attributes:
+        rounded: how many coefficients of each party that is here were not whole numbers
+            of the unit, and were rounded to it; for their owner's eyes.
+    """
+
+    rounded: Mapping[str, int]
 
     @property
     def minimiser(self) -> Vector:
@@ -85,6 +131,7 @@ def quadratic_program(
     costs: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     domain: Domain | None = None,
+    unit: object = None,
     **options: Unpack[Options],
 ) -> QuadraticResult:
     """Return the minimiser of sum_i x'P_i x / 2 + q_i'x over a public domain.
@@ -92,6 +139,10 @@ def quadratic_program(
     Args:
         costs: P and q of each party; single ones need not be convex, the sum must be.
         domain: a box, half-spaces, or another one; by default everything.
+        unit: what entries of P and q are rounded to whole numbers of, such as 0.01, so
+            that equal sums have equal bits. Without one a simulation takes the decimals
+            that all of them have; real parties count in a power of two, 2^-96 or for
+            `lattice` 2^-60 of sigma.
         options: how to sum; see `Options`.
     """
     made = {name: Cost.quadratic(p, q) for name, (p, q) in by_name(costs).items()}
@@ -102,19 +153,58 @@ def quadratic_program(
         )
     first = next(iter(made.values()))
     where = domain or WholeSpace(first.dim)
-    terms = Terms.of(list(made), options=options)
-    recipe = QuadraticProgram.of(
-        first.basis,
-        {name: cost.remainder for name, cost in made.items()},
-        topology=terms.topology,
-        law=terms.law,
+    chosen = _unit(made, options) if unit is None else unit_of(unit)
+    sigma, grid = options.get("sigma"), Grid(0, chosen)
+    if sigma is not None:
+        # One sigma is the same in all directions of P, as it is for a single cost.
+        widths = Quadratic(first.dim).widths
+        options["sigma"] = sigma * widths  # type: ignore[typeddict-item]
+        fine = deviation_bits(sigma / float(chosen), 2**FINE_BITS)
+        grid = Grid(max(0, fine), chosen)
+    graph = options.get("topology")
+    n = graph.n_parties if isinstance(graph, Topology) else len(made)
+    reach = (2 ** (TOTAL_BITS - 1) - 1) // n
+    if (largest := options.get("largest")) is not None:
+        reach = min(reach, int(Fraction(largest) / grid.exact_step))
+    bits = (n * reach).bit_length() + 1
+    held = {name: cost.counted(chosen) for name, cost in made.items()}
+    counts = Counts((grid.exact_step,) * first.basis.size, bits)
+    terms = Terms.of(list(made), counts=counts, options=options)
+    recipe = QuadraticProgram(
+        basis=first.basis,
         domain=where,
+        remainders={name: cost.remainder for name, cost in made.items()},
+        law=terms.law,
         settings=Settings(method="one-shot", tolerance=AGREE),
+        grid=grid,
+        reach=reach,
+        bits=bits,
     )
     released = run_job(
         recipe,
-        {name: recipe.contribution(name, cost) for name, cost in made.items()},
+        {name: recipe.contribution(name, cost) for name, cost in held.items()},
         terms,
-        agreed={"quadratic program": [first.dim, plain_value(where)]},
+        agreed={
+            "quadratic program": [first.dim, plain_value(where)],
+            "unit": str(chosen),
+        },
     )
-    return QuadraticResult(terms=terms, recipe=recipe, released=released)
+    return QuadraticResult(
+        terms=terms,
+        recipe=recipe,
+        released=released,
+        rounded={name: cost.n_broken for name, cost in held.items()},
+    )
+
+
+def _unit(costs: Mapping[str, Cost], options: Options) -> Fraction:
+    """Return what coefficients count in where nobody said."""
+    found = None
+    if getattr(options.get("driver"), "party", None) is None:
+        found = few_decimals(coefficient_rows(list(costs.values())))
+    if found is not None:
+        return found
+    sigma = options.get("sigma")
+    if sigma is None:
+        return FINEST
+    return max(FINEST, power_unit(Fraction(sigma), BELOW_SIGMA))

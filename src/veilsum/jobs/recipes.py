@@ -7,18 +7,24 @@ joins a recipe with one party's private way to answer a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
+from veilsum.errors import NumericalError
 from veilsum.jobs.releases import Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.work import Rounds
+from veilsum.protocol.work import Rounds, request_digest
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")
+
+UNANSWERED = (
+    "this party's data do not allow an answer to what was asked in the middle of the "
+    "run; that must not happen, since checks come before it: please report it"
+)
 
 
 @runtime_checkable
@@ -91,7 +97,8 @@ class SumsOnly:
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
-        return with_releases(promise, releases)
+        whole = getattr(self, "counts", None) is not None
+        return with_releases(promise, releases, whole=whole)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]
@@ -115,12 +122,34 @@ class Contribution(Secret):
     rounds: Rounds | None = None
 
 
+@dataclass(eq=False, repr=False)
+class Questions:
+    """A recipe's requests; parties of one process work out the last one once."""
+
+    recipe: Recipe
+    _last: tuple[Hashable, tuple[Any, bytes]] | None = None
+
+    def next(self, sums: Sums) -> tuple[Any, bytes]:
+        """Return what is asked for after these sums, and its digest."""
+        key = by_value(sums)
+        if self._last is None or self._last[0] != key:
+            request = self.recipe.request(sums)
+            self._last = key, (request, request_digest(request))
+        return self._last[1]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PartyWork(Secret):
-    """One party's part: the public recipe, and its own way to answer requests."""
+    """One party's part: the public recipe, and its own way to answer requests.
+
+    What a party gives is decided by the request alone, and never by its data: it has
+    one size, and whoever finds that it cannot answer after the first sum ends the run
+    for everybody, with one word that says nothing more.
+    """
 
     recipe: Recipe
     contribution: Contribution
+    questions: Questions | None = None
 
     @property
     def rounds(self) -> Rounds | None:
@@ -129,12 +158,43 @@ class PartyWork(Secret):
 
     def vector(self, answers: Sums) -> Array[Any] | None:
         """Return the next private vector."""
-        request = self.recipe.request(answers)
-        return None if request is None else self.contribution.answer(request)
+        request = self._asked(answers)[0]
+        if request is None:
+            return None
+        try:
+            vector = self.contribution.answer(request)
+        except Exception as error:
+            if not answers:  # before anybody was told of anything: a plain refusal
+                raise
+            raise NumericalError(UNANSWERED) from error
+        if vector.shape != (self.recipe.size,):
+            raise NumericalError(
+                f"every request is answered by {self.recipe.size} numbers, found an "
+                f"array of shape {vector.shape}: please report it"
+            )
+        return vector
+
+    def asked(self, answers: Sums) -> bytes:
+        """Return the digest of what that vector answers."""
+        return self._asked(answers)[1]
+
+    def _asked(self, answers: Sums) -> tuple[Any, bytes]:
+        questions = self.questions or Questions(self.recipe)
+        return questions.next(answers)
 
     def answer(self, answers: Sums, members: tuple[str, ...]) -> Vector:
         """Return what everybody computes from the sums."""
         return self.recipe.among(members).answer(answers)
+
+
+def by_value(sums: Sums) -> tuple[Hashable, ...]:
+    """Return sums as something to look them up by.
+
+    The bytes of an array of Python integers would only say where these lie.
+    """
+    return tuple(
+        tuple(one.tolist()) if one.dtype == object else one.tobytes() for one in sums
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,11 +203,11 @@ class Replay(Generic[S]):
 
     start: Callable[[], S]
     advance: Callable[[S, Array[Any]], S]
-    _known: dict[tuple[bytes, ...], S] = field(default_factory=dict)
+    _known: dict[tuple[Hashable, ...], S] = field(default_factory=dict)
 
     def state(self, sums: Sums) -> S:
         """Return the state after these sums."""
-        key = tuple(one.tobytes() for one in sums)
+        key = by_value(sums)
         if key not in self._known:
             self._known[key] = self._reached(sums)
         return self._known[key]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import smat
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
@@ -35,24 +35,20 @@ from veilsum.models.families import (
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.glm import (
-    FirstStatistics,
-    GlmFit,
-    Request,
-    RoundStatistics,
-    Stage,
-    statistics_size,
-)
-from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.glm import GlmFit, Request, Stage
+from veilsum.models.least_squares import Counting, LeastSquaresFit
 from veilsum.models.newton import Newton, State
-from veilsum.models.rows import Rows
-from veilsum.models.systems import column_names
+from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula, read_formula
 from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.schema import MINIMUM_ROWS, CheckedTable, Schema
+
+# Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
+WIDE_BITS, WIDE_ROW_BITS = 72, 32
 
 
 @dataclass(frozen=True)
@@ -62,22 +58,28 @@ class LeastSquaresRecipe(SumsOnly):
     The last number of the sum counts the rows that were left out.
     """
 
-    n_columns: int
+    measures: RowMeasures
     names: tuple[str, ...]
     intercept: int | None
     ridge: float
     what: str
     limit: ReleaseLimit | None = None
 
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        found = Counting(self.measures).counts
+        return replace(found, units=(*found.units, Fraction(1)))
+
     @property
     def size(self) -> int:
         """The statistics, and how many rows are missing."""
-        return least_squares.Statistics.size(self.n_columns) + 1
+        return len(self.counts.units)
 
     @property
     def answer_size(self) -> int:
         """One number for each column."""
-        return self.n_columns
+        return len(self.names)
 
     def request(self, sums: Sums) -> str | None:
         """Ask for the statistics, once."""
@@ -95,7 +97,7 @@ class LeastSquaresRecipe(SumsOnly):
         """Return the fit of the pooled rows."""
         return least_squares.fit(
             sums[0][:-1],
-            self.n_columns,
+            self.measures,
             names=self.names,
             intercept=self.intercept,
             ridge=self.ridge,
@@ -103,12 +105,12 @@ class LeastSquaresRecipe(SumsOnly):
 
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
-        return round(float(sums[0][-1]))
+        return int(sums[0][-1])
 
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
-        p = self.n_columns
+        p = len(self.names)
         shown = {
             "X'WX": p * (p + 1) // 2,
             "X'Wy": p,
@@ -134,10 +136,16 @@ class NewtonRecipe(SumsOnly):
     def _places(self) -> Replay[State]:
         return Replay(self.newton.start, self._advance)
 
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, in every round."""
+        found = self.newton.scales.counts
+        return replace(found, units=(*found.units, Fraction(1)))
+
     @property
     def size(self) -> int:
         """The statistics of a round, and how many rows are missing."""
-        return RoundStatistics.size(self.newton.n_columns) + 1
+        return len(self.counts.units)
 
     @property
     def answer_size(self) -> int:
@@ -156,7 +164,7 @@ class NewtonRecipe(SumsOnly):
     def _check_limit(self, limit: ReleaseLimit, state: State, sums: Sums) -> None:
         """Refuse one more sum; say so if a coefficient grows without end."""
         try:
-            limit.check(self.size * (len(sums) + 1), rows=self._rows(sums))
+            limit.check(self._released(state, len(sums)), rows=self._rows(sums))
         except InvalidInputError as error:
             fading = self.newton.fading_columns(state)
             if not fading:
@@ -166,6 +174,15 @@ class NewtonRecipe(SumsOnly):
                 "takes many rounds to be sure of: leave the column out, merge "
                 f"categories, or use ridge. And {error}"
             ) from None
+
+    def _released(self, state: State, n_sums: int) -> int:
+        """Return how many numbers are known after the next sum."""
+        asked = n_sums - state.rounds
+        if self.newton.propose(state).stage == "outside":
+            asked += 1
+        # Of a sum that asks for rows outside all else is zero, and was not unknown.
+        few = sum(_shown("outside", self.newton.n_columns).values()) + 1
+        return self.size * (n_sums + 1 - asked) + few * asked
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -177,27 +194,27 @@ class NewtonRecipe(SumsOnly):
 
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
-        return round(float(sums[0][-1]))
+        return int(sums[0][-1])
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self._state(sums))
         shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
-        return Release(self.what, shown, tuple(request.point.tolist()))
+        point = request.point
+        if len(point):
+            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
+        return Release(self.what, shown, tuple(point.tolist()))
 
     def _rows(self, sums: Sums) -> float | None:
         if not sums:
             return None
-        p = self.newton.n_columns
-        return FirstStatistics.unpack(sums[0][: FirstStatistics.size(p)], p).n_rows
+        return float(self.newton.scales.first(sums[0][:-1]).n_rows)
 
     def _state(self, sums: Sums) -> State:
         return self._places.state(sums)
 
     def _advance(self, before: State, total: Array[Any]) -> State:
-        stage = self.newton.propose(before).stage
-        asked_for = statistics_size(stage, self.newton.n_columns)
-        return self.newton.advance(before, total[:asked_for])
+        return self.newton.advance(before, total[:-1])
 
 
 def _shown(stage: Stage, p: int) -> dict[str, int]:
@@ -209,8 +226,10 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"X'Vz": p, words: 4, "rows": 1}
         case "round":
             null = "score, information and deviance of the null model"
-            others = "deviance, Pearson's sum, rows outside"
-            return shown | {"score": p, others: 3, null: 3}
+            others = "deviance, Pearson's sum"
+            return shown | {"score": p, others: 2, null: 3}
+        case "outside":
+            return {"rows outside, of the model and of the null model": 2}
         case "closing":
             return shown | {"saturated log-likelihood": 1}
 
@@ -257,9 +276,8 @@ class Model:
         names: of the columns.
         intercept: which column is all ones, if any.
         family: of the response; gaussian is solved in one sum.
+        measures: how the numbers of a row are counted.
         ridge: what each squared coefficient but the intercept's costs.
-        weighted: whether rows have weights.
-        offset: whether they have offsets.
         variables: how many numbers a row holds, if the design has more: powers and
             dummies of a number are no further numbers.
     """
@@ -268,16 +286,16 @@ class Model:
     names: tuple[str, ...]
     intercept: int | None
     family: Family
+    measures: RowMeasures
     ridge: float = 0.0
-    weighted: bool = False
-    offset: bool = False
     variables: int | None = None
 
     @property
     def numbers_in_a_row(self) -> int:
         """What a row holds at most: columns but the ones, response, weight, offset."""
         columns = len(self.names) - (self.intercept is not None)
-        most = columns + 1 + self.weighted + self.offset
+        further = self.measures.weights, self.measures.offset
+        most = columns + 1 + sum(one is not None for one in further)
         return most if self.variables is None else min(most, self.variables)
 
     @property
@@ -290,23 +308,31 @@ class Model:
     @property
     def terms(self) -> dict[str, Any]:
         """What parties compare before they start."""
-        return {**asdict(self), "family": [self.family.name, asdict(self.family)]}
+        return {
+            "response": self.response,
+            "names": self.names,
+            "intercept": self.intercept,
+            "family": [self.family.name, asdict(self.family)],
+            "measures": self.measures.terms,
+            "ridge": self.ridge,
+            "variables": self.variables,
+        }
 
     @property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
         return Newton(
             self.family,
-            len(self.names),
+            self.measures,
             names=self.names,
             intercept=self.intercept,
             ridge=self.ridge,
         )
 
     def check(self, party: str, rows: Rows) -> None:
-        """Refuse rows that lack what the model has, or have what it lacks."""
-        for what, wanted in (("weights", self.weighted), ("offset", self.offset)):
-            if (getattr(rows, what) is not None) != wanted:
+        """Refuse rows that do not have what the model has, or go beyond ranges."""
+        for what in ("weights", "offset"):
+            if (getattr(rows, what) is None) != (getattr(self.measures, what) is None):
                 raise InvalidInputError(
                     f"{party}: all parties' rows have {what}, or none do"
                 )
@@ -315,48 +341,47 @@ class Model:
                 f"{party}: the model has {len(self.names)} columns, found "
                 f"{rows.n_columns}"
             )
+        try:
+            self.measures.check(rows, self.names, self.response)
+            if not isinstance(self.family, Gaussian):
+                self.newton.scales.check(rows)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         if not isinstance(self.family, Gaussian):
             return NewtonRecipe(self.newton, self.words, limit)
         return LeastSquaresRecipe(
-            len(self.names), self.names, self.intercept, self.ridge, self.words, limit
+            self.measures, self.names, self.intercept, self.ridge, self.words, limit
         )
 
     def contribution(
         self,
         rows: Rows,
         dropped: int,
-        size: int,
         source: tuple[Array[Any], ...] | None = None,
     ) -> Contribution:
         """Return how one party answers.
 
         Args:
-            rows: its own.
+            rows: its own, checked.
             dropped: how many rows were left out.
-            size: of the answer.
             source: what its ledger knows the data by, if not by these rows.
         """
         parts = (rows.design, rows.response, rows.weights, rows.offset)
         return Contribution(
-            partial(self.vector, rows, dropped, size),
+            partial(self.vector, rows, dropped),
             source or tuple(part for part in parts if part is not None),
         )
 
-    def vector(
-        self, rows: Rows, dropped: int, size: int, request: Request | str
-    ) -> Array[Any]:
+    def vector(self, rows: Rows, dropped: int, request: Request | str) -> Integers:
         """Return what some rows add up to; the last number counts rows left out."""
         if isinstance(request, Request):
-            found = glm.statistics(self.family, rows, request)
+            found = glm.statistics(self.newton.scales, rows, request)
         else:
-            found = least_squares.statistics(rows)
-        vector = np.zeros(size)
-        vector[: len(found)] = found
-        vector[-1] = dropped
-        return vector
+            found = least_squares.statistics(rows, self.measures)
+        return np.append(found, np.array([dropped], dtype=object))
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
         """Return the coefficients as one owner of all rows would find them.
@@ -367,18 +392,21 @@ class Model:
         everything = _joined(rows)
         if isinstance(self.family, Gaussian):
             return self._by_orthogonal_columns(everything)
-        recipe, sums = self.recipe(), list[Vector]()
+        recipe, sums = self.recipe(), list[Integers]()
         while (request := recipe.request(sums)) is not None:
-            sums.append(self.vector(everything, 0, recipe.size, request))
+            sums.append(self.vector(everything, 0, request))
         return recipe.answer(sums)
 
     def _by_orthogonal_columns(self, rows: Rows) -> Vector:
         root = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
-        target = rows.response if rows.offset is None else rows.response - rows.offset
+        target = rows.response.astype(np.float64)
+        if rows.offset is not None:
+            target = target - rows.offset
         penalty = np.full(len(self.names), np.sqrt(self.ridge))
         if self.intercept is not None:
             penalty[self.intercept] = 0.0
-        design = np.vstack([rows.design * root[:, None], np.diag(penalty)])
+        plain = rows.design.astype(np.float64, copy=False)
+        design = np.vstack([plain * root[:, None], np.diag(penalty)])
         right = np.append(target * root, np.zeros(len(penalty)))
         # Columns of one length, so that none is taken for a multiple of rounding.
         scale = np.linalg.norm(design, axis=0)
@@ -441,6 +469,7 @@ class FormulaJob:
         weights: the column of weights, if rows have them.
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
+        bits: what a term keeps of its range that has no unit of its own.
     """
 
     formula: ModelFormula
@@ -448,6 +477,7 @@ class FormulaJob:
     weights: str | None = None
     offset: str | None = None
     ridge: float = 0.0
+    bits: int = BITS
 
     @classmethod
     def of(
@@ -458,13 +488,14 @@ class FormulaJob:
         weights: str | None = None,
         offset: str | None = None,
         ridge: float = 0.0,
+        bits: int = BITS,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
         formula = ModelFormula.of(text, schema)
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
-        return cls(narrow, family, weights, offset, ridge)
+        return cls(narrow, family, weights, offset, ridge, bits)
 
     @property
     def schema(self) -> Schema:
@@ -473,15 +504,32 @@ class FormulaJob:
 
     @property
     def model(self) -> Model:
-        """What is fitted."""
+        """What is fitted, with measures that follow from the schema alone."""
+        weights, offset = (
+            None if column is None else self.schema.column(column).measure
+            for column in (self.weights, self.offset)
+        )
+        return self.counted(
+            RowMeasures.of(
+                self.formula.measures(self.bits),
+                self.formula.response_measure(self.bits),
+                intercept=self.formula.intercept,
+                weights=weights,
+                offset=offset,
+                # So wide totals leave room for fewer rows.
+                row_bits=ROW_BITS if self.bits <= WIDE_BITS else WIDE_ROW_BITS,
+            )
+        )
+
+    def counted(self, measures: RowMeasures) -> Model:
+        """Return what is fitted, with these measures."""
         return Model(
             response=self.formula.response,
             names=self.formula.columns,
             intercept=self.formula.intercept,
             family=self.family,
+            measures=measures,
             ridge=self.ridge,
-            weighted=self.weights is not None,
-            offset=self.offset is not None,
             variables=len(self.schema.columns),
         )
 
@@ -490,19 +538,21 @@ class FormulaJob:
         """What parties compare beside how they sum."""
         return {
             "formula": self.formula.text,
+            "codings": self.formula.codings,
             "schema": self.schema.to_table(),
             "columns": [self.weights, self.offset],
+            "bits": self.bits,
         }
 
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""
-        design, response = self.formula.design(table)
+        design, response = self.formula.design(table, self.bits)
         weights, offset = (
             None if column is None else self.formula.numeric(table, column)
             for column in (self.weights, self.offset)
         )
         try:
-            return Rows.of(design, response, weights=weights, offset=offset)
+            return Rows(design, response, weights, offset)
         except InvalidInputError as error:
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
 
@@ -549,18 +599,6 @@ class FitResult(JobResult):
         return cast("RegressionRecipe", self.recipe).missing(self.released.sums)
 
     @property
-    def tiny_columns(self) -> tuple[str, ...]:
-        """Columns whose squares the grid may have rounded beyond the ninth digit."""
-        bits = self.terms.law.masks.grid
-        if bits is None:
-            return ()
-        p = len(self.model.names)
-        squares = np.diag(smat(self.released.sums[0][: p * (p + 1) // 2], p))
-        least = 1e9 * Grid(bits).step * len(self.terms.parties)
-        names = zip(self.model.names, squares.tolist(), strict=True)
-        return tuple(name for name, square in names if square < least)
-
-    @property
     def max_error(self) -> float | None:
         """How far the coefficients are from the pooled ones; None if not compared."""
         if self.reference is None:
@@ -582,12 +620,6 @@ class FitResult(JobResult):
             f"Released to every party: {sums} {'sum' if sums == 1 else 'sums'} of "
             f"{self.recipe.size} numbers over all parties.",
         ]
-        if self.tiny_columns:
-            small = ", ".join(self.tiny_columns)
-            notes.append(
-                f"Columns so small that the grid rounds them: {small}; multiply them "
-                "by a power of ten and fit again."
-            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
@@ -608,7 +640,11 @@ class FitResult(JobResult):
             "table": table_rows(fit),
             "n_rows": fit.n_rows,
             "dropped": self.dropped,
-            "tiny_columns": list(self.tiny_columns),
+            "rounding_bound": (
+                fit.rounding_bound.tolist()
+                if isinstance(fit, LeastSquaresFit)
+                else None
+            ),
             "log_likelihood": _finite(fit.log_likelihood),
             "aic": _finite(fit.aic),
         }
@@ -634,6 +670,7 @@ def fit(
     weights: str | None = None,
     offset: str | None = None,
     ridge: float = 0.0,
+    bits: int = BITS,
     schema: Schema | None = None,
     minimum_rows: int = MINIMUM_ROWS,
     release_fraction: float = FRACTION,
@@ -650,6 +687,8 @@ def fit(
         weights: the column of weights.
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
+        bits: what a term keeps of its range that does not fit the unit it follows from;
+            beyond 52 terms of arithmetic are computed exactly.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused.
@@ -659,13 +698,27 @@ def fit(
     """
     frames = {party: as_frame(table) for party, table in by_name(data).items()}
     used = (weights, offset)
+    simulated = getattr(options.get("driver"), "party", None) is None
     agreed = schema or inferred_schema(formula, used, frames, minimum_rows)
+    if simulated:
+        agreed = agreed.measured(frames)
     kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge)
+    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits)
     tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
+    rows = {party: job.rows(table) for party, table in tables.items()}
+    try:
+        model = job.model
+    except InvalidInputError:
+        if not simulated:
+            raise
+        # Ranges alone do not show that each term has a value; the rows do.
+        measures = RowMeasures.inferred(
+            rows, job.formula.intercept, positive=kind.positive
+        )
+        model = job.counted(measures)
     return fit_rows(
-        {party: job.rows(table) for party, table in tables.items()},
-        job.model,
+        rows,
+        model,
         sources={party: table_parts(frame) for party, frame in frames.items()},
         rules=RowRules.of(agreed, release_fraction),
         dropped={party: table.n_dropped for party, table in tables.items()},
@@ -685,11 +738,12 @@ def fit_arrays(
     weights: Mapping[str, ArrayLike] | None = None,
     offset: Mapping[str, ArrayLike] | None = None,
     ridge: float = 0.0,
+    measures: RowMeasures | None = None,
     rules: RowRules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
 ) -> FitResult:
-    """Return the pooled fit of several parties' arrays, which nobody checks first.
+    """Return the pooled fit of several parties' arrays.
 
     Args:
         data: each party's design and response; float64 arrays are not copied.
@@ -700,6 +754,8 @@ def fit_arrays(
         weights: by party.
         offset: by party.
         ridge: as for `fit`.
+        measures: how numbers are counted. Without them they are read off all arrays
+            together, which only a simulation can do.
         rules: how many rows a party must have, and how much may be released.
         compare: as for `fit`.
         options: how to sum; see `Options`.
@@ -709,14 +765,17 @@ def fit_arrays(
         party: Rows.of(*arrays, weights=weighing.get(party), offset=shifting.get(party))
         for party, arrays in by_name(data).items()
     }
+    labels = column_names(names, _n_columns(rows))
+    check_intercept(intercept, len(labels))
+    kind = family_of(family, alpha=alpha)
     model = Model(
         response="y",
-        names=column_names(names, _n_columns(rows)),
+        names=labels,
         intercept=intercept,
-        family=family_of(family, alpha=alpha),
+        family=kind,
+        measures=measures
+        or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
-        weighted=weights is not None,
-        offset=offset is not None,
     )
     return fit_rows(rows, model, rules=rules, compare=compare, **options)
 
@@ -757,14 +816,15 @@ def fit_rows(
     for party, part in rows.items():
         rules.check(party, part.n_rows)
         model.check(party, part)
-    terms = Terms.of(list(rows), options=options)
+    counts = model.recipe().counts
+    terms = Terms.of(list(rows), counts=counts, options=options)
     recipe = model.recipe(rules.limit(model.numbers_in_a_row, terms))
     missing = dropped or {}
     released = run_job(
         recipe,
         {
             party: model.contribution(
-                part, missing.get(party, 0), recipe.size, (sources or {}).get(party)
+                part, missing.get(party, 0), (sources or {}).get(party)
             )
             for party, part in rows.items()
         },

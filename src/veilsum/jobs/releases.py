@@ -13,18 +13,24 @@ from math import ceil
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import listed
-from veilsum.privacy.guarantee import REMAINDER_LIMIT, Guarantee
+from veilsum.privacy.guarantee import (
+    NEAR_VIEWS_LIMIT,
+    REMAINDER_LIMIT,
+    SAME_VIEWS_LIMIT,
+    UNITS_LIMIT,
+    Guarantee,
+)
 
 # Of the numbers in honest rows; beyond it somebody could begin to solve for them.
 FRACTION = 0.5
 
 IDENTICAL = (
-    "inputs whose listed sums agree in every connected piece of honest parties give "
-    "identical views, whatever the computing power"
+    "inputs that every party's rules admit, and whose listed sums agree in every "
+    "connected piece of honest parties, give identical views, timing apart"
 )
 EXACT = (
     "the listed sums are released exactly; what follows from them, together with what "
-    "colluders know of others, is not hidden"
+    "colluders know of others, is not hidden, be it about one party or one row"
 )
 
 ROUNDS = (
@@ -126,10 +132,13 @@ class ReleaseLimit:
         )
 
 
-def with_releases(promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+def with_releases(
+    promise: Guarantee, releases: Sequence[Release], *, whole: bool = False
+) -> Guarantee:
     """Return the guarantee with every round's sums listed for every honest piece.
 
-    Rounds have fresh masks, so their divergences add.
+    Rounds have fresh masks, so their divergences add. `whole` says that sums are of
+    whole numbers of agreed units, so that it does not matter who has which row.
     """
     if not promise.kind.hides:
         return promise
@@ -139,9 +148,13 @@ def with_releases(promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
     if not promise.kind.sums_only and len(releases) > 1:
         more = (ROUNDS.format(rounds=len(releases)),)
     # Everything a job sums is masked: nothing of a cost is left out.
-    kept = tuple(line for line in promise.limits if line != REMAINDER_LIMIT)
-    whole = repeated(promise, len(releases))
-    return replace(whole, released=shown, limits=(*kept, EXACT, *more))
+    kept = [line for line in promise.limits if line != REMAINDER_LIMIT]
+    if whole:
+        views = SAME_VIEWS_LIMIT if promise.kind.sums_only else NEAR_VIEWS_LIMIT
+        more = (*more, UNITS_LIMIT, views)
+        kept = [line for line in kept if not line.startswith("on the grid")]
+    added = repeated(promise, len(releases))
+    return replace(added, released=shown, limits=(*kept, EXACT, *more))
 
 
 def shown_of(

@@ -12,7 +12,7 @@ import numpy as np
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.recipes import Contribution, PartyWork, Recipe
+from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe
 from veilsum.jobs.releases import Release
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
@@ -122,6 +122,11 @@ def run_job(
         watched: whether a simulation keeps what only it can see.
     """
     plan = plan_for(recipe, terms, agreed)
+    if (counts := terms.law.counted) is not None and len(counts.units) != recipe.size:
+        raise InvalidInputError(
+            f"{len(counts.units)} numbers have a unit, and sums have {recipe.size}"
+        )
+    questions = Questions(recipe)
     recipe.request(())  # a job that must not start is refused before anybody does
     first = [recipe.release(())]
     books = Bookkeeping(recipe, terms, contributions)
@@ -134,7 +139,10 @@ def run_job(
 
     assignment = Assignment(
         plan=plan,
-        works={name: PartyWork(recipe, held) for name, held in contributions.items()},
+        works={
+            name: PartyWork(recipe, held, questions)
+            for name, held in contributions.items()
+        },
         foresee=foresee,
         shown=recipe.shown(plan.parties, first),
         charge=books.charge if terms.ledgers else None,

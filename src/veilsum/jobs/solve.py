@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.agreement.scenario import Scenario
-from veilsum.costs.cost import Cost, coefficient_rows
+from veilsum.costs.cost import Cost, coefficient_rows, common_unit
 from veilsum.costs.domains import Domain
 from veilsum.costs.effective import EffectiveCost
 from veilsum.costs.minimise import minimise
@@ -31,6 +31,7 @@ from veilsum.jobs.minimise import (
     check_costs,
     check_kind,
     encoded,
+    masks_of,
 )
 from veilsum.jobs.running import run_job
 from veilsum.jobs.terms import Terms, driver_of
@@ -41,6 +42,7 @@ from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import Law, LawName, Masks
+from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.view import View, observe
 from veilsum.protocol.plan import Policy
@@ -48,6 +50,10 @@ from veilsum.protocol.plan import Policy
 BOUNDS_READ = (
     "the bounds on the costs were read off all parties' private costs, as only a "
     "simulation can; real parties agree on bounds that they know beforehand"
+)
+UNIT_READ = (
+    "coefficients are whole numbers of {}, which was read off all parties' private "
+    "costs, as only a simulation can; real parties agree on a unit beforehand"
 )
 # Parties whose estimates are this part of the domain's width apart agree on nothing.
 APART = 0.1
@@ -73,8 +79,8 @@ class Quantisation:
     """What the grid did to the answer, apart from what the method did.
 
     Attributes:
-        bits: q, the grid being 2^-q.
-        step: g = 2^-q.
+        bits: q, the grid being 2^-q, or 2^-q of a unit.
+        step: g, its step.
         bias_bound: how far rounding the coefficients can move the minimiser, from the
             released sum alone; None where the sum of the costs is flat.
         bias: how far it did move it.
@@ -280,6 +286,7 @@ def solve(
     law: LawName = "gaussian",
     grid: int | None = None,
     largest: float | None = None,
+    unit: object = None,
     corrupted: Iterable[Hashable] = (),
     settings: Settings | None = None,
     faults: LinkFaults | None = None,
@@ -296,8 +303,12 @@ def solve(
         sigma: standard deviation of one coordinate of one share.
         law: `gaussian`; `lattice` or `uniform` for integer masks; `none` for the plain
             method without privacy.
-        grid: q for integer masks on multiples of 2^-q; by default the finest that fits.
+        grid: q for integer masks on multiples of 2^-q, or of 2^-q units; by default the
+            finest that fits.
         largest: for integer masks, the declared range of coefficients.
+        unit: what coefficients are rounded to whole numbers of under integer masks; by
+            default the costs' own. Without either, and without a grid, it is read off
+            all coefficients if these are decimals, as only a simulation can.
         corrupted: the coalition the guarantee speaks about.
         settings: the method, iterations, steps, mixing weights, start.
         faults: what goes wrong between iterating parties.
@@ -319,11 +330,26 @@ def solve(
     check_kind("faults", faults, LinkFaults | None, "LinkFaults(loss=0.3)")
     members = _by_party(costs, topology)
     basis = check_costs(members, topology, domain)
-    masks = Masks(law, sigma, grid, largest).on(topology)
+    agreed = Masks(law, sigma, grid, largest, unit or common_unit(members))
+    limits: tuple[str, ...] = ()
+    plain = agreed.grid is None and agreed.unit is None
+    if plain and "grid" in agreed.kind.keys:
+        agreed = agreed.altered(
+            unit=few_decimals(coefficient_rows([*members.values()]))
+        )
+        limits = () if agreed.unit is None else (UNIT_READ.format(agreed.unit),)
+    masks = masks_of(agreed, basis).on(topology)
+    # Terms of rows are rounded one by one; other coefficients when they are encoded.
+    step = masks.masks.rounding
+    held = {
+        name: cost.counted(agreed.unit if cost.summed is None else step)
+        for name, cost in members.items()
+    }
     chosen = settings or Settings()
     if chosen.bounds_from_costs:
         bounds = curvature_bounds(list(members.values()), domain)
         chosen = replace(chosen, **asdict(bounds))
+        limits = (BOUNDS_READ, *limits)
     recipe = Minimise.of(
         basis,
         {name: cost.remainder for name, cost in members.items()},
@@ -332,7 +358,7 @@ def solve(
         domain=domain,
         settings=chosen,
         faults=faults,
-        limits=(BOUNDS_READ,) if chosen.bounds_from_costs else (),
+        limits=limits,
     )
     colluders = topology.names(topology.indices(corrupted))
     terms = Terms(
@@ -346,11 +372,11 @@ def solve(
     )
     # What cannot be promised, or masked, is refused before anything is drawn.
     terms.promise(terms.parties)
-    private = encoded(members, masks)
+    private = encoded(held, masks)
     with _named(topology.parties):
         released = run_job(
             recipe,
-            {name: recipe.contribution(name, one) for name, one in members.items()},
+            {name: recipe.contribution(name, one) for name, one in held.items()},
             terms,
             agreed=recipe.agreed,
             watched=True,
@@ -490,19 +516,19 @@ def _quantisation(run: Run, costs: Mapping[str, Cost]) -> Quantisation | None:
     bits = law.masks.grid
     if bits is None:
         return None
-    step = Grid(bits).step
+    grid = Grid(bits, law.masks.unit)
     rounded = [
-        replace(cost, coefficients=law.decode(law.encode(cost.coefficients)))
+        replace(cost, coefficients=law.decode(law.encode(cost.given(law))))
         for cost in costs.values()
     ]
     target = central_minimiser(rounded, recipe.domain)
     bound = None
     if recipe.stand_in:
         total = law.decode(run.private.sum(axis=0))
-        bound = recipe.one_shot.bias_bound(total, target, step)
+        bound = recipe.one_shot.bias_bound(total, target, float(grid.rounding))
     return Quantisation(
         bits=bits,
-        step=step,
+        step=grid.step,
         bias_bound=bound,
         bias=float(np.linalg.norm(target - run.reference)),
         solver_error=_farthest(run.estimates, target),

@@ -1,13 +1,15 @@
 """Descriptive statistics of all parties' rows together, before any model.
 
-`Wishes` are what is to be counted and averaged, on bins and levels that all parties
-agreed on; the result turns what was released into tables that people read.
+`Wishes` are what is to be counted and averaged, on bins and levels and in units that
+all parties agreed on; the result turns what was released into tables that people read.
+Every row gives whole numbers, and their sum says nothing of who gave which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Unpack
@@ -25,7 +27,7 @@ from veilsum.jobs.terms import Options, Terms, by_name, table_parts
 from veilsum.models.moments import Moments, moments_of
 from veilsum.models.tallies import Bins, CrossTable, Histogram, small_cells
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.schema import MINIMUM_ROWS, CheckedTable, Schema
@@ -40,12 +42,14 @@ class Wishes:
         histograms: the edges of bins, by column.
         tables: which categories are crossed, and how many levels each has.
         minimum_cell: a party with a smaller count in a cell, but not 0, takes no part.
+        measures: how each of the numbers is counted, by column.
     """
 
     columns: tuple[str, ...]
     histograms: Mapping[str, Bins]
     tables: Mapping[tuple[str, ...], CrossTable]
     minimum_cell: int = 0
+    measures: tuple[Measure, ...] = ()
 
     @property
     def used(self) -> set[str]:
@@ -55,8 +59,8 @@ class Wishes:
 
     @property
     def n_moments(self) -> int:
-        """How many numbers the moments have."""
-        return Moments.size(len(self.columns)) if self.columns else 0
+        """How many numbers the moments have; without columns, the row count alone."""
+        return Moments.size(len(self.columns))
 
     @property
     def n_cells(self) -> int:
@@ -78,14 +82,29 @@ class Wishes:
         parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
         return "; ".join(parts)
 
-    def counts(self, table: CheckedTable) -> Vector:
-        """Return one party's counts, one after the other."""
+    @property
+    def counts(self) -> Counts:
+        """What a sum counts: the row count and moments, cells, rows left out."""
+        moments = Moments.counts(self.measures)
+        ones = (Fraction(1),) * (self.n_cells + 1)
+        return Counts((*moments.units, *ones), moments.bits)
+
+    def cells(self, table: CheckedTable) -> Integers:
+        """Return one party's cells, one after the other."""
         parts = [bins.tally(table.numbers(c)) for c, bins in self.histograms.items()]
         for names, cross in self.tables.items():
             codes = [table.frame[name].cat.codes.to_numpy() for name in names]
             parts.append(cross.tally(np.stack(codes, axis=1)))
-        counts = np.concatenate([*parts, np.zeros(0)])
-        if small_cells(counts, self.minimum_cell):
+        return np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
+
+    def vector(self, table: CheckedTable) -> Integers:
+        """Return what one party gives, in whole numbers.
+
+        Raises:
+            SchemaError: a cell is too small to be shown, or a number out of its range.
+        """
+        cells = self.cells(table)
+        if small_cells(cells, self.minimum_cell):
             raise SchemaError(
                 table.party,
                 None,
@@ -94,7 +113,10 @@ class Wishes:
                 f"{self.minimum_cell} rows, but not none: use wider bins or merge "
                 "levels. Not sent.",
             )
-        return counts
+        moments: Integers = np.array([table.n_rows], dtype=object)
+        if self.columns:
+            moments = moments_of(self.numbers(table), self.measures)
+        return np.concatenate([moments, cells.astype(object), [table.n_dropped]])
 
     def numbers(self, table: CheckedTable) -> Array[np.float64]:
         """Return one party's columns of numbers."""
@@ -131,84 +153,59 @@ def wishes_of(
             for names in tables
         },
         minimum_cell,
+        tuple(schema.column(name).measure.centred() for name in chosen),
     )
-
-
-# Beyond this the variance has fewer than twelve digits, and is asked for again.
-LOSSY = 1e4
-
-
-@dataclass(frozen=True, eq=False)
-class Ask:
-    """What parties are asked for: moments about a centre, and counts the first time."""
-
-    centre: Vector
-    again: bool = False
 
 
 @dataclass(frozen=True)
 class StatisticsRecipe(SumsOnly):
-    """Counts and moments about zero; then, if digits were lost, about the mean.
-
-    The last number of a sum counts rows that were left out.
-    """
+    """One sum: the row count, moments, cells, and how many rows were left out."""
 
     wishes: Wishes
     limit: ReleaseLimit | None
 
     @property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        return self.wishes.counts
+
+    @property
     def size(self) -> int:
-        """Moments, counts, rows, and how many are missing."""
-        return self.wishes.n_moments + self.wishes.n_cells + 2
+        """Moments, cells, and how many rows are left out."""
+        return self.wishes.n_moments + self.wishes.n_cells + 1
 
     @property
     def answer_size(self) -> int:
         """As many as were summed."""
         return self.size
 
-    def request(self, sums: Sums) -> Ask | None:
-        """Ask for moments about a centre: zero at first, then the mean if need be."""
-        wishes = self.wishes
-        if sums and (len(sums) > 1 or not wishes.columns or not self._lossy(sums)):
+    def request(self, sums: Sums) -> str | None:
+        """Ask once."""
+        if sums:
             return None
         if self.limit is not None:
-            rows = float(sums[0][-2]) if sums else None
-            self.limit.check(self.size * (len(sums) + 1), rows=rows)
-        if sums:
-            return Ask(self.moments(sums).mean, again=True)
-        return Ask(np.zeros(len(wishes.columns)))
-
-    def _lossy(self, sums: Sums) -> bool:
-        first = self.moments(sums[:1])
-        return first.count > 1 and bool((first.condition > LOSSY).any())
+            self.limit.check(self.size)
+        return self.wishes.words
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the last sum; refuse one that is about other rows than the first."""
-        # First of all comes the moments' own count, last rows and rows left out.
-        counted = np.rint([[one[0], *one[-2:]] for one in sums])
-        if self.wishes.columns and (counted != counted[0]).any():
-            raise InvalidInputError(
-                "the parties counted other rows in the second sum than in the first: "
-                "somebody's table or program has changed on the way; run it again"
-            )
-        return np.asarray(sums[-1])
+        """Return the total in float64: what parties compare and sign."""
+        return self.counts.values(sums[0])
 
     def moments(self, sums: Sums) -> Moments:
-        """Return the moments as well as they are known."""
-        n, columns = self.wishes.n_moments, len(self.wishes.columns)
-        centre = self.moments(sums[:1]).mean if len(sums) > 1 else None
-        return Moments.unpack(sums[-1][:n], columns, centre)
+        """Return the moments, exact."""
+        return Moments.unpack(sums[0][: self.wishes.n_moments], self.wishes.measures)
 
     def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
+        """Return what the sum shows."""
+        del sums
         k = len(self.wishes.columns)
-        shown = {"sums of columns": k, "sums of products of columns": k * (k + 1) // 2}
-        if not sums:
-            shown |= {"cells of histograms and tables": self.wishes.n_cells}
-        point = tuple(self.moments(sums).mean.tolist()) if sums else ()
-        return Release(
-            self.wishes.words, {**shown, "rows, and rows left out": 2}, point
-        )
+        shown = {
+            "sums of columns": k,
+            "sums of products of columns": k * (k + 1) // 2,
+            "cells of histograms and tables": self.wishes.n_cells,
+            "rows, and rows left out": 2,
+        }
+        return Release(self.wishes.words, shown)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -242,12 +239,12 @@ class StatisticsResult(JobResult):
     @property
     def count(self) -> int:
         """The rows of all parties."""
-        return round(float(self.released.sums[0][-2]))
+        return int(self.released.sums[0][0])
 
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out."""
-        return round(float(self.released.sums[0][-1]))
+        return int(self.released.sums[0][-1])
 
     @property
     def max_error(self) -> float | None:
@@ -277,10 +274,9 @@ class StatisticsResult(JobResult):
     def _bins(self) -> Mapping[str, Bins]:
         return self.wishes.histograms
 
-    def _counts(self) -> Iterator[Array[np.float64]]:
-        wishes, first = self.wishes, self.released.sums[0]
-        ends = np.cumsum(wishes.sizes, dtype=np.int64)[:-1]
-        cells = np.rint(first[wishes.n_moments : wishes.n_moments + wishes.n_cells])
+    def _counts(self) -> Iterator[Integers]:
+        ends = np.cumsum(self.wishes.sizes, dtype=np.int64)[:-1]
+        cells = self.released.sums[0][self.wishes.n_moments : -1]
         return iter(np.split(cells, ends))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -368,26 +364,6 @@ def _table_text(
     return plain_table([*names, "count"], rows, "<" * len(names) + ">")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Part(Secret):
-    """One party's answers."""
-
-    wishes: Wishes
-    table: CheckedTable
-    whole: Frame
-
-    def contribution(self) -> Contribution:
-        return Contribution(self.answer, table_parts(self.whole))
-
-    def answer(self, ask: Ask) -> Array[np.float64]:
-        wishes, table = self.wishes, self.table
-        counts = np.zeros(wishes.n_cells) if ask.again else wishes.counts(table)
-        moments = np.zeros(0)
-        if wishes.columns:
-            moments = moments_of(wishes.numbers(table), ask.centre)
-        return np.concatenate([moments, counts, [table.n_rows, table.n_dropped]])
-
-
 def statistics(
     data: Mapping[str, Any],
     *,
@@ -417,23 +393,25 @@ def statistics(
         options: how to sum; see `Options`.
     """
     frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = schema or Schema.inferred(frames, minimum_rows=minimum_rows)
+    if schema is None:
+        agreed = Schema.inferred(frames, minimum_rows=minimum_rows)
+    elif getattr(options.get("driver"), "party", None) is None:
+        agreed = schema.measured(frames)
+    else:
+        agreed = schema  # a real party sees its own table only
     wishes = wishes_of(agreed, columns, histograms or {}, tables, minimum_cell)
     used = tuple(one for one in agreed.columns if one.name in wishes.used)
     looked_at = replace(agreed, columns=used)
     checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
-    for table in checked.values():
-        wishes.counts(table)  # a cell that is too small keeps its party at home
+    # Here, before anybody joins: what is wrong with a table keeps its party at home.
+    vectors = {name: wishes.vector(table) for name, table in checked.items()}
     rules = RowRules.of(agreed, release_fraction)
-    terms = Terms.of(list(frames), options=options)
+    terms = Terms.of(list(frames), counts=wishes.counts, options=options)
     limit = rules.limit(len(used), terms)
     recipe = StatisticsRecipe(wishes, limit)
     released = run_job(
         recipe,
-        {
-            name: _Part(wishes, table, frames[name]).contribution()
-            for name, table in checked.items()
-        },
+        {name: _contribution(own, frames[name]) for name, own in vectors.items()},
         terms,
         agreed={
             "schema": looked_at.to_table(),
@@ -449,6 +427,10 @@ def statistics(
         reference=_pooled_means(wishes, checked) if compare else None,
         levels={one.name: one.categories for one in used if one.is_category},
     )
+
+
+def _contribution(vector: Integers, whole: Frame) -> Contribution:
+    return Contribution(lambda _: vector, table_parts(whole))
 
 
 def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:

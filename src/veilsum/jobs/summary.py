@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from html import escape
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import TypeAlias
 from unicodedata import combining, east_asian_width
 
@@ -45,6 +45,8 @@ LEAST_ROOM = 16  # for names, before they get lines of their own
 LEAST_WIDTH = 40
 # Columns of unit length with a condition of 1000; the scaled system has its square.
 NEARLY_DEPENDENT = 1e6
+# What rounding to units may have changed, beside a coefficient or its error.
+NOTED_ROUNDING = 1e-9
 
 
 def summary_text(
@@ -284,8 +286,13 @@ def _remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
     if fit.condition > NEARLY_DEPENDENT:
         remarks.append(
             f"The columns are nearly dependent, condition number {fit.condition:.1e}: "
-            "single coefficients may have large standard errors, and about "
-            f"{floor(log10(1e16 / fit.condition))} of their digits are right."
+            "single coefficients may have large standard errors."
+        )
+    if isinstance(fit, LeastSquaresFit) and fit.rounding > NOTED_ROUNDING:
+        remarks.append(
+            "Numbers were rounded to their units before they were summed, which moves "
+            f"coefficients by at most {fit.rounding:.1e} of their size or standard "
+            "error; finer units, or more bits for terms, make that less."
         )
     if fit.model_degrees < len(fit.names) - 1e-6:
         bias = "A ridge pulls coefficients towards 0; intervals do not allow for that."

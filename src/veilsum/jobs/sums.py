@@ -1,20 +1,35 @@
-"""Private sums and averages of parties' vectors."""
+"""Private sums and averages of parties' vectors, counted in units that all agree on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import builtins
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError
+from veilsum.drivers.driver import Released
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.numbers.arrays import Array, Vector, as_floats
+from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
+from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.laws import checked_largest
+from veilsum.numbers.units import Counts, Measure, decimal_unit, power_unit, unit_of
+
+# What counts come to where no range was declared: of a unit whatever float64 has in
+# full, of integers what one word or, if sums are wide, three can sum.
+UNIT_REACH, WORD_REACH, WIDE_REACH = 2**51, 2**63 - 1, 2**191 - 1
+# A simulation's values keep so many bits below the largest, and below sigma.
+WIDE_BITS, FINEST_BITS = 160, 90
+# Of finer units float64 cannot say how many there are in 1.
+FINEST = Fraction(2) ** -1000
 
 
 @dataclass(frozen=True)
@@ -22,14 +37,19 @@ class OneSum(SumsOnly):
     """One vector of each party, added up once; the total is the answer.
 
     Attributes:
-        size: how many numbers.
+        counts: what the numbers are whole numbers of.
         what: what they are, in words.
         limit: on what may be released.
     """
 
-    size: int
+    counts: Counts
     what: str
     limit: ReleaseLimit | None = None
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return len(self.counts.units)
 
     @property
     def answer_size(self) -> int:
@@ -46,7 +66,7 @@ class OneSum(SumsOnly):
 
     def answer(self, sums: Sums) -> Vector:
         """Return the total in float64: what parties compare and sign."""
-        return sums[0].astype(np.float64)
+        return self.counts.values(sums[0])
 
     def release(self, sums: Sums) -> Release:
         """Return what the total shows."""
@@ -60,9 +80,12 @@ class SumResult(JobResult):
 
     Attributes:
         value: in the shape of what each party gave; integers stay integers.
+        rounded: how many values of each party that is here were not whole numbers of
+            the unit, and were rounded to it; for their owner's eyes.
     """
 
     value: Array[Any]
+    rounded: Mapping[str, int]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -72,45 +95,42 @@ class SumResult(JobResult):
 def sum(
     data: Mapping[str, ArrayLike],
     *,
+    unit: str | float | Fraction | None = None,
     wide: bool = False,
     what: str = "a sum",
     **options: Unpack[Options],
 ) -> SumResult:
     """Return the sum of the parties' vectors; nobody sees another party's.
 
-    Integers are added exactly, to the last unit; reals to the grid, 2^-96 by default.
+    Every value is counted in a unit that all agree on, and counts are added exactly:
+    a total of cents says nothing but how many cents there are.
 
     Args:
         data: one vector, or array of any shape, from each party.
-        wide: for integers, whether sums may be beyond 64 bits.
+        unit: what is counted: a number, "1/8" or "2 decimals". Integers have 1. Without
+            one a simulation takes what all values are whole numbers of, and real
+            parties a power of two that leaves 40 bits of `largest`.
+        wide: whether sums may be beyond 64 bits.
         what: the name of what is summed, for the ledger.
-        options: how to sum; see `Options`.
+        options: how to sum; see `Options`. `largest` is the range of one value.
 
     >>> sum({"a": [1, 2], "b": [3, 4], "c": [5, 6], "d": [0, 0]}, seed=1).value.tolist()
     [9, 12]
+    >>> sum({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.1}, unit=0.1).value.item()
+    0.7
     """
-    arrays = {p: _array(p, values) for p, values in by_name(data).items()}
-    shape = _shape(arrays)
-    whole = all(_is_whole(array) for array in arrays.values())
-    terms = Terms.of(list(arrays), integers=whole, wide=wide, options=options)
-    recipe = OneSum(int(np.prod(shape)), what)
-    released = run_job(
-        recipe,
-        {party: _given(array, whole=whole) for party, array in arrays.items()},
-        terms,
-        agreed={"what": what, "shape": list(shape), "whole": whole},
-    )
-    return SumResult(
-        terms=terms,
-        recipe=recipe,
-        released=released,
-        value=released.sums[0].reshape(shape),
-    )
+    job = _Job.of(by_name(data), unit=unit, wide=wide, what=what, options=options)
+    totals = job.released.sums[0].reshape(job.shape)
+    if job.whole:
+        fits = all(-(2**63) <= one < 2**63 for one in totals.flat)
+        return job.result(totals.astype(np.int64) if fits else totals)
+    return job.result(job.recipe.counts.values(totals.flat).reshape(job.shape))
 
 
 def mean(
     data: Mapping[str, ArrayLike],
     *,
+    unit: str | float | Fraction | None = None,
     what: str = "an average",
     **options: Unpack[Options],
 ) -> SumResult:
@@ -119,9 +139,72 @@ def mean(
     >>> mean({"a": 1.0, "b": 3.0, "c": 5.0, "d": 7.0}, seed=1).value.tolist()
     4.0
     """
-    total = sum(data, what=what, **options)
-    n = len(total.released.members)
-    return replace(total, value=np.asarray(total.value.astype(np.float64) / n))
+    job = _Job.of(by_name(data), unit=unit, wide=False, what=what, options=options)
+    n, counts = len(job.released.members), job.recipe.counts
+    shared = replace(counts, units=tuple(one / n for one in counts.units))
+    return job.result(shared.values(job.released.sums[0]).reshape(job.shape))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Job:
+    """A sum that was carried out."""
+
+    terms: Terms
+    recipe: OneSum
+    released: Released
+    shape: tuple[int, ...]
+    whole: bool
+    rounded: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        data: Mapping[str, ArrayLike],
+        *,
+        unit: str | float | Fraction | None,
+        wide: bool,
+        what: str,
+        options: Options,
+    ) -> _Job:
+        arrays = {party: _array(party, values) for party, values in data.items()}
+        shape = _shape(arrays)
+        given = None if unit is None else unit_of(unit)
+        whole = given in (None, 1) and all(map(_is_whole, arrays.values()))
+        kind = None if whole else np.float64
+        flat = {party: np.asarray(a.ravel(), kind) for party, a in arrays.items()}
+        graph = options.get("topology")
+        n = graph.n_parties if isinstance(graph, Topology) else len(arrays)
+        most = (WIDE_REACH if wide else WORD_REACH if whole else UNIT_REACH * n) // n
+        measures = _measures(flat, Fraction(1) if whole else given, most, options)
+        reach = n * max((one.reach for one in measures), default=0)
+        units = tuple(one.unit for one in measures)
+        counts = Counts(units, reach.bit_length() + 1)
+        others = Options(**{k: v for k, v in options.items() if k != "largest"})  # type: ignore[typeddict-item]
+        terms = Terms.of(list(arrays), counts=counts, options=others)
+        recipe = OneSum(counts, what)
+        held = {
+            party: _contribution(own, _counted(party, own, measures))
+            for party, own in flat.items()
+        }
+        agreed = {"what": what, "shape": list(shape), "whole": whole}
+        return cls(
+            terms=terms,
+            recipe=recipe,
+            released=run_job(recipe, held, terms, agreed=agreed),
+            shape=shape,
+            whole=whole,
+            rounded={party: _n_rounded(own, measures) for party, own in flat.items()},
+        )
+
+    def result(self, value: Array[Any]) -> SumResult:
+        """Return the sum, or what was made of it."""
+        return SumResult(
+            terms=self.terms,
+            recipe=self.recipe,
+            released=self.released,
+            value=np.asarray(value),
+            rounded=self.rounded,
+        )
 
 
 def _array(party: str, values: ArrayLike) -> Array[Any]:
@@ -152,13 +235,101 @@ def _shape(arrays: Mapping[str, Array[Any]]) -> tuple[int, ...]:
     return shapes.pop()
 
 
-def _given(array: Array[Any], *, whole: bool) -> Contribution:
-    flat = array.ravel() if whole else array.ravel().astype(np.float64)
-    return Contribution(lambda _: flat, (_plain(flat),))
+def _contribution(given: Array[Any], counted: Array[Any]) -> Contribution:
+    if given.dtype == object:  # as bytes that a ledger can take the fingerprint of
+        text = ",".join(map(str, given.tolist()))
+        given = np.frombuffer(text.encode(), dtype=np.uint8)
+    return Contribution(lambda _: counted, (given,))
 
 
-def _plain(flat: Array[Any]) -> Array[Any]:
-    """Return the numbers as bytes that a ledger can take the fingerprint of."""
-    if flat.dtype != object:
-        return flat
-    return np.frombuffer(",".join(map(str, flat.tolist())).encode(), dtype=np.uint8)
+# Units and ranges
+
+
+def _measures(
+    flat: Mapping[str, Array[Any]], unit: Fraction | None, most: int, options: Options
+) -> list[Measure]:
+    """Return how each number is counted: by agreement, or as a simulation finds it.
+
+    `most` is how far counts go where no range was declared.
+    """
+    largest, size = options.get("largest"), flat[min(flat)].size
+    limit = None if largest is None else Fraction(checked_largest(largest))
+    driver = options.get("driver", "loopback")
+    if unit is None and not isinstance(driver, str) and driver.party is not None:
+        if limit is None:
+            raise InvalidInputError(
+                "real numbers are counted in a unit that all parties agree on: give "
+                'unit, such as 0.01 or "2 decimals", or largest, of which 40 bits are '
+                "kept"
+            )
+        unit = power_unit(2 * limit)
+    if unit is not None and limit is None:
+        return [Measure(unit, -most, most)] * size
+    if unit is not None and limit is not None:
+        return [Measure.of(-limit, limit, unit)] * size
+    columns = np.stack([*flat.values()], axis=1)
+    units = _inferred(columns, options.get("sigma"))
+    ends = [(limit or Fraction(abs(c).max(initial=0.0))) for c in columns]
+    return [Measure.of(-e, e, u) for e, u in zip(ends, units, strict=True)]
+
+
+def _inferred(columns: FloatArray, sigma: float | None) -> list[Fraction]:
+    """Return what all parties' values are whole numbers of, as only one computer can.
+
+    Decimals if they have a few; else float64 itself has whole numbers of powers of two.
+    """
+    common = decimal_unit(columns)
+    if common is not None:
+        return [common] * len(columns)
+    # The lattice has no finer steps for such masks.
+    least = Fraction(0) if sigma is None else power_unit(Fraction(sigma), FINEST_BITS)
+    found = []
+    for values in columns:
+        unit = decimal_unit(values) or _binary_unit(values)
+        room = power_unit(Fraction(abs(values).max(initial=0.0)) or 1, WIDE_BITS)
+        found.append(max(unit, least, room, FINEST))
+    return found
+
+
+def _binary_unit(values: FloatArray) -> Fraction:
+    """Return the largest power of two that all values are whole numbers of."""
+    fractions, exponents = np.frexp(values[values != 0.0])
+    digits = np.ldexp(fractions, 53).astype(np.int64)
+    _, lowest = np.frexp((digits & -digits).astype(np.float64))
+    return Fraction(2) ** int((exponents - 54 + lowest).min())
+
+
+def _counted(party: str, values: Array[Any], measures: Sequence[Measure]) -> Array[Any]:
+    """Return one party's values as whole numbers, each of its measure."""
+    if values.dtype != np.float64:
+        most = min((one.most for one in measures), default=0)
+        if any(abs(one) > most for one in values.tolist()):
+            beyond = f"an integer is beyond the range of {float(most):.6g}"
+            raise RangeError(
+                f"{party}: {beyond}: nothing is clipped; correct it, or sum with wide "
+                "= True or a larger largest",
+                plain=f"{beyond}; agree on a wider one",
+            )
+        return values
+    found = np.empty(values.size, dtype=object)
+    for measure, places in _alike(measures):
+        try:
+            found[places] = as_python_integers(measure.counts(values[places]))
+        except RangeError as error:
+            raise RangeError(f"{party}: {error}", plain=error.plain) from None
+    return found
+
+
+def _n_rounded(values: Array[Any], measures: Sequence[Measure]) -> int:
+    if values.dtype != np.float64:
+        return 0
+    alike = _alike(measures)
+    return builtins.sum(one.n_broken(values[places]) for one, places in alike)
+
+
+def _alike(measures: Sequence[Measure]) -> list[tuple[Measure, list[int]]]:
+    """Return where each measure is in force."""
+    places: dict[Measure, list[int]] = {}
+    for place, measure in enumerate(measures):
+        places.setdefault(measure, []).append(place)
+    return [*places.items()]

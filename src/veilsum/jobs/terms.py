@@ -24,6 +24,7 @@ from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Array, listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
+from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
@@ -83,8 +84,9 @@ class Options(TypedDict, total=False):
             as "regular:18:4"; without one everybody with everybody.
         law: how masks are drawn; `uniform` hides everything but the sums.
         sigma: for `lattice`, the standard deviation of a share.
-        grid: bits q of the grid 2^-q; without it, one that needs no range.
-        largest: the declared range of one party's numbers.
+        grid: of masks of real numbers; whole ones have units, and take none.
+        largest: of a sum or an average, the declared range of one party's numbers; all
+            else has the ranges of its columns.
         tolerate: how many parties may pool what they saw.
         minimum_honest: how many others there must be.
         drop: whether the others may go on without a party that is lost before anything
@@ -212,11 +214,13 @@ class Terms:
         cls,
         parties: Sequence[str],
         *,
-        integers: bool = False,
-        wide: bool = False,
+        counts: Counts,
         options: Options,
     ) -> Terms:
-        """Return the terms for these parties; refuse what they cannot hold to."""
+        """Return the terms for these parties; refuse what they cannot hold to.
+
+        `counts` says what a recipe sums, and so how wide its numbers are.
+        """
         _check_names(options)
         _check_numbers(options)
         seed = options.get("seed")
@@ -225,7 +229,7 @@ class Terms:
         topology = _topology(options.get("topology"), tuple(parties), alone=alone)
         terms = cls(
             topology=topology,
-            law=_masks(options).for_sums(topology, integers=integers, wide=wide),
+            law=_masks(options).for_sums(topology, counts),
             policy=policy_of(
                 tolerate=options.get("tolerate", 1),
                 minimum_honest=options.get("minimum_honest", 3),

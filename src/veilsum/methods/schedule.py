@@ -43,7 +43,8 @@ class Facts:
         basis: phi.
         curvature: of the remainder that all share, if it is the same everywhere: then
             every gradient turns by exactly so much.
-        sigma: the largest standard deviation of a share, over links and coefficients.
+        sigma: the largest standard deviation of a share, over links and coefficients;
+            of a quadratic's, in the numbers whose norm is taken.
         integers: whether masks are integers, which recentring needs.
         number_bytes: what one masked number takes on a link.
         faults: what goes wrong between parties, in a simulation.

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy
 
-from veilsum.costs.bases import Affine, Quadratic, smat
+from veilsum.costs.bases import Affine, Quadratic
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import Ball, Box, Domain, HalfSpaces, Simplex
 from veilsum.costs.remainders import NoRemainder, Remainder, SquaredNorm
@@ -85,8 +85,8 @@ def _of_basis(cost: Cost) -> Gram:
     match cost.basis:
         case Affine(dim):
             return np.zeros((dim, dim))
-        case Quadratic(dim):
-            return 2.0 * smat(cost.coefficients[: -dim - 1], dim)
+        case Quadratic() as basis:
+            return basis.matrices(cost.coefficients)
         case _:
             raise InvalidInputError(
                 f"how much a {type(cost.basis).__name__.lower()} bends is not computed "

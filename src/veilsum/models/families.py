@@ -1,25 +1,128 @@
 """The families of generalised linear models: a law of the response and a link each.
 
-mu = E y, eta = link(mu) = x b + offset. A family is a handful of formulas in mu; all
-that a fit needs of a row follows from them. With the unit deviance d and the dispersion
-phi, log-likelihood = saturated - sum(w d) / (2 phi); `saturated` depends on responses,
+mu = E y, eta = link(mu) = x b + offset. A family says what a row contributes at an eta,
+as one function of the row whose bits are the same on every machine: elementwise IEEE
+operations and `numbers.elementary`, in forms that keep their digits where mu is next to
+an edge or to the response. With the unit deviance d and the dispersion phi,
+log-likelihood = saturated - sum(w d) / (2 phi); `saturated` depends on responses,
 weights and phi alone, and it is a sum over rows that is needed once.
+
+It also says, from agreed ranges alone, how large each of these can get (`Limits`), so
+that all parties know in advance in what units and bits they are summed. A log link has
+no such limit by itself: there a mean may be at most 2^10 times the largest response
+that was agreed on, and a row beyond is outside.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, sqrt
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, gammaln, logit, xlogy
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
+from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.elementary import (
+    STIRLING,
+    exp,
+    expit,
+    log,
+    log1p,
+    log1p_gap,
+    log_gamma,
+    stirling_rest,
+)
+from veilsum.numbers.units import Measure
 
-# Fitted values stay within exp(-30) and exp(30), about 1e-13 and 1e13. Nearer to the
-# edge a row has nothing to say that float64 sums could hold.
-EDGE = 30.0
+# How far a mean may be beyond the responses that were agreed on.
+BEYOND = 2.0**10
+# No eta is farther from 0 where a link sets no narrower limit.
+FAR = 2.0**20
+# What Pearson's term of one row counts for at most, where it estimates nothing.
+CEILING = 2.0**40
+_LOG_2_PI = float(log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class RowTerms:
+    """What rows contribute at their etas, before weights.
+
+    Attributes:
+        pull: (y - mu) d mu / d eta / variance: the slope of the log-likelihood in eta.
+        curvature: the observed information in eta.
+        deviance: d(y, mu), twice the loss of log-likelihood against mu = y.
+        pearson: (y - mu)^2 / variance.
+    """
+
+    pull: FloatArray
+    curvature: FloatArray
+    deviance: FloatArray
+    pearson: FloatArray
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What no row exceeds, as follows from agreed ranges; weights are left out.
+
+    Attributes:
+        low: rows with an eta below are outside.
+        high: and rows with an eta above.
+        margin: by how much a row is asked to be inside, so that the next points, which
+            are near, need not be asked for again.
+        root: of the square root of any information.
+        pull: of a score, and of information times a working response.
+        deviance: of the deviance.
+        pearson: of Pearson's term.
+        saturated: of a log-likelihood at mu = y, weights included.
+        usual_root: about what a root is as a rule.
+        usual_pull: about what a score is as a rule.
+    """
+
+    low: float
+    high: float
+    margin: float
+    root: float
+    pull: float
+    deviance: float
+    pearson: float
+    saturated: float
+    usual_root: float = 1.0
+    usual_pull: float = 1.0
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """The agreed ranges of a row's numbers: what limits follow from.
+
+    Attributes:
+        low: the least response.
+        high: the largest.
+        unit: of the responses: what is above 0 is at least this.
+        weight: the largest weight.
+        offset: the offset that is farthest from 0.
+    """
+
+    low: float
+    high: float
+    unit: float
+    weight: float
+    offset: float
+
+    @classmethod
+    def of(
+        cls, response: Measure, weights: Measure | None, offset: Measure | None
+    ) -> Agreed:
+        """Return the ranges that measures have."""
+        return cls(
+            response.low,
+            response.high,
+            float(response.unit),
+            1.0 if weights is None else weights.high,
+            0.0 if offset is None else max(abs(offset.low), abs(offset.high)),
+        )
 
 
 @dataclass(frozen=True)
@@ -48,6 +151,8 @@ class Family:
         estimates_dispersion: False where the law fixes phi = 1.
         closes: whether standard errors or the log-likelihood need one more sum at the
             end: the expected information, or `saturated` at the estimated phi.
+        positive: whether responses must be above 0.
+        limbs: in how many limbs the root of a row's information is held.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
     """
@@ -55,42 +160,39 @@ class Family:
     name: ClassVar[str]
     estimates_dispersion: ClassVar[bool] = False
     closes: ClassVar[bool] = False
+    positive: ClassVar[bool] = False
+    limbs: ClassVar[int] = 3
     endless: ClassVar[str] = ""
 
-    def link(self, mu: PerRow) -> PerRow:
+    def link(self, mu: FloatArray) -> FloatArray:
         """Return eta."""
         raise NotImplementedError
 
-    def inverse_link(self, eta: PerRow) -> PerRow:
-        """Return mu, kept off the edges of its range."""
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
+        """Return mu."""
         raise NotImplementedError
 
-    def outside(self, eta: PerRow) -> int:  # noqa: ARG002 - most links take any eta
-        """Return how many rows have an eta that no mean of this family has."""
-        return 0
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return the information and the working response at a mean near the response.
 
-    def slope(self, mu: PerRow) -> PerRow:
-        """Return d mu / d eta."""
+        The weighted least squares fit of these is where a search sets out.
+        """
         raise NotImplementedError
 
-    def variance(self, mu: PerRow) -> PerRow:
-        """Return the variance of y over the dispersion."""
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return what rows contribute at their etas, or all of them at one eta."""
         raise NotImplementedError
 
-    def leverage(self, mu: PerRow) -> PerRow:
-        """Return slope / variance: a row's score is w (y - mu) times this."""
-        raise NotImplementedError
-
-    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
-        """Return a row's observed information over w; here the link is canonical."""
-        return self.slope(mu) * self.leverage(mu)
-
-    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return d(y, mu): twice the loss of log-likelihood against mu = y."""
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return Fisher's expected information in eta."""
         raise NotImplementedError
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         """Return each row's log-likelihood at mu = y."""
+        raise NotImplementedError
+
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return what no row exceeds."""
         raise NotImplementedError
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
@@ -98,10 +200,6 @@ class Family:
         if sums.dispersion == 0.0:
             return np.inf
         return sums.saturated - sums.deviance / (2.0 * sums.dispersion)
-
-    def first_mean(self, response: PerRow) -> PerRow:
-        """Return a mean near each response, for the first round."""
-        return response
 
     def check(self, response: PerRow) -> None:
         """Refuse a response that the law never yields."""
@@ -111,49 +209,32 @@ class Family:
         """Refuse responses whose mean shows that they are all at an edge."""
 
 
-class LogLink(Family):
-    """eta = log mu."""
-
-    def link(self, mu: PerRow) -> PerRow:
-        """Return log mu."""
-        return np.log(mu)
-
-    def inverse_link(self, eta: PerRow) -> PerRow:
-        """Return exp eta."""
-        return np.exp(np.clip(eta, -EDGE, EDGE))
-
-    def outside(self, eta: PerRow) -> int:
-        """Return how many means are beyond 1e13, where sums lose all digits."""
-        return int(np.count_nonzero(eta > EDGE))
-
-    def slope(self, mu: PerRow) -> PerRow:
-        """Return mu."""
-        return mu
-
-
 class Gaussian(Family):
     """Normal law, eta = mu: least squares as a family."""
 
     name = "gaussian"
     estimates_dispersion = True
 
-    def link(self, mu: PerRow) -> PerRow:
+    def link(self, mu: FloatArray) -> FloatArray:
         """Return mu."""
         return mu
 
-    def inverse_link(self, eta: PerRow) -> PerRow:
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return eta."""
         return eta
 
-    def slope(self, mu: PerRow) -> PerRow:
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return 1 and y."""
+        return np.ones_like(response), response
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return what least squares has."""
+        away = response - eta
+        return RowTerms(away, np.ones_like(eta), away * away, away * away)
+
+    def expected(self, eta: FloatArray) -> FloatArray:
         """Return 1."""
-        return np.ones_like(mu)
-
-    variance = leverage = slope
-
-    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return (y - mu)^2."""
-        return (response - mu) ** 2
+        return np.ones_like(eta)
 
     def saturated(
         self,
@@ -162,7 +243,23 @@ class Gaussian(Family):
         dispersion: float,  # noqa: ARG002 - the log-likelihood profiles it out
     ) -> PerRow:
         """Return log(w) / 2; the rest is known without the rows."""
-        return np.log(weights) / 2.0
+        return log(weights) / 2.0
+
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return the limits of means within 2^10 times the responses."""
+        most = max(abs(agreed.low), abs(agreed.high), agreed.unit)
+        cap = BEYOND * most
+        return Limits(
+            low=-cap,
+            high=cap,
+            margin=cap / 2.0,
+            root=1.0,
+            pull=cap + most + agreed.offset,
+            deviance=(cap + most) * (cap + most),
+            pearson=(cap + most) * (cap + most),
+            saturated=400.0,
+            usual_pull=most / 16.0,
+        )
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
         """Return saturated - n/2 (log(2 pi D / n) + 1): phi is D / n, as in OLS."""
@@ -179,33 +276,54 @@ class Binomial(Family):
     """Logistic regression: y is 0 or 1, eta = log(mu / (1 - mu))."""
 
     name = "logistic"
+    limbs = 2  # the root is at most 1/2
     endless = "separation: it tells responses 0 from 1 without fail"
 
-    def link(self, mu: PerRow) -> PerRow:
+    def link(self, mu: FloatArray) -> FloatArray:
         """Return log(mu / (1 - mu))."""
-        return np.asarray(logit(mu))
+        return log(mu) - log1p(-mu)
 
-    def inverse_link(self, eta: PerRow) -> PerRow:
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return 1 / (1 + exp(-eta))."""
-        return np.asarray(expit(np.clip(eta, -EDGE, EDGE)))
+        return expit(eta)
 
-    def slope(self, mu: PerRow) -> PerRow:
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean of 1/4 or 3/4."""
+        size = float(log(3.0)) + 4.0 / 3.0
+        return (
+            np.full_like(response, 3.0 / 16.0),
+            np.where(response > 0.5, size, -size),
+        )
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them by the smaller of mu and 1 - mu, which has all its digits."""
+        if len(eta) == 1 < len(response):
+            both = self.terms(np.array([0.0, 1.0]), np.repeat(eta, 2))
+            which = response.astype(np.intp)
+            return RowTerms(
+                both.pull[which],
+                both.curvature[which],
+                both.deviance[which],
+                both.pearson[which],
+            )
+        far, happened = np.abs(eta), response > 0.5
+        odds = exp(-far)
+        larger = 1.0 / (1.0 + odds)
+        smaller = odds * larger
+        expected = happened == (eta >= 0.0)
+        missed = np.where(expected, smaller, larger)
+        loss = log1p(odds) + np.where(expected, 0.0, far)
+        with np.errstate(divide="ignore", over="ignore"):
+            pearson = np.minimum(np.where(expected, odds, 1.0 / odds), CEILING)
+        return RowTerms(
+            np.where(happened, missed, -missed), smaller * larger, 2.0 * loss, pearson
+        )
+
+    def expected(self, eta: FloatArray) -> FloatArray:
         """Return mu (1 - mu)."""
-        return mu * (1.0 - mu)
-
-    variance = slope
-
-    def leverage(self, mu: PerRow) -> PerRow:
-        """Return 1: the link is the canonical one."""
-        return np.ones_like(mu)
-
-    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
-        """Return mu (1 - mu)."""
-        return self.slope(mu)
-
-    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return -2 log of the probability of what happened."""
-        return -2.0 * np.log(np.where(response > 0.5, mu, 1.0 - mu))
+        odds = exp(-np.abs(eta))
+        larger = 1.0 / (1.0 + odds)
+        return odds * larger * larger
 
     def saturated(
         self,
@@ -216,9 +334,18 @@ class Binomial(Family):
         """Return 0: a probability of one for what happened."""
         return np.zeros_like(response)
 
-    def first_mean(self, response: PerRow) -> PerRow:
-        """Return 1/4 or 3/4."""
-        return (response + 0.5) / 2.0
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return the limits of a probability."""
+        return Limits(
+            low=-FAR,
+            high=FAR,
+            margin=FAR / 2.0,
+            root=0.5,
+            pull=1.0 + agreed.offset / 4.0,
+            deviance=2.0 * FAR + 2.0,
+            pearson=CEILING,
+            saturated=1.0,
+        )
 
     def check(self, response: PerRow) -> None:
         """Refuse all but 0 and 1."""
@@ -237,27 +364,39 @@ class Binomial(Family):
             )
 
 
+class LogLink(Family):
+    """eta = log mu."""
+
+    def link(self, mu: FloatArray) -> FloatArray:
+        """Return log mu."""
+        return log(mu)
+
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
+        """Return exp eta."""
+        return exp(eta)
+
+
 class Poisson(LogLink):
     """Counts with variance mu, eta = log mu."""
 
     name = "poisson"
     endless = "for some of its values every count is 0"
 
-    def variance(self, mu: PerRow) -> PerRow:
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean of y + 0.1, which has a logarithm."""
+        mu = response + 0.1
+        return mu, log(mu) - 0.1 / mu
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them; log(y / mu) is log y - eta, however small mu is."""
+        mu = exp(eta)
+        away = response - mu
+        pearson = _pearson(response, mu, away)
+        return RowTerms(away, mu, 2.0 * _counted_loss(response, mu, eta), pearson)
+
+    def expected(self, eta: FloatArray) -> FloatArray:
         """Return mu."""
-        return mu
-
-    def leverage(self, mu: PerRow) -> PerRow:
-        """Return 1: the link is the canonical one."""
-        return np.ones_like(mu)
-
-    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
-        """Return mu."""
-        return mu
-
-    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return 2 (y log(y / mu) - (y - mu))."""
-        return 2.0 * (xlogy(response, response / mu) - (response - mu))
+        return exp(eta)
 
     def saturated(
         self,
@@ -266,11 +405,23 @@ class Poisson(LogLink):
         dispersion: float,  # noqa: ARG002
     ) -> PerRow:
         """Return w (y log y - y - log y!)."""
-        return weights * (xlogy(response, response) - response - gammaln(response + 1))
+        return weights * _log_peak_of_counts(response)
 
-    def first_mean(self, response: PerRow) -> PerRow:
-        """Return y + 0.1, which has a logarithm."""
-        return response + 0.1
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return the limits of means up to 2^10 times the largest count."""
+        most = max(agreed.high, 1.0)
+        cap = BEYOND * most
+        logarithms = max(3.0, float(log(most + 0.1)))
+        return Limits(
+            low=-FAR,
+            high=float(log(cap)),
+            margin=1.0,
+            root=sqrt(cap),
+            pull=max(cap, (most + 0.1) * (logarithms + agreed.offset) + 0.1),
+            deviance=2.0 * (most * (logarithms + FAR) + cap),
+            pearson=CEILING * most,
+            saturated=agreed.weight * (logarithms + 3.0),
+        )
 
     def check(self, response: PerRow) -> None:
         """Refuse what is no count."""
@@ -301,23 +452,37 @@ class NegativeBinomial(Poisson):
                 f"alpha of a negative binomial law must be above 0, found {self.alpha}"
             )
 
-    def variance(self, mu: PerRow) -> PerRow:
-        """Return mu + alpha mu^2."""
-        return mu * (1.0 + self.alpha * mu)
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean of y + 0.1."""
+        mu, start = super().first(response)
+        return mu / (1.0 + self.alpha * mu), start
 
-    def leverage(self, mu: PerRow) -> PerRow:
-        """Return 1 / (1 + alpha mu)."""
-        return 1.0 / (1.0 + self.alpha * mu)
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them; as alpha falls they become those of a Poisson law."""
+        mu = exp(eta)
+        share = 1.0 / (1.0 + self.alpha * mu)
+        away = response - mu
+        # Half the deviance is y log(y / mu) - (y + 1/alpha) log((1 + alpha y) share):
+        # Poisson's, less what is of the order of alpha, and neither cancels.
+        scaled = 1.0 + self.alpha * response
+        gap = log1p_gap(self.alpha * (mu - response) / scaled)
+        loss = _counted_loss(response, mu, eta) - scaled * (self._size * gap)
+        none = self._size * log1p(self.alpha * mu)
+        return RowTerms(
+            away * share,
+            mu * share * scaled * share,
+            2.0 * np.where(response > 0.0, np.maximum(loss, 0.0), none),
+            _pearson(response, mu, away) * share,
+        )
 
-    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return mu (1 + alpha y) / (1 + alpha mu)^2."""
-        return mu * (1.0 + self.alpha * response) / (1.0 + self.alpha * mu) ** 2
+    @property
+    def _size(self) -> float:
+        return min(1.0 / self.alpha, 1e300)
 
-    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return 2 (y log(y/mu) - (y + 1/alpha) log((1 + alpha y)/(1 + alpha mu)))."""
-        beyond = response + 1.0 / self.alpha
-        share = np.log1p(self.alpha * response) - np.log1p(self.alpha * mu)
-        return 2.0 * (xlogy(response, response / mu) - beyond * share)
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return mu / (1 + alpha mu)."""
+        mu = exp(eta)
+        return mu / (1.0 + self.alpha * mu)
 
     def saturated(
         self,
@@ -326,14 +491,53 @@ class NegativeBinomial(Poisson):
         dispersion: float,  # noqa: ARG002
     ) -> PerRow:
         """Return w times the log of the law's probability of y at mu = y."""
-        scaled, size = self.alpha * response, 1.0 / self.alpha
-        chances = xlogy(response, scaled) - (response + size) * np.log1p(scaled)
-        ways = gammaln(response + size) - gammaln(response + 1) - gammaln(size)
-        return weights * (chances + ways)
+        # Gamma(y + n) / Gamma(n) alpha^y, n = 1 / alpha, is a product of 1 + k alpha,
+        # k < y: the first few factors as they are, all later ones by Stirling's series,
+        # where what is large cancels with (1 + alpha y)^(y + n).
+        few = response < self._few
+        small, large = np.where(few, response, 0.0), np.where(few, self._few, response)
+        ways = np.zeros_like(response)
+        for k in range(self._few):
+            ways += np.where(small > k, log1p(k * self.alpha), 0.0)
+        scaled = log1p(self.alpha * small)
+        ways += small - small * scaled - self._size * scaled
+        later = self._start - log1p(self.alpha * large) / 2.0
+        later += stirling_rest(large + self._size)
+        return weights * (_log_peak_of_counts(response) + np.where(few, ways, later))
 
+    @cached_property
+    def _few(self) -> int:
+        return max(0, ceil(STIRLING - self._size))
 
-# From here on the first terms of Stirling's series leave an error below 1e-13.
-STIRLING = 100.0
+    @cached_property
+    def _start(self) -> float:
+        """What does not depend on y: log(n) / 2 - rest(n), by way of n + few."""
+        size, few = self._size, self._few
+        later = np.array(size + few)
+        found = -float(stirling_rest(later))
+        if few:
+            found += sum(float(log1p(k * self.alpha)) for k in range(few)) + few
+            found -= (size + few - 0.5) * float(log1p(few * self.alpha))
+        return found
+
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return the limits of means up to 2^10 times the largest count."""
+        plain = super().limits(agreed)
+        most = max(agreed.high, 1.0)
+        cap, alpha = BEYOND * most, self.alpha
+        # mu / (1 + alpha mu)^2 is greatest, 1 / (4 alpha), at 1 / alpha.
+        steep = min(cap, self._size / 4.0) * (1.0 + alpha * most)
+        wide = float(log1p(alpha * most)) + float(log1p(alpha))
+        return Limits(
+            low=plain.low,
+            high=plain.high,
+            margin=plain.margin,
+            root=sqrt(max(steep, cap)),
+            pull=plain.pull,
+            deviance=plain.deviance,
+            pearson=plain.pearson,
+            saturated=plain.saturated + agreed.weight * (2.0 * wide + 10.0),
+        )
 
 
 class Gamma(LogLink):
@@ -342,33 +546,48 @@ class Gamma(LogLink):
     name = "gamma"
     estimates_dispersion = True
     closes = True
+    positive = True
 
-    def variance(self, mu: PerRow) -> PerRow:
-        """Return mu^2."""
-        return mu**2
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return 1 and log y: the mean is y itself."""
+        return np.ones_like(response), log(response)
 
-    def leverage(self, mu: PerRow) -> PerRow:
-        """Return 1 / mu."""
-        return 1.0 / mu
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them by the ratio y / mu."""
+        ratio = response * exp(-eta)
+        above = ratio - 1.0
+        return RowTerms(above, ratio, 2.0 * _ratio_loss(ratio), above * above)
 
-    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return y / mu."""
-        return response / mu
-
-    def unit_deviance(self, response: PerRow, mu: PerRow) -> PerRow:
-        """Return 2 (y / mu - 1 - log(y / mu))."""
-        ratio = response / mu
-        return 2.0 * (ratio - 1.0 - np.log(ratio))
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return 1."""
+        return np.ones_like(eta)
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         """Return k log k - k - log Gamma(k) - log y with the shape k = w / phi."""
-        return _peak(weights / dispersion) - np.log(response)
+        return _log_peak(weights / dispersion) - log(response)
+
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return the limits of means within 2^10 times all responses."""
+        least, most = _positive_range(agreed)
+        ratio = BEYOND * (most / least)
+        logarithms = max(abs(float(log(least))), abs(float(log(most))))
+        return Limits(
+            low=float(log(least / BEYOND)),
+            high=float(log(BEYOND * most)),
+            margin=1.0,
+            root=sqrt(ratio),
+            pull=max(ratio, logarithms + agreed.offset),
+            deviance=4.0 * ratio,
+            pearson=ratio * ratio,
+            saturated=3000.0 + logarithms,
+        )
 
     def check(self, response: PerRow) -> None:
         """Refuse zero and below."""
         if not (response > 0.0).all():
             raise InvalidInputError(
-                "the response of a gamma regression must be above 0 in every row"
+                "the response of a gamma regression must be above 0 in every row, and "
+                "more than half of the unit in which it is counted"
             )
 
 
@@ -377,36 +596,98 @@ class GammaInverseLink(Gamma):
 
     name = "gamma with inverse link"
 
-    def link(self, mu: PerRow) -> PerRow:
+    def link(self, mu: FloatArray) -> FloatArray:
         """Return 1 / mu."""
         return 1.0 / mu
 
-    def inverse_link(self, eta: PerRow) -> PerRow:
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
         """Return 1 / eta."""
-        return 1.0 / np.clip(eta, np.exp(-EDGE), np.exp(EDGE))
+        return 1.0 / eta
 
-    def outside(self, eta: PerRow) -> int:
-        """Return how many rows would have a mean below zero or beyond 1e13."""
-        return int(np.count_nonzero(eta < np.exp(-EDGE)))
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return y^2 and 1 / y."""
+        return response * response, 1.0 / response
 
-    def slope(self, mu: PerRow) -> PerRow:
-        """Return -mu^2."""
-        return -(mu**2)
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them; mu falls as eta grows."""
+        mu, ratio = 1.0 / eta, response * eta
+        above = ratio - 1.0
+        return RowTerms(mu - response, mu * mu, 2.0 * _ratio_loss(ratio), above * above)
 
-    def leverage(self, mu: PerRow) -> PerRow:
-        """Return -1."""
-        return -np.ones_like(mu)
-
-    def curvature(self, response: PerRow, mu: PerRow) -> PerRow:  # noqa: ARG002
+    def expected(self, eta: FloatArray) -> FloatArray:
         """Return mu^2."""
-        return mu**2
+        return 1.0 / (eta * eta)
+
+    def limits(self, agreed: Agreed) -> Limits:
+        """Return the limits of means within 2^10 times all responses."""
+        least, most = _positive_range(agreed)
+        cap, low = BEYOND * most, 1.0 / (BEYOND * most)
+        log_scale = super().limits(agreed)
+        return Limits(
+            low=low,
+            high=BEYOND / least,
+            margin=low,
+            root=cap,
+            pull=max(cap, most + most * most * agreed.offset),
+            deviance=log_scale.deviance,
+            pearson=log_scale.pearson,
+            saturated=log_scale.saturated,
+            usual_root=max(least, most / 16.0),
+            usual_pull=max(least, most / 16.0),
+        )
 
 
-def _peak(shape: PerRow) -> PerRow:
-    """Return k log k - k - log Gamma(k), where k is large by Stirling's series."""
-    # All three terms are large for a large k, and next to nothing is left of them.
+def _positive_range(agreed: Agreed) -> tuple[float, float]:
+    if not agreed.high > 0.0:
+        raise InvalidInputError(
+            f"the response was agreed to be at most {agreed.high:g}, and a gamma "
+            "regression needs responses above 0: agree on another range"
+        )
+    return min(max(agreed.low, agreed.unit), agreed.high), agreed.high
+
+
+def _ratio_loss(ratio: PerRow) -> PerRow:
+    """Return r - 1 - log r."""
+    near = ratio > 0.5
+    close = log1p_gap(np.where(near, ratio - 1.0, 0.0))
+    return np.where(near, close, (ratio - 1.0) - log(ratio))
+
+
+def _pearson(response: PerRow, mu: FloatArray, away: PerRow) -> PerRow:
+    """Return (y - mu)^2 / mu up to a ceiling; mu may be 0 as float64 goes."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        found = away / mu * away
+    most = CEILING * np.maximum(response, 1.0)
+    return np.where(response > 0.0, np.minimum(found, most), mu)
+
+
+def _counted_loss(response: PerRow, mu: FloatArray, eta: FloatArray) -> PerRow:
+    """Return y log(y / mu) - (y - mu)."""
+    some = response > 0.0
+    count = np.where(some, response, 1.0)
+    above = (mu - count) / count
+    near = above > -0.5
+    close = count * log1p_gap(np.where(near, above, 0.0))
+    apart = count * (log(count) - eta) - (count - mu)
+    return np.where(some, np.where(near, close, apart), mu)
+
+
+def _log_peak_of_counts(response: PerRow) -> PerRow:
+    """Return y log y - y - log y!, where y is large by Stirling's series."""
+    # All three terms are large for a large y, and next to nothing is left of them.
+    large = np.maximum(response, STIRLING)
+    series = -(log(large) + _LOG_2_PI) / 2.0 - stirling_rest(large)
+    small = np.clip(response, 1.0, STIRLING)
+    plain = small * log(small) - small - log_gamma(small + 1.0)
+    return np.where(
+        response > STIRLING, series, np.where(response > 0.0, plain, -response)
+    )
+
+
+def _log_peak(shape: PerRow) -> PerRow:
+    """Return k log k - k - log Gamma(k)."""
     large = np.maximum(shape, STIRLING)
-    series = np.log(large / (2.0 * np.pi)) / 2.0 - 1.0 / (12.0 * large)
+    series = (log(large) - _LOG_2_PI) / 2.0 - stirling_rest(large)
     small = np.minimum(shape, STIRLING)
-    plain = small * (np.log(small) - 1.0) - gammaln(small)
-    return np.where(shape > STIRLING, series + 1.0 / (360.0 * large**3), plain)
+    plain = small * (log(small) - 1.0) - log_gamma(small)
+    return np.where(shape > STIRLING, series, plain)

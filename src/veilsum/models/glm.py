@@ -5,151 +5,75 @@ and the weighted least squares fit of these starts is where Newton's method sets
 Every later round evaluates at a public point, which is the p coefficients and, last,
 the intercept of the null model, whose deviance is found along the way. Some families
 close with one more sum, at the answer. `newton` leads from one round to the next.
+
+All sums are of whole numbers. A row's columns are counted in their units, centres taken
+off, and so are coefficients: a slope is one for each unit. What a row contributes is
+rounded to a power of two that follows from the agreement alone (`Scales`): information
+is V'V with V = rint(root z 2^s), which no rounding makes less than positive, and a
+score is Z'r with r rounded. At a point where a row has no mean that the family allows
+nobody could send such sums. So, unless agreed ranges prove that there is none, a sum of
+its own asks first for how many rows are outside, and everybody answers it alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from fractions import Fraction
+from functools import cached_property
+from itertools import islice
+from math import frexp, fsum, inf, sqrt
+from typing import Any, Literal
 
 import numpy as np
+from flint import arb, arb_mat, fmpq
 
-from veilsum.costs.bases import smat, svec
-from veilsum.errors import InvalidInputError
-from veilsum.models.families import Family, LikelihoodSums
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.models.families import CEILING, Agreed, Family, LikelihoodSums, Limits
 from veilsum.models.inference import Inference
-from veilsum.models.rows import Gram, Rows, Sums, gram, sum_over_blocks
-from veilsum.models.systems import System, check_rows, uncertainty
-from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
+from veilsum.models.systems import System, check_rows, dependent, symmetric
+from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.units import (
+    BLOCK_ROWS,
+    Counts,
+    CrossSum,
+    GramSum,
+    Integers,
+    Measure,
+    limbs_of,
+    square,
+    sum_bits,
+    total,
+    triangle,
+)
 
-# Beside the svec of a matrix and a vector with one number for each column.
-N_FIRST = 5
-N_ROUND = 6
+# Beside a triangle and a vector with one number for each column: numbers of a round,
+# and how many rows are outside.
+N_NUMBERS = 5
+# Totals have two words of 64 bits where the root of information has two limbs, and
+# three where it has more.
+TWO_WORDS, THREE_WORDS = 128, 192
+# Bits that are kept, where there is room, of what is of the usual order: of a column at
+# its largest, of what pulls (fewer where columns have many, but at least so many), of
+# numbers, and of those that estimate a dispersion. Finer units gain nothing, and a
+# lattice of masks has to span them.
+COLUMN, PULL, LEAST_PULL, NUMBER, FINEST = 39, 55, 40, 52, 72
+# Blocks of a design that are gone through together.
+PIECES = 8
+# Rounding moves a predictor by less than this much of the sum of its parts' sizes.
+SLACK = 2.0**-40
+TOO_WIDE = (
+    "the agreed ranges of response, weights and offset are so wide that what rows "
+    "contribute cannot be summed: agree on narrower ones, or on coarser units"
+)
 
+# Columns are dependent where all others together explain one but for 1e-9 of its size.
+DEPENDENT = 1e18
+# A dependency names the columns that have at least this share in it.
+SHARE = 1e-5
 
-@dataclass(frozen=True)
-class FirstStatistics:
-    """The sums of the first round.
-
-    Attributes:
-        information: X'VX with the working weights V of the starting means.
-        cross: X'Vz with the working responses z, offsets taken off.
-        n_rows: the number of rows.
-        weight_sum: the sum of the weights; of ones without weights.
-        response_sum: the sum of w y.
-        offset_sum: the sum of w times the offset.
-        saturated: the log-likelihood at mu = y; 0 in a family that closes.
-    """
-
-    information: Gram
-    cross: Vector
-    n_rows: float
-    weight_sum: float
-    response_sum: float
-    offset_sum: float
-    saturated: float
-
-    @staticmethod
-    def size(n_columns: int) -> int:
-        """Return the length of the vector: p (p + 1) / 2 + p + 5."""
-        return n_columns * (n_columns + 1) // 2 + n_columns + N_FIRST
-
-    @classmethod
-    def unpack(cls, vector: Sums, n_columns: int) -> FirstStatistics:
-        """Return the statistics in a vector laid out in the order of the fields."""
-        matrix, cross, numbers = _split(vector, n_columns, cls.size(n_columns))
-        return cls(matrix, cross, *numbers.tolist())
-
-
-@dataclass(frozen=True)
-class RoundStatistics:
-    """The sums of a later round, at the point that all parties know.
-
-    Attributes:
-        information: X'VX, the observed information times the dispersion.
-        score: the slope of the log-likelihood times the dispersion.
-        deviance: the sum of w d(y, mu).
-        pearson: the sum of w (y - mu)^2 / variance.
-        outside: rows whose eta no mean has; all else takes them at the edge.
-        null_score: the score of the null model.
-        null_information: its information.
-        null_deviance: its deviance.
-    """
-
-    information: Gram
-    score: Vector
-    deviance: float
-    pearson: float
-    outside: float
-    null_score: float
-    null_information: float
-    null_deviance: float
-
-    @staticmethod
-    def size(n_columns: int) -> int:
-        """Return the length of the vector: p (p + 1) / 2 + p + 6."""
-        return n_columns * (n_columns + 1) // 2 + n_columns + N_ROUND
-
-    @classmethod
-    def unpack(cls, vector: Sums, n_columns: int) -> RoundStatistics:
-        """Return the statistics in a vector laid out in the order of the fields."""
-        matrix, score, numbers = _split(vector, n_columns, cls.size(n_columns))
-        return cls(matrix, score, *numbers.tolist())
-
-
-@dataclass(frozen=True)
-class ClosingStatistics:
-    """The sums of the closing round, at the answer.
-
-    Attributes:
-        information: Fisher's expected information times the dispersion.
-        saturated: the log-likelihood at mu = y.
-    """
-
-    information: Gram
-    saturated: float
-
-    @staticmethod
-    def size(n_columns: int) -> int:
-        """Return the length of the vector: p (p + 1) / 2 + 1."""
-        return n_columns * (n_columns + 1) // 2 + 1
-
-    @classmethod
-    def unpack(cls, vector: Sums, n_columns: int) -> ClosingStatistics:
-        """Return the statistics in a vector laid out in the order of the fields."""
-        _check_size(vector, n_columns, cls.size(n_columns))
-        return cls(smat(vector[:-1], n_columns), float(vector[-1]))
-
-
-def _check_size(vector: Sums, n_columns: int, expected: int) -> None:
-    if vector.shape != (expected,):
-        raise InvalidInputError(
-            f"{n_columns} columns have {expected} statistics in this round, "
-            f"found shape {vector.shape}"
-        )
-
-
-def _split(
-    vector: Sums, n_columns: int, expected: int
-) -> tuple[Gram, Vector, FloatArray]:
-    _check_size(vector, n_columns, expected)
-    triangle = n_columns * (n_columns + 1) // 2
-    matrix, along, numbers = np.split(vector, [triangle, triangle + n_columns])
-    return smat(matrix, n_columns), along, numbers
-
-
-Stage = Literal["first", "round", "closing"]
-
-
-def statistics_size(stage: Stage, n_columns: int) -> int:
-    """Return how many numbers a party is asked for."""
-    sizes = {
-        "first": FirstStatistics.size,
-        "round": RoundStatistics.size,
-        "closing": ClosingStatistics.size,
-    }
-    return sizes[stage](n_columns)
+Stage = Literal["first", "outside", "round", "closing"]
 
 
 @dataclass(frozen=True)
@@ -158,110 +82,621 @@ class Request:
 
     Attributes:
         stage: which statistics.
-        point: nothing at first; in a round the coefficients and the null model's
-            intercept; when closing the coefficients and the dispersion.
+        point: nothing at first; in a round, and when asking for rows outside, the
+            coefficients and the null model's intercept; when closing the coefficients
+            and the dispersion. Columns are counted in their units, centres taken off.
     """
 
     stage: Stage
     point: Vector
 
 
-def statistics(family: Family, rows: Rows, request: Request) -> Sums:
+@dataclass(frozen=True)
+class FirstStatistics:
+    """The totals of the first round.
+
+    Attributes:
+        information: V'V with the working weights of the starting means.
+        cross: Z'Wt with the working responses t, offsets taken off.
+        n_rows: the number of rows.
+        weight_sum: the sum of the weights; of ones without weights.
+        response_sum: the sum of w y.
+        offset_sum: the sum of w times the offset.
+        saturated: the log-likelihood at mu = y; 0 in a family that closes.
+    """
+
+    information: Integers
+    cross: tuple[Fraction, ...]
+    n_rows: Fraction
+    weight_sum: Fraction
+    response_sum: Fraction
+    offset_sum: Fraction
+    saturated: Fraction
+
+
+@dataclass(frozen=True)
+class RoundStatistics:
+    """The totals of a later round, at the point that all parties know.
+
+    Attributes:
+        information: V'V, the observed information times the dispersion.
+        score: the slope of the log-likelihood times the dispersion.
+        deviance: the sum of w d(y, mu).
+        pearson: the sum of w (y - mu)^2 / variance.
+        null_score: the score of the null model.
+        null_information: its information.
+        null_deviance: its deviance.
+    """
+
+    information: Integers
+    score: tuple[Fraction, ...]
+    deviance: Fraction
+    pearson: Fraction
+    null_score: Fraction
+    null_information: Fraction
+    null_deviance: Fraction
+
+
+@dataclass(frozen=True)
+class ClosingStatistics:
+    """The totals of the closing round, at the answer.
+
+    Attributes:
+        information: V'V of Fisher's expected information times the dispersion.
+        saturated: the log-likelihood at mu = y.
+    """
+
+    information: Integers
+    saturated: Fraction
+
+
+@dataclass(frozen=True)
+class Outside:
+    """How many rows a point leaves without a mean that the family allows.
+
+    Attributes:
+        model: at the coefficients.
+        null: at the null model's intercept.
+    """
+
+    model: int
+    null: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """In what units a model's rows are summed; all of it follows from the agreement.
+
+    All stages have one layout: the triangle of a matrix, a number for each column,
+    `N_NUMBERS` numbers, and the number of rows outside.
+
+    Attributes:
+        family: of the response.
+        measures: of a row's numbers.
+        intercept: which column is all ones, if any.
+    """
+
+    family: Family
+    measures: RowMeasures
+    intercept: int | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """The number p of columns."""
+        return len(self.measures.design)
+
+    @property
+    def size(self) -> int:
+        """The length of all vectors: p (p + 1) / 2 + p + 6."""
+        p = self.n_columns
+        return p * (p + 1) // 2 + p + N_NUMBERS + 1
+
+    @cached_property
+    def agreed(self) -> Agreed:
+        """The ranges of all numbers of a row but the design's."""
+        of = self.measures
+        return Agreed.of(of.response, of.weights, of.offset)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What no row inside exceeds."""
+        return self.family.limits(self.agreed)
+
+    # How many bits things have, and what is left for their rounding
+
+    @property
+    def _words(self) -> int:
+        return TWO_WORDS if self.family.limbs == 2 else THREE_WORDS
+
+    def _room(self, bits: int = 0) -> int:
+        """Return the bits of a row's number whose total fits, beside a factor's."""
+        return self._words - sum_bits([bits], self.measures.row_bits)
+
+    @cached_property
+    def root_bits(self) -> int:
+        """Of V: two limbs, or what columns and the largest root need."""
+        if self.family.limbs == 2:
+            return 39
+        usual = _bits(self.limits.usual_root * sqrt(min(1.0, self.agreed.weight)))
+        return min(COLUMN + max(self._root - usual, 0), self._room() // 2)
+
+    @property
+    def _root(self) -> int:
+        return _bits(self.limits.root * sqrt(self.agreed.weight))
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The power s of 2 by which each column of V is scaled."""
+        room = self.root_bits - self._root
+        return tuple(room - one.bits for one in self.measures.design)
+
+    @property
+    def _pull(self) -> int:
+        return _bits(self.limits.pull * self.agreed.weight)
+
+    @cached_property
+    def pull_bits(self) -> int:
+        """Of the numbers whose products with the design are summed."""
+        widest = max(one.bits for one in self.measures.design)
+        finest = min(PULL, max(LEAST_PULL, 2 * COLUMN + 1 - widest))
+        usual = _bits(self.limits.usual_pull * min(1.0, self.agreed.weight))
+        return min(finest + max(self._pull - usual, 0), self._room(widest))
+
+    @property
+    def pull(self) -> int:
+        """The power of 2 by which these are scaled."""
+        return self.pull_bits - self._pull
+
+    @cached_property
+    def number_bits(self) -> tuple[int, ...]:
+        """Of what is rounded for each of the `N_NUMBERS` numbers."""
+        return tuple(
+            one + power for one, power in zip(self._sizes, self.numbers, strict=True)
+        )
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The powers of 2 by which these are scaled."""
+        finest = FINEST if self.family.estimates_dispersion else NUMBER
+        found = tuple(min(finest - min(0, one), self._room(one)) for one in self._sizes)
+        if min(found) < 0:
+            raise InvalidInputError(TOO_WIDE)
+        return found
+
+    @cached_property
+    def _sizes(self) -> tuple[int, ...]:
+        """The bits of each number before scaling, the larger of both rounds that."""
+        limits, agreed = self.limits, self.agreed
+        w = agreed.weight
+        most = max(abs(agreed.low), abs(agreed.high))
+        first = (1.0, w, w * most, w * agreed.offset, limits.saturated)
+        later = (
+            w * limits.deviance,
+            w * limits.pearson,
+            w * limits.pull,
+            w * limits.root * limits.root,
+            w * limits.deviance,
+        )
+        return tuple(_bits(max(pair)) for pair in zip(first, later, strict=True))
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What every number of a vector counts, and the bits of the largest total."""
+        p, rows = self.n_columns, self.measures.row_bits
+        units = [
+            one.unit * _power(-s)
+            for one, s in zip(self.measures.design, self.columns, strict=True)
+        ]
+        pull = _power(-self.pull)
+        widest = max(one.bits for one in self.measures.design)
+        return Counts(
+            (
+                *(units[j] * units[k] for j in range(p) for k in range(j + 1)),
+                *(one.unit * pull for one in self.measures.design),
+                *(_power(-power) for power in self.numbers),
+                Fraction(1),
+            ),
+            max(
+                sum_bits([self.root_bits, self.root_bits], rows),
+                sum_bits([widest, self.pull_bits], rows),
+                *(sum_bits([one], rows) for one in self.number_bits),
+            ),
+        )
+
+    # Totals and what they stand for
+
+    def _parts(
+        self, vector: Integers
+    ) -> tuple[Integers, tuple[Fraction, ...], tuple[Fraction, ...]]:
+        if vector.shape != (self.size,):
+            raise InvalidInputError(
+                f"{self.n_columns} columns have {self.size} statistics in a round, "
+                f"found shape {vector.shape}"
+            )
+        p = self.n_columns
+        corner = p * (p + 1) // 2
+        pull = _power(-self.pull)
+        along = tuple(int(one) * pull for one in vector[corner : corner + p])
+        numbers = zip(vector[corner + p :].tolist(), self.numbers, strict=False)
+        return (
+            square(vector[:corner], p),
+            along,
+            tuple(int(one) * _power(-power) for one, power in numbers),
+        )
+
+    def first(self, vector: Integers) -> FirstStatistics:
+        """Return what the first total says."""
+        matrix, cross, numbers = self._parts(vector)
+        return FirstStatistics(matrix, cross, *numbers)
+
+    def round(self, vector: Integers) -> RoundStatistics:
+        """Return what a later total says."""
+        matrix, score, numbers = self._parts(vector)
+        return RoundStatistics(matrix, score, *numbers)
+
+    def closing(self, vector: Integers) -> ClosingStatistics:
+        """Return what the closing total says."""
+        matrix, _, numbers = self._parts(vector)
+        return ClosingStatistics(matrix, numbers[-1])
+
+    def outside(self, vector: Integers) -> Outside:
+        """Return how many rows have no mean."""
+        _, _, numbers = self._parts(vector)
+        return Outside(int(vector[-1]), int(numbers[-1]))
+
+    # Coordinates. Those of V'V are coefficients over 2^s.
+
+    def system(
+        self, information: Integers, penalty: Sequence[Fraction], names: Sequence[str]
+    ) -> System:
+        """Return V'V with a penalty on real coefficients, in V's coordinates."""
+        ridge = [
+            one * _power(2 * s) / (measure.unit * measure.unit)
+            for one, s, measure in zip(
+                penalty, self.columns, self.measures.design, strict=True
+            )
+        ]
+        return System.of(
+            information, names=names, ridge=ridge, intercept=self._intercept
+        )
+
+    @cached_property
+    def _intercept(self) -> tuple[int, list[Fraction]] | None:
+        """The intercept's place, and what it is of coefficients in V's coordinates."""
+        place = self.intercept
+        if place is None:
+            return None
+        columns = zip(self.columns, self.measures.design, strict=True)
+        shifts = [-_power(s) * of.centre for s, of in columns]
+        shifts[place] = _power(self.columns[place])
+        return place, shifts
+
+    def real(self, *parts_of_point: Vector) -> Vector:
+        """Return coefficients of whole numbers as those of the real columns.
+
+        They are given as the sum of some vectors, and rounded once.
+        """
+        lists = [[Fraction(one) for one in part.tolist()] for part in parts_of_point]
+        parts = [sum(one, Fraction(0)) for one in zip(*lists, strict=True)]
+        design = self.measures.design
+        found = [one / of.unit for one, of in zip(parts, design, strict=True)]
+        if self.intercept is not None:
+            shifts = zip(parts, design, strict=True)
+            found[self.intercept] -= sum(one * of.centre for one, of in shifts)
+        return np.array([float(one) for one in found])
+
+    def covariance(self, system: System) -> Gram:
+        """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
+        columns = zip(self.columns, self.measures.design, strict=True)
+        lines = np.diag([_power(s) / of.unit for s, of in columns]).tolist()
+        if self._intercept is not None:
+            lines[self._intercept[0]] = self._intercept[1]
+        table = [
+            [fmpq(one.numerator, one.denominator) for one in line] for line in lines
+        ]
+
+        def balls() -> arb_mat:
+            by = arb_mat([[arb(one) for one in line] for line in table])
+            return by * system.covariance_balls() * by.transpose()
+
+        return symmetric(balls)
+
+    def check_independent(self, system: System, n_rows: float) -> None:
+        """Refuse columns that are combinations of each other but for rounding.
+
+        A diagonal entry of A^-1 times that of A says how much less is known about a
+        coefficient than if its column were the only one.
+        """
+        known = list(zip(system.diagonal(), np.diag(system.inverse()), strict=True))
+        # Rounding alone leaves n / 12 in every direction.
+        inflated = any(float(size) * one > DEPENDENT for size, one in known)
+        if not inflated and max(one for _, one in known) * n_rows < 0.1:
+            return
+        # By their shares in real columns: off centre these look alike more often.
+        sizes = np.sqrt(np.diag(self.covariance(system)) * self._real_diagonal(system))
+        names = zip(system.names, sizes.tolist(), strict=True)
+        culprits = [name for name, one in names if one >= SHARE * sizes.max()]
+        values = np.linalg.eigvalsh(system.scaled_inverse)
+        raise dependent(culprits, int((values > 1e-6 * values[-1]).sum()))
+
+    def _real_diagonal(self, system: System) -> Vector:
+        """Return the diagonal of A for real columns, in float64."""
+        found = []
+        for k, (s, of) in enumerate(
+            zip(self.columns, self.measures.design, strict=True)
+        ):
+            scale, first = _power(-s), self.intercept
+            size = system.entry(k, k) * scale * scale
+            if first is not None and of.centre:
+                ones = _power(-self.columns[first])
+                size += 2 * of.centre * system.entry(k, first) * scale * ones
+                size += of.centre**2 * system.entry(first, first) * ones * ones
+            found.append(float(size * of.unit * of.unit))
+        return np.array(found)
+
+    # Where no row can be outside
+
+    def surely_inside(self, point: Vector, anchor: Vector | None) -> bool:
+        """Return whether agreed ranges prove that no row is outside at a point.
+
+        Args:
+            point: the coefficients and the null model's intercept.
+            anchor: a point at which no row was outside, if there was one.
+        """
+        return self._inside(point[:-1], anchor) and self._null_inside(point[-1], anchor)
+
+    def _inside(self, point: Vector, anchor: Vector | None) -> bool:
+        design = self.measures.design
+        if anchor is not None:
+            away = zip(design, point.tolist(), anchor.tolist()[:-1], strict=True)
+            moves = [of.reach * abs(to - start) for of, to, start in away]
+            parts = zip(design, point.tolist(), strict=True)
+            sizes = [of.reach * abs(one) for of, one in parts]
+            if fsum(moves) + SLACK * fsum(sizes) <= self.limits.margin:
+                return True
+        ends = [
+            sorted(((of.least - of.centre) * one, (of.most - of.centre) * one))
+            for of, one in zip(design, point.tolist(), strict=True)
+        ]
+        return self._between(ends)
+
+    def _null_inside(self, intercept: float, anchor: Vector | None) -> bool:
+        if anchor is not None and abs(intercept - anchor[-1]) <= self.limits.margin / 2:
+            return True
+        return self._between([[intercept, intercept]])
+
+    def _between(self, ends: list[list[float]]) -> bool:
+        offset = self.measures.offset
+        if offset is not None:
+            ends = [*ends, [offset.low, offset.high]]
+        slack = SLACK * fsum(max(abs(low), abs(high)) for low, high in ends)
+        low, high = (fsum(one[k] for one in ends) for k in (0, 1))
+        return low - slack >= self.limits.low and high + slack <= self.limits.high
+
+    def check(self, rows: Rows) -> None:
+        """Refuse responses that the family never yields, and weights of nothing."""
+        for block in _blocks(self.measures, rows):
+            self.family.check(block.response)
+            if block.weights is not None and not (block.weights > 0.0).all():
+                raise InvalidInputError(
+                    "weights must be above zero, and some are below half of their "
+                    "unit: agree on a finer one, or leave out rows that shall not count"
+                )
+
+
+def _bits(size: float) -> int:
+    """Return an e with size < 2^e."""
+    if not size < inf:
+        raise InvalidInputError(TOO_WIDE)
+    return frexp(size)[1]
+
+
+def _power(exponent: int) -> Fraction:
+    """Return 2^exponent."""
+    if exponent >= 0:
+        return Fraction(1 << exponent)
+    return Fraction(1, 1 << -exponent)
+
+
+# What one party adds up
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows: the design in whole numbers, all else as it is, rounded to units.
+
+    The design comes in pieces of `BLOCK_ROWS`, which suit a core's cache; all that has
+    one number for each row has more rows at once, since every operation has a cost.
+    """
+
+    designs: list[FloatArray]
+    response: PerRow
+    weights: PerRow | None
+    offset: PerRow | None
+
+    def weigh(self, values: FloatArray) -> FloatArray:
+        return values if self.weights is None else values * self.weights
+
+    @property
+    def pieces(self) -> Iterator[tuple[FloatArray, slice]]:
+        for place, design in enumerate(self.designs):
+            yield design, slice(place * BLOCK_ROWS, (place + 1) * BLOCK_ROWS)
+
+    def predictor(self, point: Vector) -> PerRow:
+        """Return eta, column by column in one order: no sum of BLAS's own making."""
+        eta = np.empty(len(self.response))
+        room = np.empty((len(point), min(BLOCK_ROWS, len(eta))))
+        for design, piece in self.pieces:
+            # One column after the other lies in memory.
+            parts = room[:, : len(design)]
+            np.multiply(design.T, point[:, None], out=parts)
+            found = eta[piece]
+            found[:] = parts[0]
+            for part in parts[1:]:
+                found += part
+        return eta if self.offset is None else eta + self.offset
+
+    def null_predictor(self, intercept: float) -> PerRow:
+        """Return the null model's eta; without offsets it is one for all rows."""
+        return intercept + (np.zeros(1) if self.offset is None else self.offset)
+
+
+def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:
+    whole = measures.blocks(rows)
+    while group := list(islice(whole, PIECES)):
+
+        def joined(of: Measure | None, what: str) -> PerRow | None:
+            parts = [getattr(one, what) for one in group]
+            return (
+                None
+                if of is None
+                else np.concatenate([_real(of, one) for one in parts])
+            )
+
+        yield _Block(
+            # float64 has all counts, or the nearest number to each that is too wide.
+            [np.asarray(one.design, dtype=np.float64) for one in group],
+            np.concatenate([_real(measures.response, one.response) for one in group]),
+            joined(measures.weights, "weights"),
+            joined(measures.offset, "offset"),
+        )
+
+
+def _real(measure: Measure, whole: Array[Any]) -> PerRow:
+    """Return what counts, centres taken off, stand for, rounded alike by all."""
+    top, bottom = measure.unit.numerator, measure.unit.denominator
+    counts = whole + measure.centre if measure.centre else whole
+    if counts.dtype == object:
+        return np.array([int(one) * top / bottom for one in counts.tolist()])
+    return np.asarray(counts * float(top) / float(bottom))
+
+
+class _Totals:
+    """Adds up what blocks contribute to a vector."""
+
+    def __init__(self, scales: Scales) -> None:
+        p, design = scales.n_columns, scales.measures.design
+        self._scales = scales
+        self._gram = GramSum(p, limbs_of(scales.root_bits))
+        widest = max(one.bits for one in design)
+        self._cross = CrossSum(p, limbs_of(widest), limbs_of(scales.pull_bits))
+        self._numbers = [0] * N_NUMBERS
+        self._room = np.empty((BLOCK_ROWS, p))
+        # Most columns have one power, and a root takes it over.
+        powers = scales.columns
+        self._usual = max(set(powers), key=powers.count)
+        others = ((k, one - self._usual) for k, one in enumerate(powers))
+        self._others = [(k, 2.0**more) for k, more in others if more]
+        self.outside = 0
+
+    def information(self, block: _Block, information: FloatArray) -> None:
+        root = np.sqrt(block.weigh(information)) * 2.0**self._usual
+        for design, piece in block.pieces:
+            rows = self._room[: len(design)]
+            np.multiply(design, root[piece, None], out=rows)
+            for place, factor in self._others:
+                rows[:, place] *= factor
+            self._gram.add(np.rint(rows, out=rows))
+
+    def pull(self, block: _Block, pull: FloatArray) -> None:
+        scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)
+        for design, piece in block.pieces:
+            self._cross.add(design, scaled[piece])
+
+    def number(self, place: int, values: FloatArray) -> None:
+        scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
+        self._numbers[place] += total(scaled, self._scales.number_bits[place])
+
+    def count(self, place: int, number: int) -> None:
+        self._numbers[place] += number << self._scales.numbers[place]
+
+    @property
+    def vector(self) -> Integers:
+        parts = (triangle(self._gram.value), self._cross.value)
+        rest = np.array([*self._numbers, self.outside], dtype=object)
+        return np.concatenate([*parts, rest])
+
+
+def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
     """Return one party's answer to a request; the parties' answers are to be added."""
-    match request.stage:
-        case "first":
-            return first_statistics(family, rows)
-        case "round":
-            return round_statistics(family, rows, request.point)
-        case "closing":
-            return closing_statistics(family, rows, request.point)
-
-
-def first_statistics(family: Family, rows: Rows) -> Sums:
-    """Return one party's vector for the first round; it checks the response."""
-    family.check(rows.response)
-    matrix, numbers = sum_over_blocks(rows, partial(_first_of_block, family))
-    return np.concatenate([svec(matrix), numbers])
-
-
-def round_statistics(family: Family, rows: Rows, point: Vector) -> Sums:
-    """Return one party's vector at a point: p coefficients and the null intercept."""
-    _check_point(point, rows.n_columns)
-    matrix, numbers = sum_over_blocks(rows, partial(_round_of_block, family, point))
-    p = rows.n_columns
-    if numbers[p + 2] > 0.0:
-        # Some row has no mean here: the point will be given up for that count alone,
-        # and what was found at the edge could be beyond any range.
-        matrix, numbers[: p + 2] = np.zeros_like(matrix), 0.0
-    return np.concatenate([svec(matrix), numbers])
-
-
-def closing_statistics(family: Family, rows: Rows, point: Vector) -> Sums:
-    """Return one party's vector at the answer: p coefficients and the dispersion."""
-    _check_point(point, rows.n_columns)
-    matrix, numbers = sum_over_blocks(rows, partial(_closing_of_block, family, point))
-    return np.concatenate([svec(matrix), numbers])
-
-
-def _first_of_block(family: Family, rows: Rows) -> tuple[Gram, Sums]:
-    mu = family.first_mean(rows.response)
-    slope = family.slope(mu)
-    working = rows.weigh(slope * family.leverage(mu))
-    start = family.link(mu) + (rows.response - mu) / slope
-    target = start if rows.offset is None else start - rows.offset
-    weights = rows.weigh(np.ones(rows.n_rows))
-    numbers = [
-        rows.n_rows,
-        weights.sum(),
-        weights @ rows.response,
-        0.0 if rows.offset is None else weights @ rows.offset,
-        0.0 if family.closes else family.saturated(rows.response, weights, 1.0).sum(),
-    ]
-    cross = rows.design.T @ (working * target)
-    return gram(rows.design, working), np.concatenate([cross, numbers])
-
-
-def _round_of_block(family: Family, point: Vector, rows: Rows) -> tuple[Gram, Sums]:
-    eta = rows.shift(rows.design @ point[:-1])
-    mu = family.inverse_link(eta)
-    residual = rows.response - mu
-    information = rows.weigh(family.curvature(rows.response, mu))
-    score = rows.design.T @ rows.weigh(residual * family.leverage(mu))
-    numbers = [
-        rows.weigh(family.unit_deviance(rows.response, mu)).sum(),
-        rows.weigh(residual**2 / family.variance(mu)).sum(),
-        family.outside(eta),
-        *_null_sums(family, rows, point[-1:]),
-    ]
-    return gram(rows.design, information), np.concatenate([score, numbers])
-
-
-def _closing_of_block(family: Family, point: Vector, rows: Rows) -> tuple[Gram, Sums]:
-    mu = family.inverse_link(rows.shift(rows.design @ point[:-1]))
-    expected = rows.weigh(family.slope(mu) * family.leverage(mu))
-    weights = rows.weigh(np.ones(rows.n_rows))
-    saturated = family.saturated(rows.response, weights, float(point[-1]))
-    return gram(rows.design, expected), np.array([saturated.sum()])
-
-
-def _null_sums(family: Family, rows: Rows, intercept: Vector) -> tuple[float, ...]:
-    """Return the sums of the null model's scores, information and deviances."""
-    # Without offsets all rows have one mean, which is worked out once.
-    eta = intercept if rows.offset is None else intercept + rows.offset
-    mu = np.broadcast_to(family.inverse_link(eta), rows.n_rows)
-    each = (
-        (rows.response - mu) * family.leverage(mu),
-        family.curvature(rows.response, mu),
-        family.unit_deviance(rows.response, mu),
-    )
-    return tuple(float(rows.weigh(values).sum()) for values in each)
-
-
-def _check_point(point: Vector, n_columns: int) -> None:
-    if point.shape != (n_columns + 1,):
+    point, p = request.point, scales.n_columns
+    if request.stage != "first" and point.shape != (p + 1,):
         raise InvalidInputError(
-            f"a point has {n_columns} coefficients and one number more, "
+            f"a point has {p} coefficients and one number more, "
             f"found shape {point.shape}"
+        )
+    totals = _Totals(scales)
+    for block in _blocks(scales.measures, rows):
+        match request.stage:
+            case "first":
+                _add_first(scales, totals, block)
+            case "outside":
+                _add_outside(scales, totals, block, point)
+            case "round":
+                _add_round(scales, totals, block, point)
+            case "closing":
+                _add_closing(scales, totals, block, point)
+    return totals.vector
+
+
+def _add_first(scales: Scales, totals: _Totals, block: _Block) -> None:
+    family, n = scales.family, len(block.response)
+    information, target = family.first(block.response)
+    totals.information(block, information)
+    if block.offset is not None:
+        target = target - block.offset
+        totals.number(3, block.weigh(block.offset))
+    totals.pull(block, information * target)
+    totals.count(0, n)
+    weights = block.weigh(np.ones(n))
+    totals.number(1, weights)
+    totals.number(2, block.weigh(block.response))
+    if not family.closes:
+        totals.number(4, family.saturated(block.response, weights, 1.0))
+
+
+def _add_outside(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
+    totals.outside += _n_outside(scales.limits, block.predictor(point[:-1]), asked=True)
+    away = _n_outside(scales.limits, block.null_predictor(point[-1]), asked=True)
+    totals.count(4, away if block.offset is not None else away * len(block.response))
+
+
+def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
+    eta = block.predictor(point[:-1])
+    null_eta = block.null_predictor(point[-1])
+    _check_inside(scales.limits, eta, null_eta)
+    found = scales.family.terms(block.response, eta)
+    totals.information(block, found.curvature)
+    totals.pull(block, found.pull)
+    totals.number(0, block.weigh(found.deviance))
+    totals.number(1, block.weigh(found.pearson))
+    null = scales.family.terms(block.response, null_eta)
+    for place, each in enumerate((null.pull, null.curvature, null.deviance), start=2):
+        spread = np.broadcast_to(each, block.response.shape)
+        totals.number(place, block.weigh(spread))
+
+
+def _add_closing(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
+    eta = block.predictor(point[:-1])
+    _check_inside(scales.limits, eta)
+    totals.information(block, scales.family.expected(eta))
+    weights = block.weigh(np.ones(len(eta)))
+    saturated = scales.family.saturated(block.response, weights, float(point[-1]))
+    totals.number(4, saturated)
+
+
+def _n_outside(limits: Limits, eta: PerRow, *, asked: bool = False) -> int:
+    margin = limits.margin if asked else 0.0
+    # Written so that nan is outside too.
+    inside = (eta >= limits.low + margin) & (eta <= limits.high - margin)
+    return int(np.count_nonzero(~inside))
+
+
+def _check_inside(limits: Limits, *etas: PerRow) -> None:
+    if any(_n_outside(limits, eta) for eta in etas):
+        raise NumericalError(
+            "statistics were asked for at a point where a row has no mean, and all "
+            "rows had been found to have one: the sum before went wrong"
         )
 
 
@@ -282,7 +717,7 @@ class GlmFit(Inference):
         log_likelihood: at that dispersion; the gaussian's is at deviance / n.
         n_rows: the number of rows.
         rounds: how many totals it took.
-        condition: of the scaled information; log10(1e16 / condition) digits are right.
+        condition: of the scaled information.
     """
 
     family: Family
@@ -310,44 +745,47 @@ class GlmOutcome:
     Attributes:
         first: the first total.
         sums: the last round's total.
-        coefficients: the last step included.
+        here: the coefficients of the last round's point, of whole numbers.
+        step: from there to the answer.
         null_deviance: where the null model's search ended.
         rounds: how many totals it took.
     """
 
     first: FirstStatistics
     sums: RoundStatistics
-    coefficients: Vector
-    null_deviance: float
+    here: Vector
+    step: Vector
+    null_deviance: Fraction
     rounds: int
 
 
 def conclude(
-    family: Family,
+    scales: Scales,
     outcome: GlmOutcome,
     closing: ClosingStatistics,
     *,
     names: tuple[str, ...],
-    penalty: Vector,
+    penalty: Sequence[Fraction],
 ) -> GlmFit:
     """Return the fit; standard errors are sqrt diag(phi A^-1 I A^-1)."""
-    sums, n_rows = outcome.sums, outcome.first.n_rows
-    system = System.of(closing.information + np.diag(penalty), names=names)
-    covariance, _ = uncertainty(system, closing.information, penalty)
-    degrees = effective_degrees(sums, penalty, names)
+    family, sums = scales.family, outcome.sums
+    n_rows = float(outcome.first.n_rows)
+    system = scales.system(closing.information, penalty, names)
+    degrees = scales.system(sums.information, penalty, names).degrees
     dispersion = estimated_dispersion(family, sums.pearson, n_rows, degrees)
-    likelihood = LikelihoodSums(sums.deviance, closing.saturated, n_rows, dispersion)
+    deviance = float(sums.deviance)
+    likelihood = LikelihoodSums(deviance, float(closing.saturated), n_rows, dispersion)
     return GlmFit(
         names=names,
-        coefficients=outcome.coefficients,
-        covariance=dispersion * covariance,
+        coefficients=scales.real(outcome.here, outcome.step),
+        covariance=dispersion * scales.covariance(system),
         t_degrees=n_rows - degrees if family.estimates_dispersion else None,
         family=family,
         model_degrees=degrees,
         residual_degrees=n_rows - degrees,
-        deviance=sums.deviance,
-        null_deviance=outcome.null_deviance,
-        pearson=sums.pearson,
+        deviance=deviance,
+        null_deviance=float(outcome.null_deviance),
+        pearson=_pearson_sum(scales, sums),
         dispersion=dispersion,
         log_likelihood=family.log_likelihood(likelihood),
         n_rows=round(n_rows),
@@ -356,19 +794,21 @@ def conclude(
     )
 
 
-def effective_degrees(
-    sums: RoundStatistics, penalty: Vector, names: tuple[str, ...]
-) -> float:
-    """Return trace((I + P)^-1 I), which is p without a ridge."""
-    system = System.of(sums.information + np.diag(penalty), names=names)
-    return uncertainty(system, sums.information, penalty)[1]
+def _pearson_sum(scales: Scales, sums: RoundStatistics) -> float:
+    """Return Pearson's sum, or inf where a row may have had more than its ceiling."""
+    weights = scales.measures.weights
+    least = 1 if weights is None else max(weights.least, 1) * weights.unit
+    held = sums.pearson >= least * Fraction(CEILING)
+    return (
+        inf if held and not scales.family.estimates_dispersion else float(sums.pearson)
+    )
 
 
 def estimated_dispersion(
-    family: Family, pearson: float, n_rows: float, degrees: float
+    family: Family, pearson: Fraction, n_rows: float, degrees: float
 ) -> float:
     """Return Pearson's estimate of phi, or the 1 of a law that fixes it."""
     if not family.estimates_dispersion:
         return 1.0
     check_rows(n_rows, degrees)
-    return pearson / (n_rows - degrees)
+    return float(pearson / Fraction(n_rows - degrees))

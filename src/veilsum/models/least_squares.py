@@ -1,58 +1,286 @@
-"""Least squares from sums: ordinary, weighted and ridge regression in one exchange.
+"""Least squares from exact sums: ordinary, weighted and ridge, in one exchange.
 
 The sums X'WX, X'Wy, y'Wy and four numbers say all about the rows that the pooled fit
 needs, so parties add these up and every party solves the same small system.
+
+Rows are whole numbers of public units, and so are their sums: the fit is that of the
+counted rows to the last digit, whatever the condition of the design, and becomes
+float64 once, at its end. What counting itself changed has a bound, `rounding_bound`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, gcd, lcm, log2, sqrt
+from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat, fmpq, fmpz_mat
 
-from veilsum.costs.bases import smat, svec
-from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.errors import InvalidInputError
 from veilsum.models.inference import Inference
-from veilsum.models.rows import Gram, Rows, Sums, gram, sum_over_blocks
+from veilsum.models.rows import ONES, Gram, RowMeasures, Rows, WholeBlock
 from veilsum.models.systems import (
     System,
     check_intercept,
     check_rows,
     column_names,
+    dependent,
+    is_regular,
+    over_common,
     penalties,
-    uncertainty,
+    pinned,
+    symmetric,
 )
-from veilsum.numbers.arrays import Vector
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.elementary import log
+from veilsum.numbers.units import (
+    FLOAT_BITS,
+    LIMB_BITS,
+    Counts,
+    GramSum,
+    Integers,
+    Measure,
+    WholeColumn,
+    WholeRows,
+    bits_of,
+    limbs_of,
+    power_unit,
+    square,
+    sum_bits,
+    total,
+    triangle,
+)
 
-# Beside the svec of X'WX and X'Wy: y'Wy, sum of Wy, of weights, of their logs, rows.
+# Beside X'WX and X'Wy: y'Wy, the sums of Wy, of weights and of their logs, and rows.
 N_NUMBERS = 5
 
-# A residual sum of squares below this much of y'Wy is the rounding of a perfect fit.
-PERFECT = 1e-14
+# Bits of a number times the root of its weight: three limbs. Products of float64 are
+# whole numbers there, though not all of them.
+WEIGHED_BITS = 3 * LIMB_BITS - 2
+# The same where a column is wider than float64.
+WIDE_WEIGHED_BITS = 72
+# How far from exact such a product is, in its own units.
+WEIGHED_ERROR = 0.5 + 2.0 ** (WEIGHED_BITS - FLOAT_BITS)
+# Bits of the logarithm of a weight behind the point, and before it.
+LOG_BITS, LOG_WHOLE_BITS = 40, 10
+# A dependency names the columns that have at least this share in it. A category with
+# one row in a million has a share of 1e-3; rounding stays below 1e-8.
+SHARE = 1e-5
+# Bits of a difference of response and offset that have no common unit.
+DIFFERENCE_BITS = 50
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How the rows of a fit are counted; it follows from what all agreed on.
+
+    A counted number v stands for v times its unit, plus the shift of its column.
+
+    Attributes:
+        measures: of the numbers as they enter.
+    """
+
+    measures: RowMeasures
+
+    @property
+    def n_columns(self) -> int:
+        """The number p of columns."""
+        return len(self.measures.design)
+
+    @cached_property
+    def ones(self) -> int | None:
+        """The place of a column of ones, if there is one."""
+        alike = [one == ONES for one in self.measures.design]
+        return alike.index(True) if any(alike) else None
+
+    @cached_property
+    def target(self) -> Measure:
+        """The measure of the response less the offset.
+
+        Its unit is one of which both are whole numbers; where that is too fine for
+        float64 it leaves 50 bits of the range.
+        """
+        response, offset = self.measures.response, self.measures.offset
+        if offset is None:
+            return response
+        low = response.least * response.unit - offset.most * offset.unit
+        high = response.most * response.unit - offset.least * offset.unit
+        units = response.unit, offset.unit
+        bottom = lcm(*(unit.denominator for unit in units))
+        common = Fraction(gcd(*(int(unit * bottom) for unit in units)), bottom)
+        found = Measure.of(low, high, common)
+        if found.wide:
+            span = max(high - low, abs(low), abs(high))
+            found = Measure.of(low, high, power_unit(span, DIFFERENCE_BITS))
+        return found
+
+    @cached_property
+    def shifts(self) -> tuple[Fraction, ...]:
+        """What was taken off each column, and off the target last."""
+        measures = (*self.measures.design, self.measures.response)
+        shifts = [one.centre * one.unit for one in measures]
+        if self.measures.offset is not None:
+            shifts[-1] -= self.measures.offset.centre * self.measures.offset.unit
+        return tuple(shifts)
+
+    @cached_property
+    def bits(self) -> tuple[int, ...]:
+        """No number of a column, of the target or of the ones is beyond 2^bits."""
+        plain = (*self._plain_bits, 0)
+        if self.measures.weights is None:
+            return plain
+        return (self._weighed_bits,) * len(plain)
+
+    @cached_property
+    def _plain_bits(self) -> tuple[int, ...]:
+        target = self.target
+        # Half a unit may be added by rounding.
+        reach = target.most - target.least + 1
+        if self.measures.offset is None:
+            reach = target.reach
+        return (*(one.bits for one in self.measures.design), bits_of(reach))
+
+    @cached_property
+    def wide(self) -> bool:
+        """Whether the numbers of some column are Python integers."""
+        return any(one.wide for one in (*self.measures.design, self.target))
+
+    @property
+    def _weighed_bits(self) -> int:
+        return WIDE_WEIGHED_BITS if self.wide else WEIGHED_BITS
+
+    @cached_property
+    def powers(self) -> tuple[int, ...]:
+        """The numbers of a column are weighed as v sqrt(w) 2^power; ones are last."""
+        weights = self.measures.weights
+        if weights is None:
+            return (0,) * (self.n_columns + 2)
+        largest = max(weights.most, 1) * weights.unit
+        root = ceil(log2(largest) / 2)
+        while Fraction(4) ** root < largest:  # logarithms round
+            root += 1
+        return tuple(self._weighed_bits - one - root for one in (*self._plain_bits, 0))
+
+    @cached_property
+    def units(self) -> tuple[Fraction, ...]:
+        """What is counted in each column, in the target, and in a column of ones."""
+        measures = [one.unit for one in self.measures.design]
+        units = [*measures, self.target.unit, Fraction(1)]
+        return tuple(
+            unit / Fraction(2) ** power
+            for unit, power in zip(units, self.powers, strict=True)
+        )
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the statistics count."""
+        p, units = self.n_columns, self.units
+        one, target = self.units[-1 if self.ones is None else self.ones], units[p]
+        products = [units[i] * units[j] for i in range(p) for j in range(i + 1)]
+        products += [units[j] * target for j in range(p)]
+        products += [target * target, one * target, one * one]
+        logs = Fraction(1, 2**LOG_BITS)
+        widest = max(self.bits)
+        return Counts(
+            (*products, logs, Fraction(1)),
+            max(
+                sum_bits([widest, widest], self.measures.row_bits),
+                sum_bits([LOG_BITS + LOG_WHOLE_BITS], self.measures.row_bits),
+            ),
+        )
+
+    def block(self, block: WholeBlock) -> tuple[WholeRows, WholeColumn, WholeColumn]:
+        """Return the design, the target and a column of ones of some rows, weighed."""
+        design, target = block.design, self._target(block)
+        one: WholeColumn = np.ones(block.n_rows)
+        if block.weights is None:
+            return design, target, one
+        root = np.sqrt(self.weights(block))
+        powers = self.powers
+        if self.wide:
+            return (
+                np.stack(
+                    [
+                        _weighed_wide(design[:, k], root, power)
+                        for k, power in enumerate(powers[:-2])
+                    ],
+                    axis=1,
+                ),
+                _weighed_wide(target, root, powers[-2]),
+                _weighed_wide(one, root, powers[-1]),
+            )
+        scale = np.ldexp(1.0, np.array(powers))
+        found = design * root[:, None]
+        found *= scale[:-2]
+        return (
+            np.rint(found, out=found),
+            np.rint(target * root * scale[-2]),
+            np.rint(root * scale[-1]),
+        )
+
+    def weights(self, block: WholeBlock) -> Vector:
+        """Return the weights of some rows; ones where they have none.
+
+        Raises:
+            InvalidInputError: a weight is less than half its unit.
+        """
+        if block.weights is None or self.measures.weights is None:
+            return np.ones(block.n_rows)
+        unit, counts = self.measures.weights.unit, block.weights.astype(np.float64)
+        if not (counts > 0.0).all():
+            raise InvalidInputError(
+                f"weights are counted in {unit}, and some are less than half of it: "
+                "agree on a finer unit, or leave these rows out"
+            )
+        return np.asarray(counts * float(unit.numerator) / float(unit.denominator))
+
+    def _target(self, block: WholeBlock) -> WholeColumn:
+        if block.offset is None or self.measures.offset is None:
+            return block.response
+        # With an offset the target is never wide.
+        unit = self.target.unit
+        left = block.response.astype(np.float64)
+        left = left * float(self.measures.response.unit / unit)
+        right = block.offset.astype(np.float64)
+        return np.rint(left - right * float(self.measures.offset.unit / unit))
+
+
+def _python_integers(column: WholeColumn) -> WholeColumn:
+    return column if column.dtype == object else column.astype(np.int64).astype(object)
+
+
+def _weighed_wide(column: WholeColumn, root: Vector, power: int) -> WholeColumn:
+    """Return rint(v sqrt(w) 2^power) in Python integers."""
+    exact = np.array([Fraction(one) for one in root.tolist()], dtype=object)
+    scaled = _python_integers(column) * exact * Fraction(2) ** power
+    return np.array([round(one) for one in scaled.tolist()], dtype=object)
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the rows of one party, or of all of them, add up to.
+    """What the rows of one party, or of all of them, add up to, in counts.
 
     Attributes:
         gram: X'WX.
         cross: X'Wy.
         square: y'Wy.
-        response_sum: the sum of w y, for the scatter of y about its mean.
+        response_sum: the sum of w y.
         weight_sum: the sum of the weights; of ones without weights.
         log_weight_sum: the sum of log w, a constant of the log-likelihood.
         n_rows: the number of rows.
     """
 
-    gram: Gram
-    cross: Vector
-    square: float
-    response_sum: float
-    weight_sum: float
-    log_weight_sum: float
-    n_rows: float
+    gram: Integers
+    cross: Integers
+    square: int
+    response_sum: int
+    weight_sum: int
+    log_weight_sum: int
+    n_rows: int
 
     @staticmethod
     def size(n_columns: int) -> int:
@@ -60,7 +288,7 @@ class Statistics:
         return n_columns * (n_columns + 1) // 2 + n_columns + N_NUMBERS
 
     @classmethod
-    def unpack(cls, vector: Sums, n_columns: int) -> Statistics:
+    def unpack(cls, vector: Integers, n_columns: int) -> Statistics:
         """Return the statistics in a vector laid out in the order of the fields."""
         expected = cls.size(n_columns)
         if vector.shape != (expected,):
@@ -68,32 +296,36 @@ class Statistics:
                 f"{n_columns} columns have {expected} statistics, "
                 f"found shape {vector.shape}"
             )
-        triangle = n_columns * (n_columns + 1) // 2
-        matrix, cross, numbers = np.split(vector, [triangle, triangle + n_columns])
-        return cls(smat(matrix, n_columns), cross, *numbers.tolist())
+        lower = n_columns * (n_columns + 1) // 2
+        matrix, cross, numbers = np.split(vector, [lower, lower + n_columns])
+        return cls(square(matrix, n_columns), cross, *map(int, numbers.tolist()))
 
 
-def statistics(rows: Rows) -> Sums:
-    """Return one party's vector of statistics; the parties' vectors are to be added."""
-    if rows.offset is not None:
-        rows = Rows(rows.design, rows.response - rows.offset, rows.weights)
-    matrix, numbers = sum_over_blocks(rows, _of_block)
-    return np.concatenate([svec(matrix), numbers])
+def statistics(rows: Rows, measures: RowMeasures) -> Integers:
+    """Return one party's vector of statistics; the parties' vectors are to be added.
 
-
-def _of_block(rows: Rows) -> tuple[Gram, Sums]:
-    weighed = rows.weigh(rows.response)
-    numbers = np.array(
-        [
-            weighed @ rows.response,
-            weighed.sum(),
-            rows.n_rows if rows.weights is None else rows.weights.sum(),
-            0.0 if rows.weights is None else np.log(rows.weights).sum(),
-            rows.n_rows,
-        ]
-    )
-    cross = rows.design.T @ weighed
-    return gram(rows.design, rows.weights), np.concatenate([cross, numbers])
+    The rows are ones that `measures.check` has let pass.
+    """
+    counting = Counting(measures)
+    p, bits = counting.n_columns, counting.bits
+    sums = GramSum(p, limbs_of(max(bits[:p])), limbs_of(bits[p]))
+    means = GramSum(1, limbs_of(bits[-1]), limbs_of(bits[p]))
+    logs, log_bits = 0, LOG_BITS + LOG_WHOLE_BITS
+    for block in measures.blocks(rows):
+        design, target, ones = counting.block(block)
+        sums.add(design, target)
+        if counting.ones is None:
+            means.add(ones[:, None], target)
+        if measures.weights is not None:
+            scaled = log(counting.weights(block)) * 2.0**LOG_BITS
+            logs += total(np.rint(scaled), log_bits)
+    gram, cross, one = sums.value, sums.cross, counting.ones
+    weighed = [means.cross[0], means.value[0, 0]]
+    if one is not None:
+        weighed = [cross[one], gram[one, one]]
+    numbers = [sums.square, *weighed, logs, rows.n_rows]
+    found = [*triangle(gram).tolist(), *cross.tolist(), *map(int, numbers)]
+    return np.array(found, dtype=object)
 
 
 @dataclass(frozen=True)
@@ -108,7 +340,9 @@ class LeastSquaresFit(Inference):
         has_intercept: whether a column is the intercept.
         log_weight_sum: the sum of log w.
         n_rows: the number of rows.
-        condition: of the scaled system; log10(1e16 / condition) digits are right.
+        condition: of the scaled system, for information: solving loses nothing to it.
+        rounding_bound: how far each coefficient is at most from that of the numbers
+            before they were rounded to units; see `rounding_bound`.
     """
 
     model_degrees: float
@@ -119,6 +353,7 @@ class LeastSquaresFit(Inference):
     log_weight_sum: float
     n_rows: int
     condition: float
+    rounding_bound: Vector
 
     @property
     def residual_variance(self) -> float:
@@ -151,10 +386,299 @@ class LeastSquaresFit(Inference):
         """-2 log-likelihood + 2 model degrees."""
         return 2.0 * (self.model_degrees - self.log_likelihood)
 
+    @property
+    def rounding(self) -> float:
+        """The rounding bound beside the coefficient or its error, the worst of them."""
+        sizes = np.maximum(np.abs(self.coefficients), self.standard_errors)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nan_to_num(self.rounding_bound / sizes).max())
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The totals of a fit in exact numbers, nothing taken off any more.
+
+    Attributes:
+        counting: how rows were counted.
+        sums: what they add up to.
+        moments: the Gram matrix of the columns and the target, in their units.
+        system: X'WX and the ridge, in the columns' units.
+        intercept: which column is all ones, if any.
+    """
+
+    counting: Counting
+    sums: Statistics
+    moments: Array[Any]
+    system: System
+    intercept: int | None
+
+    @classmethod
+    def of(
+        cls,
+        vector: Integers,
+        measures: RowMeasures,
+        *,
+        names: Sequence[str],
+        intercept: int | None,
+        penalty: Vector,
+    ) -> Exact:
+        """Return the totals; dependent columns are named."""
+        counting = Counting(measures)
+        p, units = counting.n_columns, counting.units
+        sums = Statistics.unpack(vector, p)
+        moments = np.empty((p + 1, p + 1), dtype=object)
+        moments[:p, :p], moments[p, p] = sums.gram, sums.square
+        moments[p, :p] = moments[:p, p] = sums.cross
+        if intercept is not None:
+            # In its unit a number was v + k times that of the column of ones.
+            for j, shift in enumerate(counting.shifts):
+                k = shift * units[intercept] / units[j]
+                times = k.numerator if k.denominator == 1 else k
+                if times:
+                    moments[:, j] += times * moments[:, intercept]
+                    moments[j, :] += times * moments[intercept, :]
+        ridge = [
+            Fraction(one) / unit**2
+            for one, unit in zip(penalty.tolist(), units[:p], strict=True)
+        ]
+        system = System.of(moments[:p, :p], names=names, ridge=ridge)
+        return cls(counting, sums, moments, system, intercept)
+
+    @property
+    def _p(self) -> int:
+        return self.counting.n_columns
+
+    @property
+    def _units(self) -> tuple[Fraction, ...]:
+        return self.counting.units[: self._p + 1]
+
+    @property
+    def cross(self) -> list[Any]:
+        """X'Wy in counts."""
+        return list(self.moments[self._p, : self._p])
+
+    def coefficients(self) -> Vector:
+        """Return the estimates, in real units."""
+        scales = [_fmpq(self._units[-1] / unit) for unit in self._units[:-1]]
+
+        def balls() -> list[arb]:
+            found = self.system.balls(self.cross)
+            return [one * scale for one, scale in zip(found, scales, strict=True)]
+
+        def exact() -> list[fmpq]:
+            found = self.system.exact(self.cross)
+            return [one * scale for one, scale in zip(found, scales, strict=True)]
+
+        return pinned(balls, exact)
+
+    @cached_property
+    def is_perfect(self) -> bool:
+        """Whether all residuals are 0, exactly."""
+        # A ridge leaves residuals, unless there is nothing to be explained.
+        if any(self.system.ridge):
+            return not self.moments[self._p, self._p]
+        numbers, _ = over_common(self.moments.ravel().tolist())
+        return not is_regular(fmpz_mat(self._p + 1, self._p + 1, numbers))
+
+    def residual_ball(self) -> arb:
+        """Return the sum of squared residuals in a ball, in real units."""
+        if self.is_perfect:
+            return arb(0)
+        found, cross = self.system.balls(self.cross), self.cross
+        # y'y - b'X'y - b' ridge b, since X'X b = X'y - ridge b
+        rest = arb(_fmpq(self.moments[self._p, self._p]))
+        for b, c, ridge in zip(found, cross, self.system.ridge, strict=True):
+            rest -= b * arb(_fmpq(c))
+            if ridge:
+                rest -= b * b * arb(_fmpq(ridge))
+        return rest * arb(_fmpq(self._units[-1] ** 2))
+
+    def covariance(self, left: float) -> Gram:
+        """Return the covariances of the estimates, in real units."""
+        p, units = self._p, self._units
+        if self.is_perfect:
+            return np.zeros((p, p))
+
+        def balls() -> arb_mat:
+            variance = self.residual_ball() / arb(left)
+            scale = arb_mat(p, p)
+            for j, unit in enumerate(units[:-1]):
+                scale[j, j] = arb(_fmpq(1 / unit))
+            return scale * self.system.covariance_balls() * scale * variance
+
+        return symmetric(balls)
+
+    def total_sum(self) -> float:
+        """Return the sum of w y^2, about the weighted mean with an intercept."""
+        y, one = self._p, self.intercept
+        found = Fraction(self.moments[y, y])
+        if one is not None:
+            about = self.moments[one, y]
+            found -= Fraction(about * about) / self.moments[one, one]
+        return float(found * self._units[-1] ** 2)
+
+
+def _fmpq(number: int | Fraction) -> fmpq:
+    return fmpq(number.numerator, number.denominator)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What counting may have changed, in norms over all rows and in real units.
+
+    Attributes:
+        columns: how far each column is at most from its numbers before.
+        target: the same of the response less the offset.
+        weights: how far the root of a weight is from what it was, relatively.
+    """
+
+    columns: Vector
+    target: float
+    weights: float
+
+    @classmethod
+    def of(cls, exact: Exact, centres: Vector) -> Rounding:
+        """Return bounds for columns that these centres are taken off, the target last.
+
+        A number that rounds to a multiple of u moves by u / 2 at most, so that all of
+        them move by sqrt(sum of w) u / 2; what was declared to be whole does not move.
+        A weighed number moves by its own rounding once more. With an intercept, one
+        column of weighed ones is taken from the others in multiples.
+        """
+        counting = exact.counting
+        measures, units = counting.measures, counting.units
+        n_rows = float(exact.sums.n_rows)
+        weight = exact.sums.weight_sum * units[-1] ** 2
+        if counting.ones is not None:
+            weight = exact.sums.weight_sum * units[counting.ones] ** 2
+        root = sqrt(weight)
+        moves = [_half(one) * root for one in measures.design]
+        target = _half(measures.response) * root
+        if measures.offset is not None:
+            target += _half(measures.offset) * root
+            if (measures.response.unit / counting.target.unit).denominator > 1 or (
+                measures.offset.unit / counting.target.unit
+            ).denominator > 1:
+                target += float(counting.target.unit) * root
+        slack = 0.0
+        if measures.weights is not None:
+            error = 0.5 if counting.wide else WEIGHED_ERROR
+            own = [error * float(unit) * sqrt(n_rows) for unit in units]
+            least = max(measures.weights.least, 1)
+            slack = 2.0**-50
+            if measures.weights.rounds:
+                slack += 0.5 / (least - 0.5)
+            moves = [one + more for one, more in zip(moves, own, strict=False)]
+            target += own[-2]
+            if counting.ones is not None:
+                ones = own[counting.ones]
+                gaps = [
+                    abs(float(shift) - centre) * ones
+                    for shift, centre in zip(
+                        counting.shifts, centres.tolist(), strict=True
+                    )
+                ]
+                gaps[counting.ones] = 0.0
+                moves = [one + gap for one, gap in zip(moves, gaps, strict=False)]
+                target += gaps[-1]
+        return cls(np.array(moves) * (1.0 + slack), target * (1.0 + slack), slack)
+
+
+def _half(measure: Measure) -> float:
+    return float(measure.unit) / 2.0 if measure.rounds else 0.0
+
+
+def rounding_bound(
+    exact: Exact, coefficients: Vector, residual: float
+) -> tuple[Vector, float]:
+    """Return how far each coefficient is at most from that of the rows before counting.
+
+    The second number is what rounding alone may leave of residuals, in their norm.
+
+    Let X and y be true rows, each times the root of its weight as it was counted, and a
+    ridge's roots as rows below. Counted were X~ = X + E and y~ = y + e, each column of
+    E at most as long as `Rounding` says. Let b be the true fit and b~ the counted one,
+    A = X~'X~ and r = y~ - X~ b~, so that X~'r = 0. Let X have full rank. Then
+    X'X d = X'(y - X b~) for d = b - b~. As y - X b~ = r - f, f = e - E b~, X = X~ - E:
+
+        A d = -E'r - X~'f + E'f + (X~'E + E'X~ - E'E) d.
+
+    Multiply by A^-1. The rows of A^-1 X~' are as long as a_j = sqrt((A^-1)_jj), and
+    |(A^-1 E'v)_j| <= q_j |v| with q_j = sum_k |(A^-1)_jk| |E_k|. So
+
+        |d_j| <= a_j (|f| + |E d|) + q_j (|r| + |f| + |X~ d| + |E d|).
+
+    On the right d is small beside b, and a norm will do. With all columns of length 1,
+    sigma the least singular value of X~, known from the exact totals, and
+    s = sigma - |E|, the least singular value of X is at least s, and from
+    d = X+ (r - f) and X'r = -E'r
+
+        |d| <= |f| / s + |E| |r| / s^2.
+
+    Where s is not above 0 the columns may have been dependent before they were rounded,
+    and the fit is refused.
+
+    Roots of weights were off by a factor 1 + D with |D| <= t, which moves the fit once
+    more. Its residual r^ has |r^| <= |r| + |f|, and with K = (1 + D)^-1 - (1 + D) it
+    moves by X+ K r^, at most (2 t + t^2) / (1 - t) |r^| / s (1 + t).
+
+    All this is done with columns about their means, if one is all ones, which changes
+    no slope; the intercept moves by what its own column says, and by slopes times
+    means. |E| is at most its Frobenius norm. Last, numbers are rounded to float64.
+    """
+    counting, system = exact.counting, exact.system
+    p, moments, one = counting.n_columns, exact.moments, counting.ones
+    if one is not None and system.ridge[one]:
+        one = None
+    # Of each column in its own units, a ridge included, and in real ones.
+    means, stretch = np.zeros(p + 1), np.empty(p)
+    for j in range(p + 1):
+        squares: Fraction = moments[j, j] * Fraction(1)
+        if one is not None and j != one:
+            mean = Fraction(moments[one, j]) / moments[one, one]
+            means[j] = float(mean * counting.units[j] / counting.units[one])
+            squares -= mean * moments[one, j]
+        if j < p:
+            stretch[j] = sqrt(squares + system.ridge[j])
+    lengths = stretch * np.array([float(unit) for unit in counting.units[:p]])
+    moved = Rounding.of(exact, means)
+    rounding = np.abs(coefficients) * 2.0**-52
+    if not (moved.columns.any() or moved.target or moved.weights):
+        return rounding, 0.0
+    columns = moved.columns / lengths
+    inverse = system.inverse() * np.outer(stretch, stretch)
+    about = coefficients * lengths
+    if one is not None:
+        # The block of slopes in the inverse is that of columns about their means.
+        inverse[one, :] = inverse[:, one] = 0.0
+        inverse[one, one], about[one] = 1.0, 0.0
+    values, vectors = np.linalg.eigh(inverse)
+    spread = float(np.linalg.norm(columns))
+    s = 0.999999 / float(np.sqrt(values[-1])) - spread
+    if not s > 0.0:
+        parts = zip(system.names, np.abs(vectors[:, -1]), strict=True)
+        raise dependent([name for name, part in parts if part > SHARE], 1)
+    left = float(np.abs(about) @ columns) + moved.target
+    pull = [
+        float(more * unit**2)
+        for more, unit in zip(system.ridge, counting.units[:p], strict=True)
+    ]
+    size = sqrt(residual + float(np.array(pull) @ coefficients**2))
+    shift = left / s + spread * size / s**2
+    further = spread * shift
+    bound = np.sqrt(np.diag(inverse)) * (left + further)
+    bound += np.abs(inverse) @ columns * (size + left + sqrt(p) * shift + further)
+    t = moved.weights
+    bound += (2.0 * t + t * t) / (1.0 - t) * (size + left) * (1.0 + t) / s
+    bound /= lengths
+    if one is not None:
+        bound[one] += float(bound @ np.abs(means[:p]))
+    return bound * 1.000001 + rounding, left
+
 
 def fit(
-    total: Sums,
-    n_columns: int,
+    vector: Integers,
+    measures: RowMeasures,
     *,
     names: Sequence[str] | None = None,
     intercept: int | None = None,
@@ -167,8 +691,8 @@ def fit(
     s^2 A^-1 X'WX A^-1 with A = X'WX + diag(ridge).
 
     Args:
-        total: the sum of the parties' statistics.
-        n_columns: the number p of columns.
+        vector: the sum of the parties' statistics.
+        measures: how rows were counted.
         names: of the columns, for the table and for errors.
         intercept: which column is all ones, if any.
         ridge: one number for every column but the intercept, or one for each column.
@@ -176,45 +700,37 @@ def fit(
     Raises:
         InvalidInputError: too few rows, or dependent columns, which it names.
     """
-    if not np.isfinite(total).all():
-        raise NumericalError("a total holds nan or inf: the sum went wrong")
-    sums, labels = Statistics.unpack(total, n_columns), column_names(names, n_columns)
+    n_columns = len(measures.design)
+    labels = column_names(names, n_columns)
     check_intercept(intercept, n_columns)
     penalty = penalties(ridge, n_columns=n_columns, intercept=intercept)
+    n_rows = Statistics.unpack(vector, n_columns).n_rows
     if not penalty.any():
-        check_rows(sums.n_rows, n_columns)
-    system = System.of(sums.gram + np.diag(penalty), names=labels)
-    coefficients = system.solve(sums.cross)
-    covariance, degrees = uncertainty(system, sums.gram, penalty)
-    check_rows(sums.n_rows, degrees)
-    left = sums.n_rows - degrees
-    residual = residual_sum(sums, coefficients)
+        check_rows(n_rows, n_columns)
+    exact = Exact.of(
+        vector, measures, names=labels, intercept=intercept, penalty=penalty
+    )
+    degrees = exact.system.degrees
+    check_rows(n_rows, degrees)
+    left, coefficients = n_rows - degrees, exact.coefficients()
+    residual = float(pinned(lambda: [exact.residual_ball()])[0])
+    bound, rounded = rounding_bound(exact, coefficients, residual)
+    # Residuals that rounding alone explains are those of a perfect fit.
+    perfect = not penalty.any() and residual <= rounded**2
     return LeastSquaresFit(
         names=labels,
         coefficients=coefficients,
-        covariance=covariance * residual / left,
+        covariance=(
+            np.zeros((n_columns, n_columns)) if perfect else exact.covariance(left)
+        ),
         t_degrees=left,
         model_degrees=degrees,
         residual_degrees=left,
-        residual_sum=residual,
-        total_sum=total_sum(sums, centred=intercept is not None),
+        residual_sum=0.0 if perfect else residual,
+        total_sum=exact.total_sum(),
         has_intercept=intercept is not None,
-        log_weight_sum=sums.log_weight_sum,
-        n_rows=round(sums.n_rows),
-        condition=system.condition,
+        log_weight_sum=exact.sums.log_weight_sum / 2.0**LOG_BITS,
+        n_rows=n_rows,
+        condition=exact.system.condition,
+        rounding_bound=bound,
     )
-
-
-def residual_sum(sums: Statistics, coefficients: Vector) -> float:
-    """Return y'Wy - 2 b'X'Wy + b'X'WX b, at any b; exactly 0 for a perfect fit."""
-    fitted = sums.gram @ coefficients - 2.0 * sums.cross
-    residual = sums.square + float(coefficients @ fitted)
-    return residual if residual > PERFECT * sums.square else 0.0
-
-
-def total_sum(sums: Statistics, *, centred: bool) -> float:
-    """Return the sum of w y^2, about the weighted mean if it is to be centred."""
-    if not centred:
-        return sums.square
-    about = sums.square - sums.response_sum**2 / sums.weight_sum
-    return about if about > PERFECT * sums.square else 0.0

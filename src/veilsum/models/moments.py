@@ -1,95 +1,108 @@
-"""Means, variances and covariances from one sum, or from two.
+"""Means, variances and covariances from one exact sum of whole numbers.
 
-    first = Moments.unpack(total, k)               # total of moments_of(table)
-    again = Moments.unpack(total, k, first.mean)   # of moments_of(table, first.mean)
+    moments = Moments.unpack(total, measures)   # total of moments_of(table, measures)
 
-Squares about zero lose what numbers have in common: with a mean of 1e9 and a scatter of
-1 the squares agree in 18 digits, float64 has 16, and nothing is left of the variance.
-Squares about the mean lose nothing, but the mean has to be known first, and becomes
-public. So a second pass with the first one's mean as the centre mends it;
-`Moments.condition` says whether one is needed.
+Numbers are counted in units that all parties agreed on, the middle of the agreed range
+taken off, and counts, their sums and the sums of their products are integers. What is
+asked of them is computed in fractions and rounded once: a mean of 1e9 with a scatter of
+1 loses nothing, and a constant column has a variance of exactly 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from math import isqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.costs.bases import smat, svec
-from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.models.rows import Gram, Sums, gram
-from veilsum.numbers.arrays import FloatArray, Vector, as_vector
+from veilsum.errors import InvalidInputError
+from veilsum.models.rows import Gram
+from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.units import (
+    FLOAT_BITS,
+    ROW_BITS,
+    Counts,
+    GramSum,
+    Integers,
+    Measure,
+    square,
+    sum_bits,
+    triangle,
+)
 
-# A scatter below this much of the squares is their rounding: the column is constant, or
-# its variance was lost with at most four digits left of it.
-CONSTANT = 1e-12
-
-# Equal numbers added one by one round the same way; short blocks keep that below 1e-13.
+# Rows that are counted at a time.
 BLOCK_ROWS = 2**14
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What rows of k columns add up to, about a centre known to all.
+    """What rows of k columns add up to.
 
     Attributes:
-        centre: what was taken off every row.
-        rows: the number of rows, as it was summed.
-        shifted: the sums of the columns less the centre.
-        cross: the sums of products of columns less the centre.
+        measures: how each column is counted; centres are taken off.
+        count: the number of rows.
+        shifted: the sums of the columns' counts.
+        cross: the sums of products of columns' counts.
     """
 
-    centre: Vector
-    rows: float
-    shifted: Vector
-    cross: Gram
+    measures: tuple[Measure, ...]
+    count: int
+    shifted: Integers
+    cross: Integers
 
     @staticmethod
     def size(n_columns: int) -> int:
         """Return the length of the vector: 1 + k + k (k + 1) / 2."""
         return 1 + n_columns + n_columns * (n_columns + 1) // 2
 
+    @staticmethod
+    def counts(measures: Sequence[Measure], row_bits: int = ROW_BITS) -> Counts:
+        """Return what the vector's numbers count, and in how many bits they fit."""
+        units = [one.unit for one in measures]
+        products = [a * b for k, a in enumerate(units) for b in units[: k + 1]]
+        widest = max((one.bits for one in measures), default=0)
+        bits = sum_bits([widest, widest], row_bits)
+        return Counts((Fraction(1), *units, *products), bits)
+
     @classmethod
-    def unpack(
-        cls, total: Sums, n_columns: int, centre: ArrayLike | None = None
-    ) -> Moments:
-        """Return the moments in a total; the centre must be the one all parties used.
+    def unpack(cls, total: Integers, measures: Sequence[Measure]) -> Moments:
+        """Return the moments in a total; the measures must be those all parties used.
 
         Raises:
             InvalidInputError: the total is not that of so many columns.
-            NumericalError: the total holds nan or inf.
         """
+        n_columns = len(measures)
         expected = cls.size(n_columns)
         if total.shape != (expected,):
             raise InvalidInputError(
                 f"{n_columns} columns have {expected} moments, "
                 f"found shape {total.shape}"
             )
-        if not np.isfinite(total).all():
-            raise NumericalError("a total holds nan or inf: the sum went wrong")
-        rows, shifted, triangle = np.split(total, [1, 1 + n_columns])
-        about = _centre(centre, n_columns)
-        return cls(about, rows.item(), shifted, smat(triangle, n_columns))
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return round(self.rows)
+        rows, shifted, products = np.split(total, [1, 1 + n_columns])
+        return cls(
+            tuple(measures), int(rows.item()), shifted, square(products, n_columns)
+        )
 
     @property
     def sum(self) -> Vector:
         """The columns' sums."""
-        return self.shifted + self.count * self.centre
+        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
+        return np.array([float((s + self.count * m.centre) * m.unit) for m, s in pairs])
 
     @property
     def mean(self) -> Vector:
         """The columns' means; nan without any rows."""
         if self.count < 1:
-            return np.full_like(self.centre, np.nan)
-        return self.centre + self.shifted / self.count
+            return np.full(len(self.measures), np.nan)
+        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
+        return np.array(
+            [float((Fraction(s, self.count) + m.centre) * m.unit) for m, s in pairs]
+        )
 
     @property
     def variance(self) -> Vector:
@@ -99,75 +112,100 @@ class Moments:
     @property
     def standard_deviation(self) -> Vector:
         """The roots of the variances."""
-        return np.sqrt(self.variance)
+        if self.count < 2:
+            return np.full(len(self.measures), np.nan)
+        degrees = self.count * (self.count - 1)
+        return np.array(
+            [
+                root(Fraction(int(scatter), degrees)) * one.unit
+                for one, scatter in zip(self.measures, self._squares, strict=True)
+            ],
+            dtype=np.float64,
+        )
 
     @property
     def covariance(self) -> Gram:
         """The columns' covariances over n - 1; nan below two rows."""
         if self.count < 2:
-            return np.full_like(self.cross, np.nan)
-        return self._scatter / (self.count - 1)
+            return np.full(self.cross.shape, np.nan)
+        degrees = self.count * (self.count - 1)
+        return np.array(
+            [
+                [
+                    float(Fraction(int(scatter), degrees) * one.unit * other.unit)
+                    for other, scatter in zip(self.measures, row, strict=True)
+                ]
+                for one, row in zip(self.measures, self._scatter, strict=True)
+            ]
+        )
 
     @property
     def correlation(self) -> Gram:
         """Pearson's correlations; nan for a constant column and below two rows."""
-        if self.count < 2:
-            return np.full_like(self.cross, np.nan)
-        lengths = np.sqrt(np.diag(self._scatter))
-        lengths[lengths == 0.0] = np.nan
-        cosines = np.clip(self._scatter / np.outer(lengths, lengths), -1.0, 1.0)
-        np.fill_diagonal(cosines, np.where(np.isnan(lengths), np.nan, 1.0))
-        return cosines
-
-    @property
-    def condition(self) -> Vector:
-        """Squares about the centre over squares about the mean, column by column.
-
-        About log10(1e16 / condition) digits of a variance are right: all of them near
-        1, none at inf, where the column is constant or its variance was lost.
-        """
-        squares, scatter = np.diag(self.cross), np.diag(self._scatter)
-        lost = np.where(squares > 0.0, np.inf, 1.0)
-        return np.divide(squares, scatter, out=lost, where=scatter > 0.0)
+        found = np.full(self.cross.shape, np.nan)
+        for i, j in np.ndindex(found.shape):
+            scatter, squares = (
+                int(self._scatter[i, j]),
+                self._squares[i] * self._squares[j],
+            )
+            if squares > 0 and self.count > 1:
+                size = float(root(Fraction(scatter**2, int(squares))))
+                found[i, j] = -size if scatter < 0 else size
+        return found
 
     @cached_property
-    def _scatter(self) -> Gram:
-        """The sums of products about the mean; what is rounding is exactly zero."""
-        common = np.outer(self.shifted, self.shifted) / max(self.count, 1)
-        scatter = self.cross - common
-        constant = np.diag(scatter) <= CONSTANT * np.diag(self.cross)
-        scatter[constant, :] = 0.0
-        scatter[:, constant] = 0.0
-        return scatter
+    def _scatter(self) -> Integers:
+        """The sums of products about the mean, times the number of rows."""
+        found: Integers = self.count * self.cross - np.outer(self.shifted, self.shifted)
+        return found
+
+    @property
+    def _squares(self) -> Integers:
+        return np.diag(self._scatter)
 
 
-def moments_of(table: ArrayLike, centre: ArrayLike | None = None) -> Sums:
-    """Return one party's vector: its row count, sums and svec of cross products.
+def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:
+    """Return one party's vector: its row count, sums, and triangle of products.
 
     Args:
         table: one row per observation, one column per quantity.
-        centre: one public number for each column, the same for all parties; zeros if
-            none are given.
+        measures: how each column is counted, the same for all parties.
 
     Raises:
-        InvalidInputError: not a table, or numbers that cannot be added up.
+        InvalidInputError: not a table of these columns.
+        RangeError: a number is beyond what was agreed, or none at all.
     """
     numbers = _table(table)
-    n_columns = numbers.shape[1]
-    about = _centre(centre, n_columns)
-    sums, cross = np.zeros(n_columns), np.zeros((n_columns, n_columns))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(numbers), BLOCK_ROWS):
-            # Column after column: numpy then adds in pairs and rounds less.
-            block = np.subtract(numbers[start : start + BLOCK_ROWS], about, order="F")
-            sums, cross = sums + block.sum(axis=0), cross + gram(block, None)
-    vector = np.concatenate([[float(len(numbers))], sums, svec(cross)])
-    if not np.isfinite(vector).all():
+    if numbers.shape[1] != len(measures):
         raise InvalidInputError(
-            "a table must hold finite numbers whose squares can be added up, found "
-            "nan, inf or numbers beyond 1e150: leave out rows with missing values"
+            f"there are measures of {len(measures)} columns, and the table has "
+            f"{numbers.shape[1]}"
         )
-    return vector
+    sums = GramSum(1 + len(measures), max(one.limbs for one in measures))
+    wide = any(one.bits > FLOAT_BITS for one in measures)
+    for start in range(0, len(numbers), BLOCK_ROWS):
+        block = numbers[start : start + BLOCK_ROWS]
+        # A column of ones: its products are the row count and the sums.
+        counts = [one.whole(block[:, k]) for k, one in enumerate(measures)]
+        columns = [np.ones(len(block)), *counts]
+        how = as_python_integers if wide else np.float64
+        sums.add(np.stack([np.asarray(how(one)) for one in columns], axis=1))
+    gram = sums.value
+    return np.concatenate([gram[0], triangle(gram[1:, 1:])])
+
+
+def root(square: Fraction) -> Fraction:
+    """Return the square root to 100 bits and more: a float64 of it is rounded once.
+
+    >>> float(root(Fraction(9, 4))), float(root(Fraction(2)))
+    (1.5, 1.4142135623730951)
+    """
+    top, bottom = square.numerator, square.denominator
+    shift = max(0, 210 - top.bit_length() + bottom.bit_length())
+    whole = isqrt((top << 2 * shift) // bottom)
+    # What is cut off must not look like a tie.
+    inexact = whole * whole * bottom != top << 2 * shift
+    return Fraction(2 * whole + inexact, 2 << shift)
 
 
 def _table(values: ArrayLike) -> FloatArray:
@@ -181,9 +219,3 @@ def _table(values: ArrayLike) -> FloatArray:
             f"found shape {table.shape}"
         )
     return table
-
-
-def _centre(centre: ArrayLike | None, n_columns: int) -> Vector:
-    if centre is None:
-        return np.zeros(n_columns)
-    return as_vector(centre, dim=n_columns, what="the centre")

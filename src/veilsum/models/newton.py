@@ -3,14 +3,16 @@
     state = newton.start()
     while not state.converged:
         request = newton.propose(state)      # public: what every party evaluates
-        total = ...                          # sum of statistics(family, rows, request)
+        total = ...                          # sum of statistics(scales, rows, request)
         state = newton.advance(state, total)
     fit = newton.fit(state)
 
-All that it decides, from halving a step to giving up, follows from the totals; parties
-with the same totals go the same way. Steps use the observed information and so are
-Newton's for every link; standard errors use the expected one, for which links that are
-not canonical take a closing round.
+All that it decides, from halving a step to giving up, follows from the totals. These
+are whole numbers, and what is made of them is exact or rounded once, by operations that
+are the same on every machine: parties with the same totals go the same way, to the last
+bit. Steps use the observed information and so are Newton's for every link; standard
+errors use the expected one, for which links that are not canonical take a closing
+round.
 
 Two searches go on at once, each a `Climb`: for the model and, with one column, for the
 null model.
@@ -26,11 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from math import fsum, inf, sqrt
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import eigh
+from flint import arb, arb_mat
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.families import Family
@@ -39,21 +43,24 @@ from veilsum.models.glm import (
     FirstStatistics,
     GlmFit,
     GlmOutcome,
+    Outside,
     Request,
     RoundStatistics,
+    Scales,
     conclude,
-    effective_degrees,
     estimated_dispersion,
 )
-from veilsum.models.rows import Gram, Sums
+from veilsum.models.rows import RowMeasures
 from veilsum.models.systems import (
     System,
     check_intercept,
     check_rows,
     column_names,
     penalties,
+    pinned,
 )
 from veilsum.numbers.arrays import Vector, listed
+from veilsum.numbers.units import Integers
 
 # The next step, in standard errors, at which standard errors have nine digits.
 SMALL = 1e-9
@@ -81,26 +88,49 @@ STEADY = 0.9
 # Columns with at least this share of the greatest part in a direction are named.
 PART = 0.3
 
+POWER_STEPS = 12
+
 
 @dataclass(frozen=True)
 class Evaluation:
     """What the rows add up to at the trial point, penalties included.
 
     Attributes:
-        information: A, positive definite.
+        system: the information A, in coordinates that are coefficients over 2^s.
+        powers: s of each coefficient.
         score: the uphill direction; the Newton step is A^-1 score.
         objective: the penalised deviance, to be made small.
-        outside: rows at which the model has no mean.
         dispersion: the unit of the objective.
         noise: a change of the objective that means nothing.
     """
 
-    information: Gram
-    score: Vector
-    objective: float
-    outside: float
+    system: System
+    powers: tuple[int, ...]
+    score: tuple[Fraction, ...]
+    objective: Fraction
     dispersion: float
     noise: float = 0.0
+
+    def step(self) -> Vector:
+        """Return Newton's step, each number rounded once."""
+        scaled = [
+            one * Fraction(2) ** s
+            for one, s in zip(self.score, self.powers, strict=True)
+        ]
+        return np.asarray(np.ldexp(self.system.solve(scaled), np.array(self.powers)))
+
+    def gain(self, step: Vector) -> Fraction:
+        """Return score times step: twice what the step gains, as far as it is known."""
+        parts = zip(self.score, step.tolist(), strict=True)
+        return sum((one * Fraction(by) for one, by in parts), Fraction(0))
+
+    def length(self, along: Vector) -> float:
+        """Return the length of coefficients, columns scaled."""
+        sizes = zip(self.system.diagonal(), along.tolist(), self.powers, strict=True)
+        squares = (
+            size * (Fraction(one) / Fraction(2) ** s) ** 2 for size, one, s in sizes
+        )
+        return sqrt(float(sum(squares, Fraction(0))))
 
 
 @dataclass(frozen=True)
@@ -110,7 +140,7 @@ class Climb:
     Attributes:
         here: the last point that was accepted; at first one to fall back on.
         trial: the point to be evaluated next.
-        objective: at `here`.
+        objective: at `here`; None before any point was accepted.
         step: from `here` to the first trial after it.
         size: of that step in standard errors, Newton's decrement.
         size_before: of the step that led to `here`.
@@ -120,11 +150,11 @@ class Climb:
 
     here: Vector
     trial: Vector
-    objective: float = np.inf
+    objective: Fraction | None = None
     step: Vector | None = None
-    size: float = np.inf
-    size_before: float = np.inf
-    relative: float = np.inf
+    size: float = inf
+    size_before: float = inf
+    relative: float = inf
     halvings: int = 0
 
     @property
@@ -144,45 +174,36 @@ class Climb:
 
     def accepts(self, found: Evaluation) -> bool:
         """Return whether the trial point is no worse than `here`."""
-        noise = NO_RISE * abs(found.objective) + found.noise
-        return found.outside < 0.5 and found.objective <= self.objective + noise
+        if self.objective is None:
+            return True
+        noise = Fraction(NO_RISE) * abs(found.objective) + Fraction(found.noise)
+        return found.objective <= self.objective + noise
 
-    def advance(self, found: Evaluation, *, names: Sequence[str]) -> Climb:
+    def advance(self, found: Evaluation) -> Climb:
         """Return the climb after the trial point was evaluated."""
-        if self.accepts(found):
-            return self._accept(found, names)
-        return self._halve(outside=found.outside)
+        if not self.accepts(found):
+            return self.halve("no step lowers the deviance")
+        step = found.step()
+        gain = max(0.0, float(found.gain(step))) / found.dispersion
+        return Climb(
+            here=self.trial,
+            trial=self.trial + step,
+            objective=found.objective,
+            step=step,
+            size=sqrt(gain),
+            size_before=self.size,
+            relative=found.length(step) / max(found.length(self.trial), 1e-300),
+        )
 
-    def _halve(self, *, outside: float) -> Climb:
+    def halve(self, reason: str) -> Climb:
+        """Return the climb with its trial moved half way back."""
         if self.halvings >= MAX_HALVINGS:
-            reason = (
-                f"{outside:.0f} rows have no fitted mean that the family allows"
-                if outside > 0.5
-                else "no step lowers the deviance"
-            )
             raise NumericalError(
                 f"the fit did not converge: {reason}, even after {MAX_HALVINGS} "
                 "halvings; try another family, fewer columns or ridge"
             )
         middle = (self.here + self.trial) / 2.0
         return replace(self, trial=middle, halvings=self.halvings + 1)
-
-    def _accept(self, found: Evaluation, names: Sequence[str]) -> Climb:
-        system = System.of(found.information, names=names)
-        step = system.solve(found.score)
-        gain = max(0.0, float(found.score @ step)) / found.dispersion
-        moved, length = (
-            float(np.linalg.norm(along / system.scale)) for along in (step, self.trial)
-        )
-        return Climb(
-            here=self.trial,
-            trial=self.trial + step,
-            objective=found.objective,
-            step=step,
-            size=float(np.sqrt(gain)),
-            size_before=self.size,
-            relative=moved / max(length, 1e-300),
-        )
 
 
 @dataclass(frozen=True)
@@ -198,11 +219,12 @@ class Running:
     """Both searches are under way.
 
     Attributes:
-        rounds: totals taken in so far.
+        rounds: totals taken in so far; those that ask for rows outside are not counted.
         first: the first total.
         model: the search for the coefficients.
         null: the search for the null model's intercept.
         sums: the total at `model.here`, once there is one.
+        anchor: the last point that was asked for and had no row outside, if any.
     """
 
     rounds: int
@@ -210,6 +232,7 @@ class Running:
     model: Climb
     null: Climb
     sums: RoundStatistics | None = None
+    anchor: Vector | None = None
     converged: bool = False
 
 
@@ -219,11 +242,11 @@ class Closing:
 
     Attributes:
         outcome: of the rounds so far.
-        dispersion: phi, with which the parties evaluate.
+        point: the coefficients, and the dispersion with which the parties evaluate.
     """
 
     outcome: GlmOutcome
-    dispersion: float
+    point: Vector
     converged: bool = False
 
     @property
@@ -257,7 +280,7 @@ class Newton:
 
     Attributes:
         family: of the response.
-        n_columns: the number p of columns.
+        measures: how the numbers of a row are counted.
         names: of the columns, for the table and for errors.
         intercept: which column is all ones, if any.
         ridge: one number for every column but the intercept, or one for each column.
@@ -265,7 +288,7 @@ class Newton:
     """
 
     family: Family
-    n_columns: int
+    measures: RowMeasures
     names: Sequence[str] | None = None
     intercept: int | None = None
     ridge: float | Sequence[float] | Vector = 0.0
@@ -277,7 +300,18 @@ class Newton:
             raise InvalidInputError(
                 f"a fit takes at least 2 rounds, found max_rounds {self.max_rounds}"
             )
-        _ = self.labels, self.penalty  # made now, since making them checks them
+        _ = self.labels, self.scales.counts  # made now, since making them checks them
+        moved = any(one.centre for one in self.measures.design)
+        if self.intercept is not None and self.penalty[self.intercept] and moved:
+            raise InvalidInputError(
+                "a ridge on the intercept needs columns whose centres are not taken "
+                "off: leave the intercept free"
+            )
+
+    @property
+    def n_columns(self) -> int:
+        """The number p of columns."""
+        return len(self.measures.design)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -285,9 +319,17 @@ class Newton:
         return column_names(self.names, self.n_columns)
 
     @cached_property
-    def penalty(self) -> Vector:
+    def penalty(self) -> tuple[Fraction, ...]:
         """What each squared coefficient costs."""
-        return penalties(self.ridge, n_columns=self.n_columns, intercept=self.intercept)
+        found = penalties(
+            self.ridge, n_columns=self.n_columns, intercept=self.intercept
+        )
+        return tuple(Fraction(one) for one in found.tolist())
+
+    @cached_property
+    def scales(self) -> Scales:
+        """In what units rows are summed."""
+        return Scales(self.family, self.measures, self.intercept)
 
     def start(self) -> State:
         """Return the state before anything is known."""
@@ -300,27 +342,27 @@ class Newton:
                 return Request("first", np.empty(0))
             case Running():
                 point = np.concatenate([state.model.trial, state.null.trial])
-                return Request("round", point)
+                inside = self.scales.surely_inside(point, state.anchor)
+                return Request("round" if inside else "outside", point)
             case Closing():
-                answer = state.outcome.coefficients
-                return Request("closing", np.append(answer, state.dispersion))
+                return Request("closing", state.point)
             case Done():
                 raise LocalProtocolError("the fit is done: no round is left")
 
-    def advance(self, state: State, total: Sums) -> State:
+    def advance(self, state: State, total: Integers) -> State:
         """Return the state after one more total; raise if there is no fit."""
-        if not np.isfinite(total).all():
-            raise NumericalError("a total holds nan or inf: the sum went wrong")
         match state:
             case Opening():
-                return self._open(FirstStatistics.unpack(total, self.n_columns))
+                return self._open(self.scales.first(total))
             case Running():
-                sums = RoundStatistics.unpack(total, self.n_columns)
+                request = self.propose(state)
+                if request.stage == "outside":
+                    return _asked(state, request.point, self.scales.outside(total))
+                sums = self.scales.round(total)
                 return self._settle(self._move(state, sums))
             case Closing():
-                closing = ClosingStatistics.unpack(total, self.n_columns)
                 outcome = replace(state.outcome, rounds=state.rounds + 1)
-                return Done(outcome, closing)
+                return Done(outcome, self.scales.closing(total))
             case Done():
                 raise LocalProtocolError("the fit is done: it takes no more totals")
 
@@ -329,7 +371,7 @@ class Newton:
         if not isinstance(state, Done):
             raise LocalProtocolError("a fit was asked for before its rounds were over")
         return conclude(
-            self.family,
+            self.scales,
             state.outcome,
             state.closing,
             names=self.labels,
@@ -340,105 +382,142 @@ class Newton:
         """Return the columns whose coefficients seem to grow without end, if any do."""
         if not isinstance(state, Running) or state.sums is None:
             return []
-        reference = self._penalised(state.first.information)
-        ratio, direction = _weakest(self._penalised(state.sums.information), reference)
+        reference = self._system(state.first.information)
+        ratio, direction = _weakest(self._system(state.sums.information), reference)
         return [] if ratio > FADING else self._columns(direction, reference)
+
+    def _system(self, information: Integers) -> System:
+        return self.scales.system(information, self.penalty, self.labels)
 
     def _open(self, first: FirstStatistics) -> Running:
         """Return the state after the first total: two places to start from."""
-        mean = first.response_sum / first.weight_sum
+        if first.weight_sum <= 0:
+            raise NumericalError("a total holds no weights at all: the sum went wrong")
+        mean = float(first.response_sum / first.weight_sum)
         self.family.check_mean(mean)
-        if not self.penalty.any():
-            check_rows(first.n_rows, self.n_columns)
-        system = System.of(self._penalised(first.information), names=self.labels)
-        usual = self.family.link(np.array([mean])) - first.offset_sum / first.weight_sum
+        if not any(self.penalty):
+            check_rows(float(first.n_rows), self.n_columns)
+        system = self._system(first.information)
+        self.scales.check_independent(system, float(first.n_rows))
+        usual = self.family.link(np.array([mean])) - float(
+            first.offset_sum / first.weight_sum
+        )
         fallback = np.zeros(self.n_columns)
         if self.intercept is not None:
             fallback[self.intercept] = usual.item()
-        model = Climb(here=fallback, trial=system.solve(first.cross))
+        start = Evaluation(system, self.scales.columns, first.cross, Fraction(0), 1.0)
+        model = Climb(here=fallback, trial=start.step())
         return Running(1, first, model, Climb(here=usual, trial=usual))
 
     def _move(self, state: Running, sums: RoundStatistics) -> Running:
         """Return the state after both searches took a step, or half of one back."""
         found = self._evaluation(state, sums)
         accepted = state.model.accepts(found)
+        model = state.model.advance(found)
         if accepted and self.family.endless:
-            self._check_separation(state, found)
+            self._check_separation(state, found.system, model)
+        n_rows = float(state.first.n_rows)
         null = Evaluation(
-            information=np.array([[sums.null_information]]),
-            score=np.array([sums.null_score]),
+            system=System.of(
+                np.array([[sums.null_information]], dtype=object), names=["intercept"]
+            ),
+            powers=(0,),
+            score=(sums.null_score,),
             objective=sums.null_deviance,
-            outside=0.0,
-            dispersion=max(sums.null_deviance / state.first.n_rows, TINY),
+            dispersion=max(float(sums.null_deviance) / n_rows, TINY),
         )
         return replace(
             state,
             rounds=state.rounds + 1,
-            model=state.model.advance(found, names=self.labels),
-            null=state.null.advance(null, names=["intercept"]),
+            model=model,
+            null=state.null.advance(null),
             sums=sums if accepted else state.sums,
         )
 
     def _settle(self, state: Running) -> State:
         """Return the state itself, or what follows where both searches are over."""
         first, sums = state.first, state.sums
-        if sums is None or not (state.model.settled and state.null.settled):
+        step = state.model.step
+        over = state.model.settled and state.null.settled
+        if sums is None or step is None or not over:
             if state.rounds < self.max_rounds:
                 return state
-            step = state.model.trial - state.model.here
-            worst = int(np.argmax(np.abs(step)))
+            ends = state.model.trial, state.model.here
+            sizes = np.abs(self._scaled(ends[0] - ends[1])) * np.sqrt(
+                [float(one) for one in self._system(first.information).diagonal()]
+            )
+            worst = int(np.argmax(sizes))
+            real = self.scales.real(ends[0]) - self.scales.real(ends[1])
             raise NumericalError(
                 f"the fit did not converge in {state.rounds} rounds: the coefficient "
-                f"of {self.labels[worst]} still moves by {step[worst]:.2g} a round; "
+                f"of {self.labels[worst]} still moves by {real[worst]:.2g} a round; "
                 "scale the columns, use ridge, or allow more rounds"
             )
         outcome = GlmOutcome(
             first=first,
             sums=sums,
-            coefficients=state.model.answer,
-            null_deviance=state.null.objective,
+            here=state.model.here,
+            step=step,
+            null_deviance=state.null.objective or Fraction(0),
             rounds=state.rounds,
         )
         if not self.family.closes:
             return Done(outcome, ClosingStatistics(sums.information, first.saturated))
-        degrees = effective_degrees(sums, self.penalty, self.labels)
         dispersion = estimated_dispersion(
-            self.family, sums.pearson, first.n_rows, degrees
+            self.family,
+            sums.pearson,
+            float(first.n_rows),
+            self._system(sums.information).degrees,
         )
-        # A perfect fit has none, but the parties shall not divide by zero.
-        return Closing(outcome, max(dispersion, TINY))
+        # The last step is tiny; where it might lead a row outside, the point before it
+        # does as well for what is still asked.
+        answer = state.model.answer
+        point = np.concatenate([answer, state.null.here])
+        inside = self.scales.surely_inside(point, state.anchor)
+        at = answer if inside else state.model.here
+        # A perfect fit has no dispersion, but the parties shall not divide by zero.
+        return Closing(outcome, np.append(at, max(dispersion, TINY)))
 
     def _evaluation(self, state: Running, sums: RoundStatistics) -> Evaluation:
         """Return what the model's search sees of a total."""
-        at, n_rows = state.model.trial, state.first.n_rows
+        n_rows = float(state.first.n_rows)
         dispersion = estimated_dispersion(
             self.family, sums.pearson, n_rows, min(self.n_columns, n_rows - 1.0)
         )
+        # A penalty on real coefficients, per whole number.
+        costs = [
+            one / (of.unit * of.unit)
+            for one, of in zip(self.penalty, self.measures.design, strict=True)
+        ]
+        at = [Fraction(one) for one in state.model.trial.tolist()]
+        paid = [cost * one for cost, one in zip(costs, at, strict=True)]
+        scatter = PERFECT * float(sums.null_deviance)
         return Evaluation(
-            information=self._penalised(sums.information),
-            score=sums.score - self.penalty * at,
-            objective=sums.deviance + float(self.penalty @ at**2),
-            outside=sums.outside,
-            dispersion=max(dispersion, PERFECT * sums.null_deviance / n_rows),
-            noise=PERFECT * sums.null_deviance,
+            system=self._system(sums.information),
+            powers=self.scales.columns,
+            score=tuple(
+                one - other for one, other in zip(sums.score, paid, strict=True)
+            ),
+            objective=sums.deviance
+            + sum(
+                (cost * one for cost, one in zip(paid, at, strict=True)), Fraction(0)
+            ),
+            dispersion=max(dispersion, scatter / n_rows),
+            noise=scatter,
         )
 
-    def _penalised(self, information: Gram) -> Gram:
-        return information + np.diag(self.penalty)
-
-    def _check_separation(self, state: Running, found: Evaluation) -> None:
+    def _check_separation(self, state: Running, now: System, after: Climb) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
         # The first round's information measures directions.
-        reference = self._penalised(state.first.information)
-        ratio, direction = _weakest(found.information, reference)
+        reference = self._system(state.first.information)
+        ratio, direction = _weakest(now, reference)
         if ratio > FADING:
             return
         if ratio > GONE:
-            before, after = state.model, state.model.advance(found, names=self.labels)
-            weight = state.first.weight_sum / state.first.n_rows
-            if not _runs_away(before, after, reference, weight):
+            weight = float(state.first.weight_sum / state.first.n_rows)
+            if not self._runs_away(state.model, after, reference, weight):
                 return
-            direction = after.trial - after.here
+            direction = self._scaled(after.trial - after.here)
         culprits = self._columns(direction, reference)
         raise InvalidInputError(
             f"the coefficient of {listed(culprits)} grows without end "
@@ -446,11 +525,26 @@ class Newton:
             "categories, or use ridge"
         )
 
-    def _columns(self, direction: Vector, reference: Gram) -> list[str]:
+    def _scaled(self, step: Vector) -> Vector:
+        """Return a step in the coordinates of V'V."""
+        return np.asarray(np.ldexp(step, -np.array(self.scales.columns)))
+
+    def _runs_away(
+        self, before: Climb, after: Climb, reference: System, weight: float
+    ) -> bool:
+        """Return whether full steps stay as long, with nothing left to gain."""
+        if before.step is None or after.step is None or before.halvings:
+            return False
+        was, now = (
+            sqrt(float(reference.form(self._scaled(step))))
+            for step in (before.step, after.step)
+        )
+        return now >= STEADY * was and after.size * after.size < LITTLE * weight
+
+    def _columns(self, direction: Vector, reference: System) -> list[str]:
         """Return the columns that matter most in a direction, the greatest first."""
         # In units of what each column alone says: its information given all others.
-        unit = np.sqrt(np.diag(System.of(reference, names=self.labels).inverse()))
-        parts = np.abs(direction) / unit
+        parts = np.abs(direction) / np.sqrt(np.diag(reference.inverse()))
         if self.intercept is not None and len(parts) > 1:
             # It only makes up for where the other columns have their zero.
             parts[self.intercept] = 0.0
@@ -458,17 +552,46 @@ class Newton:
         return [self.labels[k] for k in order if parts[k] >= PART * parts.max()]
 
 
-def _weakest(information: Gram, reference: Gram) -> tuple[float, Vector]:
-    """Return the least d'Id / d'Rd over all directions d, and that d."""
-    values, vectors = eigh(information, reference, subset_by_index=[0, 0])
-    return float(values[0]), vectors[:, 0]
+def _asked(state: Running, point: Vector, outside: Outside) -> Running:
+    """Return the state after it was asked how many rows are outside at a point."""
+    if not (outside.model or outside.null):
+        return replace(state, anchor=point)
+    searches = {"model": state.model, "null": state.null}
+    for name, found in (("model", outside.model), ("null", outside.null)):
+        if found:
+            reason = f"{found} rows have no fitted mean that the family allows"
+            searches[name] = searches[name].halve(reason)
+    return replace(state, model=searches["model"], null=searches["null"])
 
 
-def _runs_away(before: Climb, after: Climb, reference: Gram, weight: float) -> bool:
-    """Return whether full steps stay as long as they were with nothing left to gain."""
-    if before.step is None or after.step is None or before.halvings:
-        return False
-    was, now = (
-        float(np.sqrt(step @ reference @ step)) for step in (before.step, after.step)
+def _weakest(information: System, reference: System) -> tuple[float, Vector]:
+    """Return about the least d'Id / d'Rd over all directions d, and that d.
+
+    By the power method on I^-1 R, whose entries are exact before they are rounded: the
+    same on every machine. Where the least is far below all others it converges in a
+    few steps, and where it is not, nothing depends on it.
+    """
+    p, bottom = len(reference.names), reference.denominator
+    rows = (
+        pinned(
+            lambda: _entries(
+                information.inverse_balls() * arb_mat(reference.matrix), bottom
+            )
+        )
+        .reshape(p, p)
+        .tolist()
     )
-    return now >= STEADY * was and after.size**2 < LITTLE * weight
+    place = max(range(len(rows)), key=lambda k: rows[k][k])
+    along = [row[place] for row in rows]
+    for _ in range(POWER_STEPS):
+        most = max(abs(one) for one in along)
+        along = [one / most for one in along]
+        along = [
+            fsum(one * by for one, by in zip(row, along, strict=True)) for row in rows
+        ]
+    direction = np.array(along) / max(abs(one) for one in along)
+    return float(information.form(direction) / reference.form(direction)), direction
+
+
+def _entries(matrix: arb_mat, denominator: int) -> list[arb]:
+    return [one / denominator for one in matrix.entries()]

@@ -3,7 +3,7 @@
     state = search.start()
     while not state.done:
         price = search.propose(state)        # public: what every party answers to
-        total = ...                          # sum of response_of(site, price)
+        total = ...                          # sum of search.response(site, price)
         state = search.advance(state, total)
     site.outputs(state.price)                # each party's own
 
@@ -11,11 +11,17 @@ At a price every generator runs where its marginal cost meets the price, within 
 limits. So total output less total demand, the surplus, is piecewise linear in the price
 and never falls; the price that balances it makes all costs together as small as they
 can be. All that the search decides follows from totals of surplus and slope.
+
+Rows are generators and demands: what each of them gives is a whole number of a public
+unit, and follows from its own numbers and the price alone. So a total does not know
+which site has which of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
 from math import copysign, fsum, inf, isfinite, nextafter
 from typing import TypeAlias
 
@@ -23,9 +29,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.models.rows import Sums
 from veilsum.numbers.arrays import Vector, as_floats, frozen
+from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Counts, Integers, power_unit
 
 # The surplus and its slope.
 SIZE = 2
@@ -34,6 +41,12 @@ NOTHING = frozen(np.empty(0))
 
 # A quadratic cost below this has a slope that float64 cannot hold.
 LEAST_CURVATURE = 1e-300
+
+# Totals fit three words; generators and demands of all sites are at most so many.
+TOTAL_BITS, ROW_BITS = 192, 32
+# Outputs are counted in steps this much finer than the tolerance, slopes in what over
+# the whole interval of prices comes to a thousandth of it.
+FINER_BITS, SLOPE_BITS = 20, 10
 
 # Shares of the last digit of a price closer than this change nothing but rounding.
 LEAST_SHARE = 2.0**-30
@@ -58,17 +71,17 @@ class Price:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Site(Secret):
-    """What one party holds: a demand, and generators that cost a p^2 + b p.
+    """What one party holds: demands, and generators that cost a p^2 + b p.
 
     Attributes:
-        demand: at least zero.
+        demands: together at least zero.
         a: above zero, one number for each generator; there may be none.
         b: one number for each generator.
         low: the least output of each.
         high: the greatest output of each.
     """
 
-    demand: float
+    demands: Vector
     a: Vector
     b: Vector
     low: Vector
@@ -81,27 +94,36 @@ class Site(Secret):
                 "a, b, low and high must each have one number for every generator, "
                 f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}"
             )
-        if not (isfinite(self.demand) and self.demand >= 0.0):
-            found = "one below 0" if isfinite(self.demand) else "nan or inf"
+        finite = bool(np.isfinite(self.demands).all())
+        if not (finite and self.demand >= 0.0):
+            found = "one below 0" if finite else "nan or inf"
             raise InvalidInputError(
                 f"a demand must be a number of at least 0, found {found}"
             )
         self._check_generators()
 
+    @property
+    def demand(self) -> float:
+        """All demands together."""
+        return fsum(self.demands)
+
     @classmethod
     def of(
         cls,
-        demand: float,
+        demand: ArrayLike,
         *,
         a: ArrayLike = NOTHING,
         b: ArrayLike = NOTHING,
         low: ArrayLike = NOTHING,
         high: ArrayLike = NOTHING,
     ) -> Site:
-        """Return a site of these numbers; without generators it only has a demand."""
+        """Return a site of these numbers; without generators it only has a demand.
+
+        Several demands are a list: each of them is rounded by itself.
+        """
         names = {"a": a, "b": b, "low": low, "high": high}
         arrays = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in names.items()}
-        return cls(float(demand), **arrays)
+        return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays)
 
     def outputs(self, price: Price) -> Vector:
         """Return what each generator runs at a price, within its limits."""
@@ -116,11 +138,11 @@ class Site(Secret):
         p = self.outputs(price)
         return fsum((self.a * p + self.b) * p)
 
-    def slope(self, price: Price) -> float:
-        """Return how fast the outputs rise: the sum of 1/(2a) inside the limits."""
+    def slopes(self, price: Price) -> Vector:
+        """Return how fast each output rises: 1/(2a) inside the limits, else 0."""
         wanted = self._wanted(price.value)
         inside = (wanted > self.low) & (wanted < self.high)
-        return fsum(0.5 / self.a[inside])
+        return np.where(inside, 0.5 / self.a, 0.0)
 
     def _at(self, value: float) -> Vector:
         return np.clip(self._wanted(value), self.low, self.high)
@@ -143,12 +165,6 @@ class Site(Secret):
                 f"generator {int(np.argmax(crossed))} has its lower limit above its "
                 "upper limit: exchange or correct them"
             )
-
-
-def response_of(site: Site, price: Price) -> Sums:
-    """Return one party's vector at a price: its surplus, and the surplus's slope."""
-    surplus = fsum([*site.outputs(price).tolist(), -site.demand])
-    return np.array([surplus, site.slope(price)])
 
 
 @dataclass(frozen=True)
@@ -219,20 +235,23 @@ class PriceSearch:
     A Newton step is taken wherever it stays between prices known to be too low and too
     high; after a round that left more than half of them, the middle is. So the interval
     halves in every two rounds, and once no generator meets a limit inside it, the next
-    step is exact. The balance is that of totals: where n parties round to a grid of
-    step g before they are summed, the true one may be n g / 2 further off.
+    step is exact. The balance is that of totals: where outputs of g generators are
+    rounded to a step, the true one may be g / 2 steps further off.
 
     Attributes:
         low: the lowest price to consider.
         high: the highest price to consider.
         tolerance: how far total output may be from total demand.
         max_rounds: totals after which the search is given up.
+        unit: of power, which demands are whole numbers of; without one they are of the
+            step in which outputs are counted, a power of two.
     """
 
     low: float
     high: float
     tolerance: float = 1e-9
     max_rounds: int = 200
+    unit: Fraction | None = None
 
     def __post_init__(self) -> None:
         if not (self.low < self.high and isfinite(self.high - self.low)):
@@ -249,6 +268,54 @@ class PriceSearch:
                 f"a search takes at least 1 round, found max_rounds {self.max_rounds}"
             )
 
+    @cached_property
+    def counts(self) -> Counts:
+        """What the two numbers of a total count."""
+        fine = power_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
+        width = power_unit(Fraction(self.high) - Fraction(self.low), 0)
+        return Counts((self._demands.exact_step, fine / width), TOTAL_BITS)
+
+    @cached_property
+    def _demands(self) -> Grid:
+        """Whole units of power, in steps fine enough for the tolerance."""
+        step = power_unit(Fraction(self.tolerance), FINER_BITS + 1)
+        if self.unit is None:
+            return Grid(step.denominator.bit_length() - step.numerator.bit_length())
+        # The least q with unit 2^-q <= step.
+        parts = -(-self.unit // step) - 1
+        return Grid(max(0, int(parts).bit_length()), self.unit)
+
+    def response(self, site: Site, price: Price) -> Integers:
+        """Return one party's whole numbers at a price: its surplus, and its slope.
+
+        Both are sums over rows, each of which is rounded by itself.
+        """
+        step, rise = (Grid(0, unit) for unit in self.counts.units)
+        outputs = as_python_integers(step.quantise(site.outputs(price)))
+        slopes = as_python_integers(rise.quantise(site.slopes(price)))
+        demands = as_python_integers(self._demands.quantise(site.demands))
+        return np.array([sum(outputs) - sum(demands), sum(slopes)], dtype=object)
+
+    def check(self, site: Site) -> None:
+        """Refuse a site before it takes part whose numbers are beyond what is summed.
+
+        It is told by place: numbers are private, and this may be logged.
+        """
+        reach = [unit * 2 ** (TOTAL_BITS - ROW_BITS - 2) for unit in self.counts.units]
+        powers = np.maximum(np.abs(site.low), np.abs(site.high))
+        for place, (power, a) in enumerate(zip(powers, site.a, strict=True)):
+            if Fraction(power) > reach[0] or Fraction(0.5) / Fraction(a) > reach[1]:
+                raise InvalidInputError(
+                    f"generator {place} has a limit above {float(reach[0]):.3g} or an "
+                    f"a below {0.5 / float(reach[1]):.3g}, which is beyond what can "
+                    "be summed: count in larger units, or allow a greater tolerance"
+                )
+        if any(abs(Fraction(demand)) > reach[0] for demand in site.demands):
+            raise InvalidInputError(
+                f"a demand is above {float(reach[0]):.3g}, which is beyond what can "
+                "be summed: count in larger units, or allow a greater tolerance"
+            )
+
     def start(self) -> State:
         """Return the state before anything is known."""
         return Searching()
@@ -263,8 +330,11 @@ class PriceSearch:
         middle = low.value + (high.value - low.value) / 2.0
         return Price(middle if state.slow else self._newton(state, middle))
 
-    def advance(self, state: State, total: Sums) -> State:
+    def advance(self, state: State, total: Integers) -> State:
         """Return the state after one more total; raise if no price balances.
+
+        What it goes on with is correctly rounded from whole numbers, and then computed
+        in single operations on float64: the same on every machine.
 
         Raises:
             InvalidInputError: no price of the interval balances; it says which way.
@@ -272,13 +342,13 @@ class PriceSearch:
         """
         if isinstance(state, Settled):
             raise LocalProtocolError("the price is settled: it takes no more totals")
-        if total.shape != (SIZE,) or not np.isfinite(total).all():
+        if total.shape != (SIZE,) or {*map(type, total.tolist())} != {int}:
             raise NumericalError(
-                "expected a total of two finite numbers, surplus and slope, found "
+                "expected a total of two whole numbers, surplus and slope, found "
                 f"{total.tolist()}: the sum went wrong"
             )
-        found = Sample(self.propose(state), *total.tolist())
-        if abs(found.surplus) <= self.tolerance:
+        found = Sample(self.propose(state), *self.counts.values(total).tolist())
+        if abs(total[0]) * self.counts.units[0] <= Fraction(self.tolerance):
             rounds = state.rounds + 1
             return Settled(rounds, found.price, found.surplus, found.slope)
         self._check_ends(found)

@@ -14,6 +14,10 @@ The split is canonical at the public point 0, where grad rho is zero, exactly. N
 response is in rho, not even in the last bits of its gradients: it is computed without
 them. All else is in rho.
 
+theta is a sum over rows of terms x_k w_k (mu(o_k) - y_k) that are each rounded to whole
+numbers of a public unit, by operations that have the same bits everywhere. So its total
+over honest parties is the same however rows are dealt to them, to the last bit.
+
 Huber's loss and a smoothed hinge are sums over rows of a function of one number that
 features and response make up: the residual x b + o - y, or the margin y (x b + o). The
 slope at b = 0 is masked; but responses stand in the remainder as well, and there affine
@@ -22,18 +26,18 @@ masks hide nothing of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+import scipy
 
 from veilsum.costs.cost import Cost
 from veilsum.costs.remainders import Kind, Remainder, Squares
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import (
-    EDGE,
     Binomial,
     Family,
     GammaInverseLink,
@@ -43,8 +47,10 @@ from veilsum.models.families import (
 from veilsum.models.rows import Gram, PerRow, Rows, gram
 from veilsum.models.systems import penalties
 from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, Vectors
+from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
+from veilsum.numbers.units import Integers
 
 Predictors: TypeAlias = Float[FloatArray, "*batch"]  # one number for each row
 Range: TypeAlias = tuple[Predictors, Predictors]
@@ -59,6 +65,12 @@ LARGE = 2**14
 # X'WX is used where it takes at most this many times the room of X: it is read once in
 # each gradient, X twice.
 SQUARES = 4.0
+
+# Means stay within exp(-30) and exp(30), about 1e-13 and 1e13: beyond, a row has
+# nothing to say that float64 sums could hold.
+EDGE = 30.0
+# How finely terms of a gradient are added up for float64, where nobody masks them.
+FINE = Grid(50)
 
 # By type and not by kind: a law built on one of these may have another link.
 CANONICAL = (Gaussian, Binomial, Poisson)
@@ -109,9 +121,22 @@ class MeanCurve:
     family: Family
 
     def mean(self, eta: Predictors) -> Predictors:
-        """Return E y at this predictor."""
-        # A family takes the rows of one party.
-        return self.family.inverse_link(eta.ravel()).reshape(eta.shape)
+        """Return E y at this predictor, as fast as it can be had.
+
+        What is summed exactly is `origin`, whose bits are the same everywhere.
+        """
+        if isinstance(self.family, Gaussian):
+            return eta
+        inside = np.clip(eta, -EDGE, EDGE)
+        if isinstance(self.family, Binomial):
+            return np.asarray(scipy.special.expit(inside))
+        return np.exp(inside)
+
+    def origin(self, offset: PerRow) -> PerRow:
+        """Return mu(o), one function of a row on every machine."""
+        if isinstance(self.family, Gaussian):
+            return offset
+        return self.family.inverse_link(np.clip(offset, -EDGE, EDGE))
 
     def bends(self, low: Predictors, high: Predictors) -> Range:
         """Return the least and the greatest variance between two predictors."""
@@ -122,14 +147,17 @@ class MeanCurve:
         least = np.minimum(*ends)
         if isinstance(self.family, Binomial):
             return least, np.full_like(low, 0.25)
-        return least, np.where(np.isinf(high), np.inf, self._variance(high))
+        return least, np.where(np.isinf(high), np.inf, self.variance(high))
+
+    def variance(self, eta: Predictors) -> Predictors:
+        """Return the variance of a response at this predictor, which is mu' too."""
+        if isinstance(self.family, Gaussian):
+            return np.ones_like(eta)
+        return self.family.expected(np.clip(eta, -EDGE, EDGE))
 
     def _bend(self, eta: Predictors) -> Predictors:
         """Return mu' at eta: beyond the edges, where means are kept, it is zero."""
-        return np.where(np.abs(eta) > EDGE, 0.0, self._variance(eta))
-
-    def _variance(self, eta: Predictors) -> Predictors:
-        return self.family.slope(self.mean(eta))
+        return np.where(np.abs(eta) > EDGE, 0.0, self.variance(eta))
 
 
 @dataclass(frozen=True)
@@ -234,10 +262,10 @@ class RowRemainder(Secret):
 
     def square(self) -> Gram:
         """Return X'WX + ridge: the gradient of least squares is this times b."""
-        total = np.diag(self.penalty)
+        found = np.diag(self.penalty)
         for block in self.blocks:
-            total += gram(block.design, block.weights)
-        return total
+            found += gram(block.design, block.weights)
+        return found
 
     @property
     def n_numbers(self) -> int:
@@ -245,10 +273,10 @@ class RowRemainder(Secret):
         return sum(block.design.size for block in self.blocks)
 
     def _gradient_at(self, b: Vector) -> Vector:
-        total = self.penalty * b
+        found = self.penalty * b
         for block in self.blocks:
-            total += _slope(self.curve, block, b)
-        return total
+            found += _slope(self.curve, block, b)
+        return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -370,7 +398,11 @@ def _times(matrices: Designs, x: PartyPoints) -> AllRows:
 
 
 def glm_cost(
-    family: Family, rows: Rows, *, ridge: float | Sequence[float] | Vector = 0.0
+    family: Family,
+    rows: Rows,
+    *,
+    ridge: float | Sequence[float] | Vector = 0.0,
+    unit: object = None,
 ) -> Cost:
     """Return one party's cost; of all that is in it, affine masks hide X'Wy only.
 
@@ -379,11 +411,14 @@ def glm_cost(
         rows: of this party.
         ridge: of the term ridge ||b||^2 / 2; one number for all columns, or one for
             each. Parties that share a ridge take equal parts of it.
+        unit: what each row's term of X'W(mu(o) - y) is rounded to, the same for all
+            parties; without one, a step of the masks' grid.
     """
     check_canonical(family)
     _check_finite(rows)
     family.check(rows.response)
-    return _cost(MeanCurve(family), rows, ridge, exposes=(SPLIT, FEATURES, RESPONSES))
+    curve, exposes = MeanCurve(family), (SPLIT, FEATURES, RESPONSES)
+    return _cost(curve, rows, ridge, curve.origin, unit, exposes=exposes)
 
 
 def check_canonical(family: Family) -> None:
@@ -404,32 +439,61 @@ def check_canonical(family: Family) -> None:
 
 def curvature(family: Family, rows: Rows, b: Vector) -> Gram:
     """Return second derivatives at b, the ridge left out: X'WX with variances at b."""
-    total = np.zeros((rows.n_columns, rows.n_columns))
+    curve, found = MeanCurve(family), np.zeros((rows.n_columns, rows.n_columns))
     for block in rows.blocks():
-        mu = family.inverse_link(block.shift(block.design @ b))
-        total += gram(block.design, block.weigh(family.slope(mu)))
-    return total
+        bends = curve.variance(block.shift(block.design @ b))
+        found += gram(block.design, block.weigh(bends))
+    return found
 
 
 def _cost(
     curve: Curve,
     rows: Rows,
     ridge: float | Sequence[float] | Vector,
+    origin: Callable[[PerRow], PerRow],
+    unit: object,
     *,
     exposes: tuple[str, ...],
 ) -> Cost:
-    """Return the cost of rows with theta = X'W(mu(o) - y), which masks hide."""
+    """Return the cost of rows with theta = X'W(mu(o) - y), which masks hide.
+
+    `origin` is mu as one function of a row, the same on every machine.
+    """
     penalty = penalties(ridge, n_columns=rows.n_columns, intercept=None)
     remainder = RowRemainder.of(curve, rows, penalty, exposes=exposes)
-    origin, theta = np.zeros(rows.n_columns), np.zeros(rows.n_columns)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for block in rows.blocks():
-            theta += _slope(curve, block, origin)
-    if not np.isfinite(theta).all():
-        raise InvalidInputError(
-            "sums of responses times features are beyond float64: scale the columns"
-        )
-    return Cost.affine(theta, remainder=remainder)
+    summed = partial(_slope_at_origin, rows, origin)
+    theta = FINE.to_floats(summed(FINE))
+    cost = Cost.affine(theta, remainder=remainder)
+    return replace(cost, summed=summed).counted(unit)
+
+
+def _slope_at_origin(
+    rows: Rows, origin: Callable[[PerRow], PerRow], grid: Grid
+) -> Integers:
+    """Return X'W(mu(o) - y) in steps of a grid, every row's terms rounded to it."""
+    found = np.full(rows.n_columns, 0, dtype=object)
+    for block in rows.blocks():
+        mu = origin(block.shift(np.zeros(block.n_rows)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull = block.weigh(mu - block.response)
+            terms = block.design * pull[:, None]
+        if not np.isfinite(terms).all():
+            raise InvalidInputError(
+                "products of responses and features are beyond float64: scale the "
+                "columns"
+            )
+        found += _exact_sums(grid.quantise(terms))
+    return found
+
+
+def _exact_sums(terms: Integers) -> Integers:
+    """Return the sum of each column of whole numbers."""
+    if terms.dtype == object:
+        return terms.sum(axis=0)
+    # Below 2^62 as they are, they are added in limbs, which nothing overflows.
+    high, low = terms >> 31, terms & (2**31 - 1)
+    parts = [one.sum(axis=0).astype(object) for one in (high, low)]
+    return np.asarray((parts[0] << 31) + parts[1], dtype=object)
 
 
 def _check_finite(rows: Rows) -> None:
@@ -444,7 +508,11 @@ def _check_finite(rows: Rows) -> None:
 
 
 def huber_cost(
-    rows: Rows, *, delta: float, ridge: float | Sequence[float] | Vector = 0.0
+    rows: Rows,
+    *,
+    delta: float,
+    ridge: float | Sequence[float] | Vector = 0.0,
+    unit: object = None,
 ) -> Cost:
     """Return one party's robust regression; masks protect none of its responses.
 
@@ -456,16 +524,22 @@ def huber_cost(
         delta: in the units of the response, the same for all parties.
         ridge: one number for all columns, or one for each. Parties that share a ridge
             take equal parts of it.
+        unit: as for `glm_cost`, of each row's gradient at 0.
     """
     curve = HuberCurve(delta)
     _check_finite(rows)
     nothing = np.zeros(rows.n_rows)
     moved = replace(rows, response=nothing, offset=rows.shift(-rows.response))
-    return _cost(curve, moved, ridge, exposes=(RESPONSES_INSIDE,))
+    inside = (RESPONSES_INSIDE,)
+    return _cost(curve, moved, ridge, curve.mean, unit, exposes=inside)
 
 
 def smoothed_hinge_cost(
-    rows: Rows, *, smoothing: float, ridge: float | Sequence[float] | Vector = 0.0
+    rows: Rows,
+    *,
+    smoothing: float,
+    ridge: float | Sequence[float] | Vector = 0.0,
+    unit: object = None,
 ) -> Cost:
     """Return one party's part of a linear classifier; masks protect none of its labels.
 
@@ -477,6 +551,7 @@ def smoothed_hinge_cost(
         rows: of this party; responses are -1 and 1, or 0 and 1.
         smoothing: how wide the rounded corner is, the same for all parties.
         ridge: as for `huber_cost`.
+        unit: as for `huber_cost`.
     """
     curve = SmoothedHingeCurve(smoothing)
     _check_finite(rows)
@@ -484,7 +559,8 @@ def smoothed_hinge_cost(
     offset = None if rows.offset is None else signs * rows.offset
     nothing, turned = np.zeros(rows.n_rows), signs[:, None] * rows.design
     alike = replace(rows, design=turned, response=nothing, offset=offset)
-    return _cost(curve, alike, ridge, exposes=(RESPONSES_INSIDE,))
+    inside = (RESPONSES_INSIDE,)
+    return _cost(curve, alike, ridge, curve.mean, unit, exposes=inside)
 
 
 def _signs(labels: PerRow) -> PerRow:

@@ -1,4 +1,4 @@
-"""One party's rows of a regression, and sums over them taken block by block.
+"""One party's rows of a regression, and their whole numbers block by block.
 
 All about a block is computed while it is near, and no copy of the design is ever as
 large as the design.
@@ -6,15 +6,28 @@ large as the design.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError
-from veilsum.numbers.arrays import FloatArray
-from veilsum.numbers.shapes import Float
+from veilsum.errors import InvalidInputError, RangeError
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.shapes import Float, Shaped
+from veilsum.numbers.units import (
+    BLOCK_ROWS,
+    ROW_BITS,
+    Measure,
+    WholeColumn,
+    WholeRows,
+    decimal_unit,
+    inferred_measure,
+    power_unit,
+)
 
 Design = Float[FloatArray, "n p"]  # one row per observation, one column per coefficient
 PerRow = Float[FloatArray, " n"]
@@ -32,11 +45,12 @@ class Rows:
 
     A weight w says that the row's variance is the dispersion over w, as in weighted
     least squares; it must be above zero. An offset is added to the linear predictor.
-    Numbers that are not finite are found when statistics are formed, at no cost.
+    Numbers are float64, or fractions where a formula's terms need more digits; what is
+    not finite is refused by `RowMeasures.check`.
     """
 
-    design: Design
-    response: PerRow
+    design: Shaped[Array[Any], "n p"]
+    response: Shaped[Array[Any], " n"]
     weights: PerRow | None = None
     offset: PerRow | None = None
 
@@ -128,6 +142,241 @@ def sum_over_blocks(
             "found nan, inf or numbers beyond 1e150"
         )
     return matrix, vector
+
+
+# Whole numbers
+
+# Of a response that must be above 0 the least one keeps so many, where units are made.
+POSITIVE_BITS = 30
+# A column of ones.
+ONES = Measure(Fraction(1), 1, 1)
+
+
+@dataclass(frozen=True)
+class WholeBlock:
+    """Some rows in whole numbers, centres taken off.
+
+    Numbers are float64; Python integers in a design with a wide column, or in a wide
+    column.
+    """
+
+    design: WholeRows
+    response: WholeColumn
+    weights: WholeColumn | None
+    offset: WholeColumn | None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.response)
+
+
+@dataclass(frozen=True)
+class RowMeasures:
+    """How all parties count the numbers of a row; it follows from what they agreed on.
+
+    Attributes:
+        design: of each column. With an intercept, which counts 1, all others are
+            centred, and the response is; without one none is.
+        response: of the response.
+        weights: of the weights, if rows have them.
+        offset: of the offsets.
+        row_bits: all parties together have at most 2^row_bits rows.
+    """
+
+    design: tuple[Measure, ...]
+    response: Measure
+    weights: Measure | None = None
+    offset: Measure | None = None
+    row_bits: int = ROW_BITS
+
+    @classmethod
+    def of(
+        cls,
+        design: Sequence[Measure],
+        response: Measure,
+        *,
+        intercept: int | None,
+        weights: Measure | None = None,
+        offset: Measure | None = None,
+        row_bits: int = ROW_BITS,
+    ) -> RowMeasures:
+        """Return measures that are centred where there is an intercept."""
+        columns = list(design)
+        if intercept is not None:
+            columns = [one.centred() for one in columns]
+            columns[intercept] = ONES
+            response = response.centred()
+        return cls(tuple(columns), response, weights, offset, row_bits)
+
+    @classmethod
+    def inferred(
+        cls,
+        rows: Mapping[str, Rows],
+        intercept: int | None,
+        *,
+        positive: bool = False,
+        row_bits: int = ROW_BITS,
+    ) -> RowMeasures:
+        """Return measures for the rows of all parties, as only a simulation can.
+
+        A response that must be `positive` keeps some digits however small it is.
+        """
+        parts = [part for part in rows.values() if part.n_rows]
+        if not parts:
+            raise InvalidInputError("no party has a row: there is nothing to count")
+
+        def of(what: str) -> Measure | None:
+            found = [getattr(part, what) for part in parts]
+            return None if found[0] is None else inferred_measure(np.concatenate(found))
+
+        low = np.min([part.design.min(axis=0) for part in parts], axis=0)
+        high = np.max([part.design.max(axis=0) for part in parts], axis=0)
+        sample = parts[0].design[:BLOCK_ROWS]
+        design = []
+        for k in range(parts[0].n_columns):
+            # Columns with a few decimals only are gone through.
+            if np.isfinite(high[k] - low[k]) and decimal_unit(sample[:, k]) is None:
+                design.append(Measure.of(float(low[k]), float(high[k])))
+            else:
+                values = [part.design[:, k] for part in parts]
+                design.append(inferred_measure(np.concatenate(values)))
+        response = cast("Measure", of("response"))
+        if positive and response.made:
+            least, most = (
+                float(limit([limit(part.response) for part in parts]))
+                for limit in (np.min, np.max)
+            )
+            if least > 0.0:
+                unit = min(response.unit, power_unit(least, POSITIVE_BITS))
+                response = Measure.of(least, most, unit)
+        return cls.of(
+            design,
+            response,
+            intercept=intercept,
+            weights=of("weights"),
+            offset=of("offset"),
+            row_bits=row_bits,
+        )
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What parties compare before they start, in plain values."""
+        further = (self.response, self.weights, self.offset)
+        return {
+            "columns": [
+                None
+                if one is None
+                else [str(one.unit), one.least, one.most, one.centre]
+                for one in (*self.design, *further)
+            ],
+            "row_bits": self.row_bits,
+        }
+
+    def check(
+        self,
+        rows: Rows,
+        names: Sequence[str] | None = None,
+        response: str = "the response",
+    ) -> None:
+        """Refuse a number that is not finite, or beyond what was agreed.
+
+        It is done once, before anything is shown to anybody: `blocks` does not look.
+
+        Raises:
+            RangeError: which the owner of the rows is shown, and nobody else.
+        """
+        if rows.n_rows > 2**self.row_bits:
+            raise InvalidInputError(
+                f"all parties together have at most 2^{self.row_bits} rows"
+            )
+        if not rows.n_rows:
+            return
+        low, high = rows.design.min(axis=0), rows.design.max(axis=0)
+        parts: list[tuple[str, Measure, Array[Any]]] = []
+        for k, measure in enumerate(self.design):
+            ends = np.array([low[k], high[k]])
+            if not measure.has(ends):
+                name = f"x{k}" if names is None else names[k]
+                parts.append((name, measure, rows.design[:, k]))
+        parts.append((response, self.response, rows.response))
+        for what in ("weights", "offset"):
+            values = getattr(rows, what)
+            if values is not None:
+                parts.append((what, getattr(self, what), values))
+        for name, measure, values in parts:
+            try:
+                measure.counts(values)
+            except RangeError as error:
+                plain = f"{name}: {error.plain}"
+                raise RangeError(f"{name}: {error}", plain=plain) from None
+
+    def blocks(self, rows: Rows) -> Iterator[WholeBlock]:
+        """Yield a party's checked rows in whole numbers, `BLOCK_ROWS` at a time."""
+        for start in range(0, rows.n_rows, BLOCK_ROWS):
+            piece = slice(start, start + BLOCK_ROWS)
+            yield WholeBlock(
+                self._design(rows.design[piece]),
+                self.response.whole(rows.response[piece]),
+                _column(self.weights, rows.weights, piece),
+                _column(self.offset, rows.offset, piece),
+            )
+
+    def _design(self, values: Array[Any]) -> WholeRows:
+        """Return what `Measure.whole` makes of each column, in the same bits."""
+        if self._wide or values.dtype == object:
+            return self._columns(values)
+        n_rows = len(values)
+        factors, divisors, centres = self._rule
+        found = np.multiply(values, factors[:n_rows])
+        if divisors is not None:
+            found /= divisors[:n_rows]
+        np.rint(found, out=found)
+        if centres is not None:
+            found -= centres[:n_rows]
+        return found
+
+    def _columns(self, values: Array[Any]) -> WholeRows:
+        found = np.empty(values.shape, dtype=object if self._wide else np.float64)
+        for k, measure in enumerate(self.design):
+            column = values[:, k] if measure.wide else values[:, k].astype(np.float64)
+            whole = measure.whole(column)
+            narrow = self._wide and not measure.wide
+            found[:, k] = whole.astype(np.int64) if narrow else whole
+        return found
+
+    @cached_property
+    def _wide(self) -> bool:
+        return any(one.wide for one in self.design)
+
+    @cached_property
+    def _rule(self) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+        """What to multiply by, to divide by and to take off, for a block of rows.
+
+        A row of these for each row: without broadcasting it takes half the time.
+        """
+        p = len(self.design)
+        factors, divisors = np.empty(p), np.ones(p)
+        for k, unit in enumerate(one.unit for one in self.design):
+            top, bottom = unit.numerator, unit.denominator
+            if top & (top - 1) == 0:
+                factors[k] = bottom / top  # dividing by a power of two is exact
+            else:
+                factors[k], divisors[k] = bottom, top
+        centres = np.array([one.centre for one in self.design], dtype=np.float64)
+        return (
+            np.tile(factors, (BLOCK_ROWS, 1)),
+            np.tile(divisors, (BLOCK_ROWS, 1)) if (divisors != 1.0).any() else None,
+            np.tile(centres, (BLOCK_ROWS, 1)) if centres.any() else None,
+        )
+
+
+def _column(
+    measure: Measure | None, values: FloatArray | None, piece: slice
+) -> WholeColumn | None:
+    if measure is None or values is None:
+        return None
+    return measure.whole(values[piece])
 
 
 def _floats(values: ArrayLike, *, what: str) -> FloatArray:

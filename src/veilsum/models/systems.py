@@ -1,93 +1,336 @@
-"""Symmetric systems A x = b of regressions: scaled, checked, then solved.
+"""Symmetric systems A x = b of regressions, solved from exact totals.
 
-Columns in metres and in millions of euros give a matrix that looks singular and is not.
-So A is scaled to a unit diagonal first, S = D A D with D = diag(A)^(-1/2), and both the
-rank and the solution come from S.
+A holds Python integers or fractions, so its rank is a fact and no matter of rounding.
+Solutions are enclosed in balls of python-flint, at a precision that is raised until
+every ball has one nearest float64: the answer is correctly rounded, and so the same on
+every machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
+from flint import arb, arb_mat, ctx, fmpq, fmpz_mat, nmod_mat
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.models.rows import Gram
-from veilsum.numbers.arrays import FloatArray, Vector, as_vector, listed
+from veilsum.numbers.arrays import Array, Vector, as_vector, listed
 
-# Columns are dependent when an eigenvalue of S is at most this much of the greatest:
-# then some column is a combination of others to 1e-6 of its size, and an answer from
-# float64 sums would have four digits at best.
-RANK_TOLERANCE = 1e-12
+Exact: TypeAlias = int | Fraction
 
-# A dependency names the columns that have at least this share in it. A category with
-# one row in a million has a share of 1e-3; rounding stays below 1e-8.
-SHARE = 1e-5
+# Precisions of balls that are tried one after the other, until all is pinned down.
+PRECISIONS = tuple(192 * 2**k for k in range(8))
+UNDETERMINED = "totals of such wide numbers do not determine the answer to any digit"
+# A covariance that is smaller than this beside its variances is 0.
+NO_COVARIANCE = 2.0**-100
+# A determinant that is not 0 modulo a prime is not 0.
+PRIME = 2**63 - 25
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class System:
-    """A positive definite A with S = D A D factored as L L'.
+    """A regular symmetric A = I + diag(ridge), kept as whole numbers over one number.
 
     Attributes:
-        scale: the diagonal of D.
-        factor: L.
-        condition: the greatest over the least eigenvalue of S. About
-            log10(1e16 / condition) digits of a solution are right.
+        matrix: A times the denominator.
+        denominator: of all entries.
+        ridge: what was added to the diagonal.
+        names: of the columns.
     """
 
-    scale: Vector
-    factor: Gram
-    condition: float
+    matrix: fmpz_mat
+    denominator: int
+    ridge: tuple[Fraction, ...]
+    names: tuple[str, ...]
 
     @classmethod
-    def of(cls, matrix: Gram, *, names: Sequence[str]) -> System:
-        """Return the factored system; a singular matrix names its columns."""
-        diagonal = np.diag(matrix)
-        sizes = zip(names, diagonal, strict=True)
-        empty = [name for name, size in sizes if not size > 0]
+    def of(
+        cls,
+        matrix: Array[Any],
+        *,
+        names: Sequence[str],
+        ridge: Sequence[Exact] | None = None,
+        intercept: tuple[int, Sequence[Exact]] | None = None,
+    ) -> System:
+        """Return the system; a singular matrix names its columns.
+
+        Args:
+            matrix: I, symmetric, of Python integers or fractions.
+            names: of the columns.
+            ridge: is added to the diagonal.
+            intercept: its place, and what it is in real columns: a factor for each
+                coefficient, up to a common one. It may be part of a dependency of real
+                columns that none of centred ones shows.
+        """
+        n = len(names)
+        penalty = (
+            tuple(map(Fraction, ridge)) if ridge is not None else (Fraction(0),) * n
+        )
+        table = np.array(matrix, dtype=object)
+        if any(penalty):
+            table[np.diag_indices(n)] += np.array(penalty, dtype=object)
+        empty = [name for k, name in enumerate(names) if not table[k, k] > 0]
         if empty:
             raise InvalidInputError(
                 "a column with nothing but zeros has no coefficient: leave out "
                 f"{listed(empty)}"
             )
-        scale = 1.0 / np.sqrt(diagonal)
-        scaled = matrix * np.outer(scale, scale)
-        values, vectors = np.linalg.eigh(scaled)
-        null = vectors[:, values <= RANK_TOLERANCE * values[-1]]
-        if null.size:
-            shares = zip(names, np.linalg.norm(null, axis=1), strict=True)
-            found = [name for name, share in shares if share > SHARE]
-            raise InvalidInputError(
-                f"the columns {listed(found)} are linearly dependent, so their "
-                f"coefficients are not determined: leave out {null.shape[1]} of them "
-                "or use ridge"
-            )
-        return cls(scale, cholesky(scaled, lower=True), float(values[-1] / values[0]))
+        numbers, denominator = over_common(table.ravel().tolist())
+        whole = fmpz_mat(n, n, numbers)
+        if not is_regular(whole):
+            null, dimension = nmod_mat(whole, PRIME).nullspace()
+            parts = [[int(one) for one in part] for part in null.tolist()]
+            if intercept is not None:
+                place, factors = intercept
+                by = over_common(factors)[0]
+                columns = zip(*parts, strict=True)
+                parts[place] = [
+                    sum(one * part for one, part in zip(by, column, strict=True))
+                    % PRIME
+                    for column in columns
+                ]
+            culprits = [
+                name for name, part in zip(names, parts, strict=True) if any(part)
+            ]
+            raise dependent(culprits, dimension)
+        return cls(whole, denominator, penalty, tuple(names))
 
-    def solve(self, right: FloatArray) -> FloatArray:
-        """Return A^-1 b = D S^-1 D b for a vector or for the columns of a matrix."""
-        scale = self.scale if right.ndim == 1 else self.scale[:, None]
-        return scale * cho_solve((self.factor, True), scale * right)
+    def entry(self, row: int, column: int) -> Fraction:
+        """Return one number of A."""
+        return Fraction(int(self.matrix[row, column]), self.denominator)
+
+    def diagonal(self) -> list[Fraction]:
+        """Return the diagonal of A."""
+        return [self.entry(k, k) for k in range(len(self.names))]
+
+    def form(self, direction: Vector) -> Fraction:
+        """Return d'Ad."""
+        numbers, bottom = over_common([Fraction(one) for one in direction.tolist()])
+        along = fmpz_mat(len(numbers), 1, numbers)
+        found = (along.transpose() * self.matrix * along)[0, 0]
+        return Fraction(int(found), self.denominator * bottom * bottom)
+
+    def balls(self, right: Sequence[Exact]) -> list[arb]:
+        """Return A^-1 b in balls, at the precision of flint's context."""
+        numbers, denominator = over_common(right)
+        column = arb_mat(fmpz_mat(len(numbers), 1, numbers))
+        scale = arb(self.denominator) / denominator
+        found = arb_mat(self.matrix).solve(column, algorithm="lu")
+        return [one * scale for one in found.entries()]
+
+    def exact(self, right: Sequence[Exact]) -> list[fmpq]:
+        """Return A^-1 b in fractions, ten times the work of balls."""
+        numbers, denominator = over_common(right)
+        scale = fmpq(self.denominator, denominator)
+        found = self.matrix.solve(fmpz_mat(len(numbers), 1, numbers))
+        return [one * scale for one in found.entries()]
+
+    def solve(self, right: Sequence[Exact]) -> Vector:
+        """Return A^-1 b, each number the float64 nearest to the exact one."""
+        return pinned(lambda: self.balls(right), lambda: self.exact(right))
+
+    @cached_property
+    def _inverses(self) -> dict[int, arb_mat]:
+        return {}
+
+    def inverse_balls(self) -> arb_mat:
+        """Return A^-1 in balls, at the precision of flint's context."""
+        # Kept, since several answers ask for it at the same precision.
+        precision = ctx.prec
+        if precision not in self._inverses:
+            self._inverses[precision] = arb_mat(self.matrix).inv() * self.denominator
+        return self._inverses[precision]
+
+    def covariance_balls(self) -> arb_mat:
+        """Return A^-1 I A^-1 in balls; without a ridge this is A^-1."""
+        inverse = self.inverse_balls()
+        if not any(self.ridge):
+            return inverse
+        # A^-1 (A - ridge) A^-1
+        n, penalty = len(self.names), [arb(_fmpq(one)) for one in self.ridge]
+        pairs = zip(penalty * n, inverse.transpose().entries(), strict=True)
+        biased = arb_mat(n, n, [one * entry for one, entry in pairs]).transpose()
+        return inverse - inverse.transpose() * biased
 
     def inverse(self) -> Gram:
-        """Return A^-1, exactly symmetric."""
-        inverse = self.solve(np.eye(len(self.scale)))
-        return (inverse + inverse.T) / 2.0
+        """Return A^-1, each number the float64 nearest to the exact one."""
+        return symmetric(self.inverse_balls)
+
+    @cached_property
+    def degrees(self) -> float:
+        """trace(A^-1 I), the coefficients in effect: p without a ridge."""
+        if not any(self.ridge):
+            return float(len(self.names))
+
+        def balls() -> list[arb]:
+            inverse = self.inverse_balls()
+            taken = [
+                arb(_fmpq(one)) * inverse[k, k] for k, one in enumerate(self.ridge)
+            ]
+            return [arb(len(self.names)) - sum(taken, arb(0))]
+
+        return float(pinned(balls)[0])
+
+    @cached_property
+    def scaled_inverse(self) -> Gram:
+        """The inverse of A scaled to a unit diagonal, its least eigenvalue included."""
+        roots = np.sqrt(self._diagonal)
+        return np.asarray(self.inverse() * np.outer(roots, roots))
+
+    @property
+    def _diagonal(self) -> Vector:
+        entries = [self.matrix[k, k] for k in range(len(self.names))]
+        return np.array([int(one) / self.denominator for one in entries])
+
+    @property
+    def condition(self) -> float:
+        """The greatest over the least eigenvalue of A scaled to a unit diagonal.
+
+        For information: solving loses nothing, whatever it is.
+        """
+        n, roots = len(self.names), np.sqrt(self._diagonal)
+        entries = [int(one) / self.denominator for one in self.matrix.entries()]
+        scaled = np.array(entries).reshape(n, n) / np.outer(roots, roots)
+        # The inverse has all digits of the least eigenvalue, and float64 of A has not.
+        least = 1.0 / np.linalg.eigvalsh(self.scaled_inverse)[-1]
+        return float(np.linalg.eigvalsh(scaled)[-1] / least)
 
 
-def uncertainty(
-    system: System, information: Gram, penalty: Vector
-) -> tuple[Gram, float]:
-    """Return A^-1 I A^-1 and trace(A^-1 I); without a ridge these are I^-1 and p."""
-    inverse = system.inverse()
-    if not penalty.any():
-        return inverse, float(len(penalty))
-    hat = inverse @ information
-    sandwich = hat @ inverse
-    return (sandwich + sandwich.T) / 2.0, float(np.trace(hat))
+def dependent(names: Sequence[str], dimension: int) -> InvalidInputError:
+    """Return the error about columns that are combinations of each other."""
+    return InvalidInputError(
+        f"the columns {listed(names)} are linearly dependent, so their coefficients "
+        f"are not determined: leave out {dimension} of them or use ridge"
+    )
+
+
+def is_regular(matrix: fmpz_mat) -> bool:
+    """Return whether the determinant is not 0, exactly."""
+    n = matrix.nrows()
+    return nmod_mat(matrix, PRIME).rank() == n or matrix.rank() == n
+
+
+def over_common(numbers: Sequence[Exact]) -> tuple[list[int], int]:
+    """Return whole numbers, and what all of them are to be divided by."""
+    bottom = lcm(*{one.denominator for one in numbers})
+    if bottom == 1:
+        return [int(one) for one in numbers], 1
+    return [one.numerator * (bottom // one.denominator) for one in numbers], bottom
+
+
+def _fmpq(number: Exact) -> fmpq:
+    return fmpq(number.numerator, number.denominator)
+
+
+# From balls to float64
+
+
+def pinned(
+    balls: Callable[[], Sequence[arb]],
+    exact: Callable[[], Sequence[fmpq]] | None = None,
+) -> Vector:
+    """Return the float64 nearest to what each ball encloses.
+
+    Args:
+        balls: is called at growing precision, until each has one nearest float64.
+        exact: gives fractions where a number is 0, or between two float64, so that no
+            precision is enough. Without it such a number is 0, or next to its middle.
+    """
+
+    def look() -> tuple[Sequence[arb], list[float | None]]:
+        found = balls()
+        return found, [_nearest(one) for one in found]
+
+    looked = None
+    for precision in PRECISIONS if exact is None else PRECISIONS[:3]:
+        looked = _at(precision, look)
+        if looked is not None and None not in looked[1]:
+            return np.array(looked[1], dtype=np.float64)
+    if exact is not None:
+        return np.array([_quotient(int(one.p), int(one.q)) for one in exact()])
+    if looked is None:
+        raise NumericalError(UNDETERMINED)
+    return np.array(
+        [0.0 if one.contains(0) else _float(one.mid()) for one in looked[0]]
+    )
+
+
+def symmetric(balls: Callable[[], arb_mat]) -> Gram:
+    """Return the float64 nearest to each entry of covariances, known as balls.
+
+    What is below `NO_COVARIANCE` beside its variances is 0.
+    """
+
+    def look() -> Gram | None:
+        found = balls()
+        n = found.nrows()
+        variances = [_nearest(found[k, k]) for k in range(n)]
+        if None in variances:
+            return None
+        least = NO_COVARIANCE * np.sqrt(np.array(variances, dtype=np.float64))
+        matrix = np.empty((n, n))
+        for i in range(n):
+            for j in range(i + 1):
+                number = _nearest(found[i, j])
+                if number is None:
+                    largest = _float(found[i, j].abs_upper())
+                    if largest > least[i] * (least[j] / NO_COVARIANCE):
+                        return None
+                    number = 0.0
+                matrix[i, j] = matrix[j, i] = number
+        return matrix
+
+    for precision in PRECISIONS:
+        matrix = _at(precision, look)
+        if matrix is not None:
+            return matrix
+    raise NumericalError(UNDETERMINED)
+
+
+Found = TypeVar("Found")
+
+
+def _at(precision: int, look: Callable[[], Found]) -> Found | None:
+    """Look at a precision; None where it does not tell A from a singular matrix."""
+    with ctx.workprec(precision):
+        try:
+            return look()
+        except ZeroDivisionError:
+            return None
+
+
+def _nearest(ball: arb) -> float | None:
+    """Return the one float64 that is nearest to all of a ball, if there is one."""
+    if not ball.is_finite():
+        return None
+    low, high = _float(ball.lower()), _float(ball.upper())
+    return low if low == high else None
+
+
+def _float(end: arb) -> float:
+    """Return the float64 nearest to a ball without a radius."""
+    mantissa, exponent = map(int, end.man_exp())
+    if exponent >= 0:
+        return _quotient(mantissa << exponent, 1)
+    return _quotient(mantissa, 1 << -exponent)
+
+
+def _quotient(top: int, bottom: int) -> float:
+    try:
+        return top / bottom  # of integers: Python rounds it once
+    except OverflowError:
+        raise NumericalError(
+            "a coefficient or its variance is beyond 1e308: give columns in other units"
+        ) from None
+
+
+# What regressions check
 
 
 def penalties(

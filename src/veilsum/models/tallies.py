@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.models.rows import Sums
 from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
 from veilsum.numbers.shapes import Float, Int
+from veilsum.numbers.units import Integers
 
 Codes = Int[Array[np.int64], "n axes"]
 Cells = Float[FloatArray, "..."]  # one axis for each variable
@@ -28,7 +28,7 @@ MOST_CELLS = 2**24
 
 @dataclass(frozen=True)
 class Histogram:
-    """Pooled counts on edges; whole numbers unless somebody added noise.
+    """Pooled counts on edges.
 
     Attributes:
         edges: as agreed, ascending.
@@ -53,7 +53,7 @@ class Bins:
     """Edges that all parties agreed on; `Bins.of` takes any ascending numbers.
 
     >>> Bins.of([0, 10, 20]).tally([-1, 0, 9, 10, 20, 21]).tolist()
-    [1.0, 2.0, 2.0, 1.0]
+    [1, 2, 2, 1]
     """
 
     edges: Vector
@@ -79,17 +79,18 @@ class Bins:
         """The length of the vector: the bins, and one more on either side."""
         return self.edges.size + 1
 
-    def tally(self, values: ArrayLike) -> Sums:
+    def tally(self, values: ArrayLike) -> Integers:
         """Return one party's counts: below, in each bin, above."""
         found = _flat_numbers(values)
         place = np.searchsorted(self.edges, found, side="right")
         place[found == self.edges[-1]] -= 1  # the last bin has both its edges
-        return np.bincount(place, minlength=self.size).astype(np.float64)
+        return np.bincount(place, minlength=self.size)
 
-    def unpack(self, total: Sums) -> Histogram:
+    def unpack(self, total: Integers) -> Histogram:
         """Return the histogram in a total."""
         _check_size(total, self.size, what=f"{self.size - 2} bins")
-        below, counts, above = np.split(total, [1, self.size - 1])
+        numbers = total.astype(np.float64)
+        below, counts, above = np.split(numbers, [1, self.size - 1])
         return Histogram(self.edges, below.item(), counts, above.item())
 
 
@@ -124,19 +125,19 @@ class CrossTable:
         """The number of cells, which is the length of the vector."""
         return prod(self.levels)
 
-    def tally(self, codes: ArrayLike) -> Sums:
+    def tally(self, codes: ArrayLike) -> Integers:
         """Return one party's cells, flat; one row of codes for each observation.
 
         With a single axis a flat list of codes will do.
         """
         rows = self._checked(codes)
         cells = np.ravel_multi_index(tuple(rows.T), self.levels)
-        return np.bincount(cells, minlength=self.size).astype(np.float64)
+        return np.bincount(cells, minlength=self.size)
 
-    def unpack(self, total: Sums) -> Cells:
+    def unpack(self, total: Integers) -> Cells:
         """Return the table in a total, one axis for each variable."""
         _check_size(total, self.size, what=f"{self.size} cells")
-        return total.reshape(self.levels)
+        return total.astype(np.float64).reshape(self.levels)
 
     def marginal(self, cells: Cells, keep: Sequence[int]) -> Cells:
         """Return the table of the axes to keep, in their order here, others summed.
@@ -207,7 +208,7 @@ def _flat_numbers(values: ArrayLike) -> FloatArray:
     return found
 
 
-def _check_size(total: Sums, size: int, *, what: str) -> None:
+def _check_size(total: Integers, size: int, *, what: str) -> None:
     if total.shape != (size,):
         raise InvalidInputError(
             f"{what} have a total of {size} numbers, found shape {total.shape}"

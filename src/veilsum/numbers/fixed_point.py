@@ -1,8 +1,11 @@
-"""Numbers on a grid: private coefficients become whole multiples of g = 2^-q.
+"""Numbers on a grid: private coefficients become whole multiples of a step g.
 
 On the grid, masks are integers, sums are exact, and the bits of a masked number say
 nothing about how its private part was rounded. Quantising rounds to the nearest point
 and discards the rest: what is discarded is never sent, so nothing has to hide it.
+
+Without a unit g is 2^-q. With one, such as a cent, numbers are rounded to whole units,
+so that equal sums of cents are equal, and g is a 2^-q of the unit: masks may be finer.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, floor, inf, isfinite, isqrt, ldexp, log2, sqrt
+from math import ceil, floor, inf, isfinite, isqrt, log2, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +22,7 @@ import numpy as np
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Shaped
+from veilsum.numbers.units import FLOAT_BITS
 
 # int64, uint64 (residues modulo 2^64), or Python integers where 64 bits are too few.
 IntegerArray: TypeAlias = Array[Any]
@@ -41,58 +45,94 @@ SURE_BITS = 6
 
 @dataclass(frozen=True)
 class Grid:
-    """The multiples of 2^-bits.
+    """The multiples of 2^-bits, or of 2^-bits of a unit.
+
+    Attributes:
+        bits: q.
+        unit: what numbers are rounded to whole ones of; without one, the step itself.
 
     >>> Grid(2).quantise(np.array([0.3, -1.0])).tolist()
     [1, -4]
+    >>> Grid(2, unit=Fraction(1, 100)).quantise(np.array([0.07, 0.071])).tolist()
+    [28, 28]
     """
 
     bits: int
+    unit: Fraction | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.bits, bool) or not isinstance(self.bits, int):
             raise InvalidInputError(
                 f"a grid is given by a whole number of bits, found {self.bits!r}"
             )
-        if not -100 <= self.bits <= 200:
+        least = -100 if self.unit is None else 0
+        if not least <= self.bits <= 200:
+            below = "" if self.unit is None else " below the unit"
             raise InvalidInputError(
-                f"a grid has between -100 and 200 bits, found {self.bits}"
+                f"a grid has between {least} and 200 bits{below}, found {self.bits}"
             )
 
     @property
-    def step(self) -> float:
+    def exact_step(self) -> Fraction:
         """g, the distance of neighbouring points."""
-        return ldexp(1.0, -self.bits)
+        return (self.unit or 1) * Fraction(2) ** -self.bits
+
+    @property
+    def step(self) -> float:
+        """The same as float64."""
+        return float(self.exact_step)
+
+    @property
+    def rounding(self) -> Fraction:
+        """How far apart the points are that private numbers are rounded to."""
+        return self.exact_step if self.unit is None else self.unit
+
+    @property
+    def words(self) -> str:
+        """The step, in words."""
+        if self.unit is None:
+            return f"2^{-self.bits}"
+        return f"{self.unit}" + (f" * 2^{-self.bits}" if self.bits else "")
 
     def deviation(self, sigma: float, weight: float = 1.0) -> int:
         """Return sigma sqrt(weight) in grid steps, rounded up to a whole number.
 
         Rounded up exactly: noise is never less than what was asked for.
         """
-        steps = _deviation(self.bits, sigma, weight)
+        steps = _deviation(self.exact_step, sigma, weight)
         self._check_deviation(sigma * sqrt(weight), steps)
         return steps
 
     def _check_deviation(self, sigma: float, steps: int) -> None:
         if steps < LEAST_DEVIATION:
+            enough = deviation_bits(sigma / float(self.unit or 1), LEAST_DEVIATION)
             raise InvalidInputError(
                 f"sigma must span at least {LEAST_DEVIATION} steps of the grid, but "
-                f"{sigma:.4g} spans {steps} of 2^{-self.bits}: use a grid of "
-                f"{deviation_bits(sigma, LEAST_DEVIATION)} bits or more, or a larger "
-                "sigma"
+                f"{sigma:.4g} spans {steps} of {self.words}: use a grid of {enough} "
+                "bits or more, or a larger sigma"
             )
         spare = (steps - 1).bit_length() - GREATEST_DEVIATION_BITS
         if spare > 0:
             raise InvalidInputError(
                 f"sigma = {sigma:.4g} spans more than 2^{GREATEST_DEVIATION_BITS} "
-                f"steps of 2^{-self.bits}, by {spare} bits: use a grid of "
+                f"steps of {self.words}, by {spare} bits: use a grid of "
                 f"{self.bits - spare} bits or fewer, or a smaller sigma"
             )
 
-    def quantise(self, values: FloatArray) -> Integers:
-        """Return each value's nearest grid point, ties to even, as Python would."""
+    def quantise(self, values: Array[Any]) -> Integers:
+        """Return each value's nearest grid point, ties to even, as Python would.
+
+        Python integers are whole numbers of the unit, or of steps, already.
+        """
+        if values.dtype == object:
+            return values if self.unit is None else self._fine(values)
         if not np.isfinite(values).all():
             raise InvalidInputError("only finite numbers have a place on the grid")
+        if self.unit is not None:
+            power = _power_of(self.unit)
+            if power is None:
+                return self._fine(_whole_counts(values, self.unit))
+            return self._fine(Grid(-power).quantise(values))
         # Scaling by a power of two is exact, so the only rounding is this one.
         with np.errstate(over="ignore", under="ignore"):
             points = np.rint(np.ldexp(values, self.bits))
@@ -104,9 +144,54 @@ class Grid:
             return points.astype(np.int64)
         return as_python_integers(points)
 
+    def _fine(self, counts: Array[Any]) -> Integers:
+        """Return whole numbers of units in steps."""
+        if (
+            counts.dtype != object
+            and (np.abs(counts) < 2.0 ** (WORD_BITS - self.bits)).all()
+        ):
+            return counts.astype(np.int64) << np.int64(self.bits)
+        return as_python_integers(counts) << self.bits
+
+    def reals(self, values: Array[Any]) -> FloatArray:
+        """Return values as they are, and Python integers as what they stand for."""
+        if values.dtype != object:
+            return values
+        return (self if self.unit is None else Grid(0, self.unit)).to_floats(values)
+
     def to_floats(self, integers: Integers) -> FloatArray:
-        """Return what the integers stand for, rounded once to float64."""
-        return np.ldexp(integers.astype(np.float64), -self.bits)
+        """Return what the integers stand for, each as a float64."""
+        found = np.ldexp(integers.astype(np.float64), -self.bits)
+        if self.unit is None:
+            return found
+        top, bottom = float(self.unit.numerator), float(self.unit.denominator)
+        return np.asarray(found * top / bottom)
+
+
+def _power_of(unit: Fraction) -> int | None:
+    """Return k of a unit of 2^k; None of another one."""
+    top, bottom = unit.numerator, unit.denominator
+    if top & (top - 1) or bottom & (bottom - 1):
+        return None
+    return top.bit_length() - bottom.bit_length()
+
+
+def _whole_counts(values: FloatArray, unit: Fraction) -> Integers:
+    """Return each value's nearest whole number of units: a function of it alone."""
+    top, bottom = float(unit.numerator), float(unit.denominator)
+    with np.errstate(over="ignore", invalid="ignore"):
+        counts = np.rint(values * bottom / top)
+    # Written so that nan is among them: infinity over infinity.
+    large = ~(np.abs(counts) < 2.0 ** (FLOAT_BITS - 1))
+    if not large.any():
+        return counts
+    found = np.empty(values.shape, dtype=object)
+    for place in np.ndindex(values.shape):
+        value = float(values[place])
+        found[place] = (
+            round(Fraction(value) / unit) if large[place] else int(counts[place])
+        )
+    return found
 
 
 def as_python_integers(values: Array[Any]) -> IntegerArray:
@@ -117,11 +202,11 @@ def as_python_integers(values: Array[Any]) -> IntegerArray:
 
 
 @lru_cache(1024)  # a graph has few weights, and asks once for each of its links
-def _deviation(bits: int, sigma: float, weight: float) -> int:
-    return _ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) * Fraction(4) ** bits)
+def _deviation(step: Fraction, sigma: float, weight: float) -> int:
+    return ceil_sqrt(Fraction(sigma) ** 2 * Fraction(weight) / step**2)
 
 
-def _ceil_sqrt(square: Fraction) -> int:
+def ceil_sqrt(square: Fraction) -> int:
     """Return the least integer whose square is at least this."""
     root = isqrt(floor(square))
     return root if root * root == square else root + 1
@@ -208,11 +293,20 @@ def summing_bits(*, n_parties: int, largest: float | None) -> int:
     return min(finest, floor(WORD_BITS - log2(n_parties * largest)))
 
 
-def check_sum_fits(*, bits: int, n_parties: int, largest: float | None) -> None:
+def check_sum_fits(
+    *, bits: int, n_parties: int, largest: float | None, unit: Fraction | None = None
+) -> None:
     """Refuse a sum that could wrap around modulo 2^64 and come out wrong."""
     if largest is None:
         return
-    missing = ceil(log2(n_parties * largest)) + bits - WORD_BITS
+    missing = ceil(log2(n_parties * largest / float(unit or 1))) + bits - WORD_BITS
+    if missing > 0 and unit is not None:
+        raise InvalidInputError(
+            f"a sum of {n_parties} numbers up to {largest:.6g} in units of {unit} "
+            f"needs {missing} bits more than there are: agree on a unit of "
+            f"{float(unit) * 2.0**missing:.6g}, or a range of "
+            f"{largest / 2.0**missing:.6g}"
+        )
     if missing > 0:
         raise InvalidInputError(
             f"a sum of {n_parties} numbers up to {largest:.6g} on a grid of {bits} "

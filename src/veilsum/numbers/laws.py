@@ -3,35 +3,42 @@
     none      zeros: the plain method, with no privacy at all
     gaussian  normal numbers in float64: simulation and reproduction only
     lattice   a discrete Gaussian on the grid 2^-q: integers, and sums are exact
-    uniform   residues modulo 2^64 or 2^192: for methods that use sums only
+    uniform   residues modulo 2^64, 2^128 or 2^192: for methods that use sums only
 
 `Masks` is the agreement, a value that checks itself; `Masks.on` makes its law for a
-network. A law draws shares, says how a coefficient becomes one of its numbers
-(`encode`) and how a sum of masked numbers is read (`decode`), and answers what others
-have to know of it (`hides`, `exact`, ...): nobody else looks at its name.
+network, `Masks.for_sums` the one for sums of whole numbers. A law draws shares, says
+how a coefficient becomes one of its numbers (`encode`) and how a sum of masked numbers
+is read (`decode`), and answers what others have to know of it (`hides`, `exact`, ...):
+nobody else looks at its name.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import groupby
+from math import ceil, log2
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from veilsum.errors import InvalidInputError, RangeError
+from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.discrete_gaussian import discrete_gaussian
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
+    GREATEST_DEVIATION_BITS,
+    LEAST_DEVIATION,
+    SURE_BITS,
     WORD_BITS,
     Grid,
     as_python_integers,
+    ceil_sqrt,
     check_range,
     check_sum_fits,
     deviation_bits,
@@ -41,15 +48,16 @@ from veilsum.numbers.fixed_point import (
 )
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.streams import Stream
+from veilsum.numbers.units import Counts, unit_of
 
 LawName = Literal["none", "gaussian", "lattice", "uniform"]
 
 # Even Python integers must fit a message, with room for masks and sums.
 WIDE_BITS = 200
-# Three words hold anything float64 statistics come to, from 2^-96 to 2^94, so that
-# nobody has to guess a range.
-WIDE_WORDS = 3
-WIDE_GRID = 96
+# A share in steps of a unit spans 2^20 of them where that costs nothing.
+FINE_BITS = 10
+# A residue is one, two or three words of 64 bits.
+MOST_WORDS = 3
 
 Reals = Float[FloatArray, "*batch p"]
 Numbers = Shaped[Array[Any], " p"]
@@ -66,6 +74,8 @@ class Masks:
             each coefficient.
         grid: bits q of the grid 2^-q; without them a law on a network chooses.
         largest: the declared range of one party's numbers.
+        unit: what numbers are rounded to whole ones of, such as a cent; the grid is
+            2^-q of it then. Without one numbers are rounded to the grid itself.
 
     >>> Masks("lattice", sigma=1.0, grid=40).on(Topology.family("complete:3")).dtype
     dtype('int64')
@@ -75,6 +85,7 @@ class Masks:
     sigma: float | tuple[float, ...] | None
     grid: int | None
     largest: float | None
+    unit: Fraction | None
 
     def __init__(
         self,
@@ -82,6 +93,7 @@ class Masks:
         sigma: ArrayLike | None = None,
         grid: int | None = None,
         largest: float | None = None,
+        unit: object = None,
     ) -> None:
         if law not in tuple(LAWS):
             raise InvalidInputError(
@@ -99,16 +111,28 @@ class Masks:
                 f'law = "{law}" has no grid and no range: leave them out, or use law = '
                 '"lattice"'
             )
+        counted = None
+        if unit is not None and "grid" in keys:
+            # Laws without a grid leave numbers as they are.
+            counted = unit_of(unit)
         if grid is not None:
-            Grid(grid)  # refuses what is none
+            Grid(grid, counted)  # refuses what is none
         given = {
             "law": law,
             "sigma": None if sigma is None else _plain_sigma(sigma),
             "grid": grid,
-            "largest": None if largest is None else _checked_largest(largest),
+            "largest": None if largest is None else checked_largest(largest),
+            "unit": counted,
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def rounding(self) -> Fraction | None:
+        """What numbers are rounded to whole ones of, if that is known."""
+        if self.grid is None:
+            return self.unit
+        return Grid(self.grid, self.unit).rounding
 
     @property
     def kind(self) -> type[Law]:
@@ -119,14 +143,27 @@ class Masks:
         """Return the law for a network: its grid, and how wide its numbers must be."""
         return self.kind.on(topology, self)
 
-    def for_sums(
-        self, topology: Topology, *, integers: bool = False, wide: bool = False
-    ) -> Law:
-        """Return the law for sums of statistics, whose range nobody knows beforehand.
+    def for_sums(self, topology: Topology, counts: Counts) -> Law:
+        """Return the law for sums of whole numbers, of which it is known what they are.
 
-        `integers` are to be summed to the last unit; `wide` ones beyond 64 bits.
+        Their range follows from that, too.
         """
-        return self.kind.for_sums(topology, self, integers=integers, wide=wide)
+        if self.grid is not None:
+            raise InvalidInputError(
+                "sums of whole numbers have no grid: leave grid out, and say with unit "
+                "what a number counts"
+            )
+        if self.largest is not None:
+            raise InvalidInputError(
+                "what is summed has the range of its columns: leave largest out, and "
+                "agree on a minimum and a maximum of each"
+            )
+        if not counts.units or not 1 <= counts.words <= MOST_WORDS:
+            raise InvalidInputError(
+                f"totals have at most {64 * MOST_WORDS} bits, and these may need "
+                f"{counts.bits}: agree on coarser units, or on narrower ranges"
+            )
+        return self.kind.for_sums(topology, self, counts)
 
     def altered(
         self,
@@ -134,6 +171,7 @@ class Masks:
         law: LawName | None = None,
         sigma: ArrayLike | None = None,
         grid: int | None = None,
+        unit: Fraction | None = None,
     ) -> Masks:
         """Return other masks; what is None stays.
 
@@ -141,8 +179,8 @@ class Masks:
         """
         name = law or self.law
         keys = LAWS[name].keys if name in LAWS else ()
-        kept = {key: getattr(self, key) for key in keys}
-        given = {"sigma": sigma, "grid": grid}
+        kept = {key: getattr(self, key) for key in (*keys, "unit")}
+        given = {"sigma": sigma, "grid": grid, "unit": unit}
         changes = {key: value for key, value in given.items() if value is not None}
         return Masks(name, **{**kept, **changes})
 
@@ -174,12 +212,13 @@ class Law(ABC):
         """Return the law of these masks for a network; see `Masks.on`."""
 
     @classmethod
-    def for_sums(
-        cls, topology: Topology, masks: Masks, *, integers: bool, wide: bool
-    ) -> Law:
-        """Return the law for sums of statistics; see `Masks.for_sums`."""
-        del integers, wide
-        return cls.on(topology, masks)
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return the law for sums of whole numbers; see `Masks.for_sums`."""
+        del topology, masks, counts
+        raise InvalidInputError(
+            f'law = "{cls.name}" masks real numbers, and sums are of whole ones: use '
+            'law = "uniform" or "lattice"'
+        )
 
     @property
     @abstractmethod
@@ -213,6 +252,16 @@ class Law(ABC):
     def wrap(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of the law's numbers as it may leave a party."""
         return numbers
+
+    @property
+    def counted(self) -> Counts | None:
+        """What its numbers count, if sums are of whole numbers."""
+        return None
+
+    @property
+    def width(self) -> int:
+        """The bytes of each Python integer in a message; 0 for as few as all need."""
+        return 0
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse a law that is not fit for real secrets.
@@ -256,6 +305,12 @@ class NoMasks(_Floats):
         """Return the one there is."""
         del topology, masks
         return cls()
+
+    @classmethod
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return plain integers."""
+        del topology, masks
+        return PlainCounts(counts)
 
     @property
     def masks(self) -> Masks:
@@ -337,25 +392,37 @@ class LatticeMasks(Law):
         coarse: then integers are wider.
         """
         sigma, n = np.asarray(masks.sigma), topology.n_parties
-        reach = masks.largest or 0.0
+        unit = float(masks.unit or 1)
+        reach = (masks.largest or 0.0) / unit
         links = int(topology.degrees.max())
-        scales = np.sqrt([1.0, *topology.weights])
+        scales = np.sqrt([1.0, *topology.weights]) / unit
         most = float(sigma.max() * scales.max())
         bits = masks.grid
         if bits is None:
             fitting = fitting_bits(sigma=most, links=links, largest=reach, n_parties=n)
             least = float(sigma.min() * scales.min())
             enough = deviation_bits(least, 2**DEPLOYED_DEVIATION_BITS)
-            bits = max(fitting, COARSEST_BITS, enough)
+            if masks.unit is None:
+                bits = max(fitting, COARSEST_BITS, enough)
+            else:
+                # Only masks are finer than the unit: what they have is room for range.
+                bits = max(0, enough, min(fitting, enough + FINE_BITS))
         fits = fits_words(
             bits=bits, sigma=most, links=links, largest=reach, n_parties=n
         )
-        return cls(sigma, Grid(bits), masks.largest, wide=not fits, n_parties=n)
+        grid = Grid(bits, masks.unit)
+        return cls(sigma, grid, masks.largest, wide=not fits, n_parties=n)
+
+    @classmethod
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return the law whose steps are the numbers' own units."""
+        return LatticeCounts.on_units(topology, np.asarray(masks.sigma), counts)
 
     @property
     def masks(self) -> Masks:
         """What it was made with, and the grid it has."""
-        return Masks(self.name, self.sigma, self.grid.bits, self.largest)
+        grid = self.grid
+        return Masks(self.name, self.sigma, grid.bits, self.largest, grid.unit)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -368,7 +435,7 @@ class LatticeMasks(Law):
         if not self.wide:
             return 8
         steps = self.grid.deviation(float(self.sigma.max()))
-        reach = ceil((self.largest or 0.0) * 2.0**self.grid.bits)
+        reach = ceil(Fraction(self.largest or 0) / self.grid.exact_step)
         # The sign, six bits for masks beyond one sigma, nine for links and weights.
         return -(-(max(steps, reach).bit_length() + 16) // 8)
 
@@ -381,9 +448,14 @@ class LatticeMasks(Law):
         ]
         return self._typed(np.concatenate(parts))
 
-    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
-        """Return each coefficient's nearest grid point; refuse one out of range."""
-        check_range(values, self._reach(), labels)
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
+        """Return each coefficient's nearest grid point; refuse one out of range.
+
+        Python integers are whole numbers of what is rounded to.
+        """
+        check_range(self.grid.reals(values), self._reach(), labels)
         return self._typed(self.grid.quantise(values))
 
     def decode(self, numbers: NumberRows) -> Reals:
@@ -394,6 +466,7 @@ class LatticeMasks(Law):
         """Refuse a grid too coarse for real secrets."""
         sigma, enough = float(self.sigma.min()), 2**DEPLOYED_DEVIATION_BITS
         if self.grid.deviation(sigma, least_weight) < enough:
+            sigma /= float(self.grid.unit or 1)
             bits = deviation_bits(float(sigma * np.sqrt(least_weight)), enough)
             raise InvalidInputError(
                 f"between real parties sigma must span at least {enough} steps of the "
@@ -405,7 +478,7 @@ class LatticeMasks(Law):
         if self.largest is not None and not self.wide:
             return self.largest  # that it fits was checked with the grid
         room = WIDE_BITS if self.wide else WORD_BITS - 1
-        fits = 2.0 ** (room - self.grid.bits) / self.n_parties
+        fits = 2.0**room * self.grid.step / self.n_parties
         return min(self.largest or fits, fits)
 
     def _typed(self, numbers: NumberRows) -> NumberRows:
@@ -417,10 +490,7 @@ class LatticeMasks(Law):
 
 @dataclass(frozen=True)
 class UniformMasks(Law):
-    """Uniform residues modulo 2^64, or 2^192: a masked number alone says nothing.
-
-    A residue has one word of 64 bits, which is what a sum of declared range needs, or
-    three of them, whose numbers are Python integers.
+    """Uniform residues modulo 2^64 of reals: a masked number alone says nothing.
 
     Sums of masked numbers are exact as long as the true sum fits, which is checked from
     the number of parties and the declared range.
@@ -429,8 +499,6 @@ class UniformMasks(Law):
         grid: what a residue counts.
         n_parties: how many numbers are summed.
         largest: the declared range of one party's numbers.
-        words: 64-bit words of a residue.
-        whole: whether values are integers, and their sums are to be so.
     """
 
     name: ClassVar[LawName] = "uniform"
@@ -443,14 +511,16 @@ class UniformMasks(Law):
     grid: Grid
     n_parties: int
     largest: float | None = None
-    words: int = 1
-    whole: bool = False
+
+    dtype = np.dtype(np.uint64)
+    number_bytes = 8
 
     def __post_init__(self) -> None:
         check_sum_fits(
-            bits=self.grid.bits - self._more,
+            bits=self.grid.bits,
             n_parties=self.n_parties,
             largest=self.largest,
+            unit=self.grid.unit,
         )
 
     @classmethod
@@ -458,142 +528,319 @@ class UniformMasks(Law):
         """Return the law for a network; without a grid the finest that fits."""
         n, bits = topology.n_parties, masks.grid
         if bits is None:
-            bits = summing_bits(n_parties=n, largest=masks.largest)
-        return cls(Grid(bits), n, masks.largest)
+            bits = 0
+            if masks.unit is None:
+                bits = summing_bits(n_parties=n, largest=masks.largest)
+        return cls(Grid(bits, masks.unit), n, masks.largest)
 
     @classmethod
-    def for_sums(
-        cls, topology: Topology, masks: Masks, *, integers: bool, wide: bool
-    ) -> UniformMasks:
-        """Return the law that needs no range, unless a grid was chosen."""
-        if integers:
-            if masks.grid is not None:
-                raise InvalidInputError("integers are summed exactly: leave grid out")
-            return cls.integers(topology, wide=wide, largest=masks.largest)
-        if masks.grid is None:
-            return cls.wide(topology, largest=masks.largest)
-        if masks.grid < COARSEST_BITS:
-            raise InvalidInputError(
-                f"a grid of 2^{-masks.grid} would round statistics away: use "
-                f"{COARSEST_BITS} bits or more, or leave grid out"
-            )
-        return cls.on(topology, masks)
-
-    @classmethod
-    def wide(cls, topology: Topology, *, largest: float | None = None) -> UniformMasks:
-        """Return the law that needs no range: three words, a grid of 2^-96."""
-        reach = None if largest is None else _checked_largest(largest)
-        return cls(Grid(WIDE_GRID), topology.n_parties, reach, words=WIDE_WORDS)
-
-    @classmethod
-    def integers(
-        cls, topology: Topology, *, wide: bool = False, largest: float | None = None
-    ) -> UniformMasks:
-        """Return the law for sums of integers, exact to the last unit."""
-        n, reach = topology.n_parties, None
-        if largest is not None:
-            reach = _checked_largest(largest)
-            wide = wide or n * reach > 2.0**WORD_BITS
-        return cls(Grid(0), n, reach, words=WIDE_WORDS if wide else 1, whole=True)
+    def for_sums(cls, topology: Topology, masks: Masks, counts: Counts) -> Law:
+        """Return residues as wide as the largest total."""
+        del topology, masks
+        return UniformCounts(counts)
 
     @property
     def masks(self) -> Masks:
         """What it was made with, and the grid it has."""
-        return Masks(self.name, None, self.grid.bits, self.largest)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """uint64, or Python integers."""
-        return np.dtype(np.uint64 if self.words == 1 else object)
-
-    @property
-    def number_bytes(self) -> int:
-        """Eight for each word."""
-        return 8 * self.words
+        grid = self.grid
+        return Masks(self.name, None, grid.bits, self.largest, grid.unit)
 
     def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
         """Return random words; there is no more or less of noise to weigh."""
         del weight
-        words = stream.words(self.words * size)
-        if self.words == 1:
-            return words
-        parts = [as_python_integers(part) for part in words.reshape(self.words, size)]
-        shifts = range(0, 64 * self.words, 64)
-        joined = [part << shift for part, shift in zip(parts, shifts, strict=True)]
-        return self.wrap(np.sum(joined, axis=0))
+        return stream.words(size)
 
-    def encode(
-        self, values: NumberRows, labels: Sequence[str] | None = None
-    ) -> NumberRows:
+    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
-        whole = self._whole(values) if self.whole else None
-        self._check_range(values, labels)
-        points = self.grid.quantise(values) if whole is None else whole
-        if self.words == 1:
-            return points.astype(np.int64).view(np.uint64)
-        return as_python_integers(points) if points.dtype != object else points
+        self._check_range(self.grid.reals(values), labels)
+        return self.grid.quantise(values).astype(np.int64).view(np.uint64)
 
-    def decode(self, numbers: NumberRows) -> NumberRows:
+    def decode(self, numbers: NumberRows) -> Reals:
         """Return a sum of all parties' numbers, masks having cancelled."""
-        if self.words == 1:
-            signed = np.ascontiguousarray(numbers).view(np.int64)
-        else:
-            signed = self.wrap(numbers)
-        return signed if self.whole else self.grid.to_floats(signed)
+        return self.grid.to_floats(np.ascontiguousarray(numbers).view(np.int64))
 
-    def wrap(self, numbers: NumberRows) -> NumberRows:
-        """Return the residues; 64-bit words wrap around by themselves.
-
-        Unreduced, a sum of residues would show how it came about.
-        """
-        if self.words == 1:
-            return numbers
-        half = 1 << (64 * self.words - 1)
-        return np.asarray((numbers + half) % (2 * half) - half)
-
-    def _check_range(self, values: NumberRows, labels: Sequence[str] | None) -> None:
+    def _check_range(self, values: Reals, labels: Sequence[str] | None) -> None:
+        fits = 2.0**WORD_BITS * self.grid.step / self.n_parties
+        if self.largest is not None:
+            check_range(values, min(self.largest, fits), labels)
+            return
         try:
-            check_range(values.astype(np.float64), self._reach(), labels)
-        except OverflowError:
-            raise RangeError("an integer is beyond 1e308: leave it out") from None
+            check_range(values, fits, labels)
         except RangeError as error:
-            if self.largest is not None:
-                raise
-            # No wider range can be declared than what the words hold.
-            way_out = "scale it" if not self.whole else "sum with wide = True"
-            if self.whole and self.words > 1:
-                way_out = "leave it out"
+            # No wider range can be declared than what a word holds.
             told = (
                 f"{text.partition('; correct the value')[0]}; correct the value, or "
-                f"{way_out}"
+                "scale it"
                 for text in (str(error), error.plain)
             )
             raise RangeError(next(told), plain=next(told)) from None
 
+
+# Sums of whole numbers
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting(Law):
+    """Laws of whole numbers, whose sums are Python integers, to the last unit.
+
+    Attributes:
+        counts: what each number counts, and in how many bits every total fits.
+    """
+
+    exact: ClassVar[bool] = True
+
+    counts: Counts
+
+    @classmethod
+    def on(cls, topology: Topology, masks: Masks) -> Law:
+        """Return what these masks are where nothing is counted."""
+        return masks.on(topology)
+
     @property
-    def _more(self) -> int:
-        """How many bits there are beyond the first word."""
-        return 64 * (self.words - 1)
+    def counted(self) -> Counts:
+        """What its numbers count."""
+        return self.counts
 
-    def _reach(self) -> float:
-        fits = 2.0 ** (WORD_BITS + self._more - self.grid.bits) / self.n_parties
-        return fits if self.largest is None else min(self.largest, fits)
+    @property
+    def number_bytes(self) -> int:
+        """Eight for each word."""
+        return 8 * self.counts.words
 
-    @staticmethod
-    def _whole(values: NumberRows) -> NumberRows:
-        """Return integers as they are; refuse what would be rounded."""
-        if values.dtype.kind == "u":
-            return as_python_integers(values)
-        exact = values.dtype.kind == "i" or (
-            values.dtype == object
-            and all(isinstance(one, int) for one in values.ravel())
+    @property
+    def width(self) -> int:
+        """Always the same: how long a frame is depends on no number in it."""
+        return self.number_bytes if self.dtype == object else 0
+
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
+        """Return one party's whole numbers as the law's.
+
+        Their bound is public. A vector beyond it is this program's own mistake, and
+        nothing of it leaves the party.
+        """
+        del labels
+        size, bits = len(self.counts.units), self.counts.bits
+        plain = values.ravel().tolist()
+        half = 1 << (bits - 1)
+        fits = {*map(type, plain)} <= {int} and (
+            -half <= min(plain, default=0) and max(plain, default=0) < half
         )
-        if not exact:
-            raise InvalidInputError(
-                f"a sum of integers takes integers, found numbers of type "
-                f"{values.dtype}; convert them, or sum reals"
+        if not fits or values.shape[-1:] != (size,):
+            raise NumericalError(
+                f"{size} whole numbers of at most {bits} bits were agreed on, and this "
+                f"party's are others, {values.shape[-1:]} of {values.dtype}: please "
+                "report it"
             )
-        return values
+        return self._typed(values)
+
+    def decode(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of all parties' numbers, masks having cancelled."""
+        return numbers
+
+    @abstractmethod
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        """Return whole numbers in the law's own kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlainCounts(_Counting):
+    """Whole numbers without masks: no privacy at all."""
+
+    name: ClassVar[LawName] = "none"
+    hides: ClassVar[bool] = False
+    dtype = np.dtype(object)
+
+    @property
+    def masks(self) -> Masks:
+        """None, by name."""
+        return Masks(self.name)
+
+    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return zeros."""
+        del stream, weight
+        return np.full(size, 0, dtype=object)
+
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        return _python(whole)
+
+
+@dataclass(frozen=True, eq=False)
+class UniformCounts(_Counting):
+    """Whole numbers under uniform residues modulo 2^64, 2^128 or 2^192.
+
+    A masked number alone says nothing, and a total is right because every total fits.
+    """
+
+    name: ClassVar[LawName] = "uniform"
+    sums_only: ClassVar[bool] = True
+    deployable: ClassVar[bool] = True
+
+    @property
+    def masks(self) -> Masks:
+        """Its name says it all."""
+        return Masks(self.name)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint64, or Python integers."""
+        return np.dtype(np.uint64 if self.counts.words == 1 else object)
+
+    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return random words; there is no more or less of noise to weigh."""
+        del weight
+        return _residues(stream, size, self.counts.words)
+
+    def decode(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of all parties' numbers, masks having cancelled."""
+        if self.counts.words == 1:
+            signed = np.ascontiguousarray(numbers).view(np.int64)
+            return as_python_integers(signed)
+        return self.wrap(numbers)
+
+    def wrap(self, numbers: NumberRows) -> NumberRows:
+        """Return the residues: unreduced, a sum would show how it came about."""
+        return _wrapped(numbers, self.counts.words)
+
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        if self.counts.words == 1:
+            return whole.astype(np.int64).view(np.uint64)
+        return _python(whole)
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeCounts(_Counting):
+    """Whole numbers under discrete Gaussians, each number's steps being its own unit.
+
+    Attributes:
+        sigma: standard deviation of one coordinate of one share, in real numbers;
+            rounded up to a whole number of each number's unit.
+        n_bytes: what holds every masked number, and every sum of some of them.
+    """
+
+    name: ClassVar[LawName] = "lattice"
+    deployable: ClassVar[bool] = True
+
+    sigma: FloatArray
+    n_bytes: int
+    # A graph has few weights, and asks once for each of its links.
+    _known: dict[float, tuple[int, ...]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def on_units(
+        cls, topology: Topology, sigma: FloatArray, counts: Counts
+    ) -> LatticeCounts:
+        """Return the law for a network, whose numbers never need more bytes."""
+        _check_size(sigma, len(counts.units))
+        law = cls(counts, sigma, 8)
+        weights = [1.0, *topology.weights.tolist()]
+        steps = max(max(law.deviations(weight)) for weight in weights)
+        for weight in weights:
+            law._check_steps(weight)
+        # A sum over any parties has no more shares in it than there are.
+        shares = max(1, topology.n_edges) * topology.shares_per_edge
+        masks = steps.bit_length() + SURE_BITS + ceil(log2(shares) / 2)
+        # The private part, one bit for their sum, and the sign.
+        bits = max(masks, counts.bits - 1) + 2
+        return cls(counts, sigma, 8 if bits <= WORD_BITS else -(-bits // 8))
+
+    @property
+    def masks(self) -> Masks:
+        """What it was made with, on a grid that is nowhere finer than the units are.
+
+        What is proved of that grid holds all the more of finer steps.
+        """
+        bits = ceil(-log2(max(self.counts.units)))
+        while Fraction(2) ** -bits < max(self.counts.units):
+            bits -= 1
+        return Masks(self.name, self.sigma, min(bits, 200))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """int64, or Python integers."""
+        return np.dtype(np.int64 if self.n_bytes == 8 else object)
+
+    @property
+    def number_bytes(self) -> int:
+        """What the widest mask, or total, needs."""
+        return self.n_bytes
+
+    def deviations(self, weight: float = 1.0) -> tuple[int, ...]:
+        """Return sigma sqrt(weight) in each number's units, rounded up, exactly."""
+        if weight not in self._known:
+            units = self.counts.units
+            sigmas = np.broadcast_to(self.sigma, len(units)).tolist()
+            pairs = [*zip(sigmas, units, strict=True)]
+            squares = {
+                (sigma, unit): (Fraction(sigma) / unit) ** 2 * Fraction(weight)
+                for sigma, unit in {*pairs}
+            }
+            steps = {pair: ceil_sqrt(square) for pair, square in squares.items()}
+            self._known[weight] = tuple(steps[pair] for pair in pairs)
+        return self._known[weight]
+
+    def draw(self, stream: Stream, size: int, weight: float = 1.0) -> Numbers:
+        """Return whole numbers of units."""
+        _check_size(self.sigma, size)
+        parts = [
+            discrete_gaussian(stream, steps, len([*alike]))
+            for steps, alike in groupby(self.deviations(weight))
+        ]
+        return self._typed(np.concatenate([_python(one) for one in parts]))
+
+    def decode(self, numbers: NumberRows) -> NumberRows:
+        """Return a sum of all parties' numbers, masks having cancelled."""
+        return _python(numbers)
+
+    def check_deployable(self, *, least_weight: float = 1.0) -> None:
+        """Refuse units too coarse for real secrets."""
+        enough = 2**DEPLOYED_DEVIATION_BITS
+        if min(self.deviations(least_weight)) < enough:
+            raise InvalidInputError(
+                f"between real parties sigma must span at least {enough} units of "
+                f"every number, and the largest unit is {max(self.counts.units)}: use "
+                "a larger sigma, or finer units"
+            )
+
+    def _check_steps(self, weight: float) -> None:
+        for steps, unit in zip(self.deviations(weight), self.counts.units, strict=True):
+            if steps < LEAST_DEVIATION:
+                raise InvalidInputError(
+                    f"sigma must span at least {LEAST_DEVIATION} units of every "
+                    f"number, but spans {steps} of {unit}: use a larger sigma, or a "
+                    "finer unit"
+                )
+            if (steps - 1).bit_length() > GREATEST_DEVIATION_BITS:
+                raise InvalidInputError(
+                    f"sigma spans more than 2^{GREATEST_DEVIATION_BITS} of the unit "
+                    f"{unit}: use a smaller sigma, or a coarser unit"
+                )
+
+    def _typed(self, whole: NumberRows) -> NumberRows:
+        return _python(whole) if self.dtype == object else whole.astype(np.int64)
+
+
+def _python(numbers: NumberRows) -> NumberRows:
+    return numbers if numbers.dtype == object else as_python_integers(numbers)
+
+
+def _residues(stream: Stream, size: int, words: int) -> Numbers:
+    """Return uniform residues of so many words."""
+    drawn = stream.words(words * size)
+    if words == 1:
+        return drawn
+    parts = [as_python_integers(part) for part in drawn.reshape(words, size)]
+    shifts = range(0, 64 * words, 64)
+    joined = [part << shift for part, shift in zip(parts, shifts, strict=True)]
+    return _wrapped(np.sum(joined, axis=0), words)
+
+
+def _wrapped(numbers: NumberRows, words: int) -> NumberRows:
+    """Return residues; those of one word wrap around by themselves."""
+    if words == 1:
+        return numbers
+    half = 1 << (64 * words - 1)
+    return np.asarray((numbers + half) % (2 * half) - half)
 
 
 LAWS: Mapping[str, type[Law]] = {
@@ -628,7 +875,7 @@ def _plain_sigma(sigma: ArrayLike) -> float | tuple[float, ...]:
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
-def _checked_largest(largest: float) -> float:
+def checked_largest(largest: float) -> float:
     """Return a declared range, which must be positive."""
     value = float(as_floats(largest, what="the range of coefficients"))
     if not value > 0:

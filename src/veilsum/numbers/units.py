@@ -14,9 +14,11 @@ it is exact in any order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise, product
 from math import ceil, floor, isfinite, log2
 from typing import Any, TypeAlias
 
@@ -34,7 +36,7 @@ WholeColumn: TypeAlias = Shaped[Array[Any], " n"]
 
 # What a column without a declared unit keeps of its range.
 BITS = 40
-# A measure that is wider than this is held in Python integers.
+# Float64 has every whole number up to twice this power; wider ones are Python's.
 FLOAT_BITS = 52
 MOST_BITS = 400
 # Rows of all parties, where nobody agreed on fewer.
@@ -45,6 +47,12 @@ LIMB_BITS = 20
 # rows, below 2^53. Shorter blocks stay in a core's own cache.
 BLOCK_ROWS = 2048
 _LIMB = 2.0**LIMB_BITS
+# Bounded, since whoever wrote it may be a stranger: 1e999999999 would never be read.
+_UNIT = re.compile(
+    r"(?P<decimals>[0-9]{1,3}) decimals?"
+    r"|(?P<number>[0-9]{1,125}(/[0-9]{1,125})?|[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,3})?)",
+    re.ASCII,
+)
 # Totals of so many blocks stay below 2^63.
 _BLOCKS = 512
 
@@ -59,20 +67,18 @@ def unit_of(given: object, *, what: str = "unit") -> Fraction:
     """
     wanted = f'{what} must be a number above 0, "1/8" or "2 decimals", found {given!r}'
     try:
-        if isinstance(given, str) and len(given) <= 40:
-            number, _, word = given.strip().partition(" ")
-            if word in {"decimal", "decimals"} and number.isdecimal():
-                unit = Fraction(1, 10 ** min(int(number), 1000))
-            else:
-                unit = Fraction(given.strip())
+        if isinstance(given, Fraction):
+            unit = given
+        elif isinstance(given, str) and (read := _UNIT.fullmatch(given.strip())):
+            decimals = read["decimals"]
+            written = read["number"]
+            unit = Fraction(1, 10 ** int(decimals)) if decimals else Fraction(written)
         elif is_number(given) and isfinite(given):
             unit = (
                 Fraction(repr(float(given)))
                 if given != int(given)
                 else Fraction(int(given))
             )
-        elif isinstance(given, Fraction):
-            unit = given
         else:
             raise InvalidInputError(wanted)
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -95,6 +101,7 @@ class Measure:
         least: the least count that may occur.
         most: the largest.
         centre: a public count that is taken off, so that fewer bits are needed.
+        made: whether the unit was made of the range, and so rounds values.
 
     >>> cents = Measure(Fraction(1, 100), 0, 100_000)
     >>> cents.whole(np.array([0.07, 1.0])).tolist()
@@ -105,6 +112,7 @@ class Measure:
     least: int
     most: int
     centre: int = 0
+    made: bool = False
 
     def __post_init__(self) -> None:
         if not self.unit > 0 or self.least > self.most:
@@ -134,9 +142,14 @@ class Measure:
         Fraction(1, 8589934592)
         """
         bottom, top = Fraction(low), Fraction(high)
+        made = unit is None
         if unit is None:
             unit = power_unit(top - bottom or abs(top) or Fraction(1), bits)
-        return cls(unit, floor(bottom / unit), ceil(top / unit))
+            largest = max(abs(bottom), abs(top))
+            if bits <= FLOAT_BITS and largest:
+                # Far from 0 float64 has not got so many bits of the range.
+                unit = max(unit, power_unit(largest, FLOAT_BITS + 1))
+        return cls(unit, floor(bottom / unit), ceil(top / unit), made=made)
 
     @property
     def low(self) -> float:
@@ -164,9 +177,21 @@ class Measure:
         return limbs_of(self.bits)
 
     @property
+    def rounds(self) -> bool:
+        """Whether values may differ from what is counted, by half a unit at most.
+
+        A power of two with so many counts is taken to be made of the range, whoever
+        made it; other units were declared, and values are taken to be whole.
+        """
+        top, bottom = self.unit.numerator, self.unit.denominator
+        power = top & (top - 1) == 0 and bottom & (bottom - 1) == 0
+        counts = max(self.most - self.least, abs(self.least), abs(self.most))
+        return self.made or (power and counts.bit_length() >= BITS - 1)
+
+    @property
     def wide(self) -> bool:
         """Whether float64 does not have all counts."""
-        return max(abs(self.least), abs(self.most)).bit_length() > FLOAT_BITS
+        return max(abs(self.least), abs(self.most)) > 2 ** (FLOAT_BITS + 1)
 
     def centred(self) -> Measure:
         """Return the measure with the middle of its range taken off."""
@@ -197,6 +222,14 @@ class Measure:
                 plain=f"values are outside {limits}; agree on another range",
             )
         return found
+
+    def has(self, values: FloatArray) -> bool:
+        """Return whether all values are within the range."""
+        try:
+            self.counts(values)
+        except InvalidInputError:
+            return False
+        return True
 
     def whole(self, values: FloatArray) -> Array[Any]:
         """Return each value's count with the centre taken off."""
@@ -239,15 +272,30 @@ def decimal_unit(values: FloatArray, *, most: int = 12) -> Fraction | None:
     >>> decimal_unit(np.array([0.25, 3.1]))
     Fraction(1, 100)
     """
-    for decimals in range(most + 1):
-        scale = 10.0**decimals  # exact up to 10^22
-        with np.errstate(over="ignore"):
-            counts = np.rint(values * scale)
-        if not (np.abs(counts) < 2.0**FLOAT_BITS).all():
-            return None
-        if (counts / scale == values).all():
-            return Fraction(1, 10**decimals)
-    return None
+    decimals = 0
+    # Values that have few decimals have more of them too: what a block needed stays.
+    for start in range(0, len(values), BLOCK_ROWS):
+        block = values[start : start + BLOCK_ROWS]
+        while True:
+            scale = 10.0**decimals  # exact up to 10^22
+            with np.errstate(over="ignore"):
+                counts = np.rint(block * scale)
+            if not (np.abs(counts) < 2.0**FLOAT_BITS).all():
+                return None
+            if (counts / scale == block).all():
+                break
+            decimals += 1
+            if decimals > most:
+                return None
+    return Fraction(1, 10**decimals)
+
+
+def few_decimals(values: FloatArray) -> Fraction | None:
+    """Return the decimal unit of all values if it leaves them 39 bits, else None."""
+    found = decimal_unit(values)
+    if found is None or not values.size:
+        return None
+    return found if np.abs(values).max() < float(found * 2 ** (BITS - 1)) else None
 
 
 def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measure:
@@ -315,43 +363,94 @@ def split(whole: Array[Any], limbs: int) -> list[FloatArray]:
     return parts
 
 
+def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
+    """Return what `split` does, in memory that is used again; one limb's is spare."""
+    limbs = len(room) - 1
+    if rows.dtype == object or limbs == 1:
+        return split(rows, limbs)
+    found = [one[: len(rows)] for one in room[:-1]]
+    rest, spare = rows, room[-1, : len(rows)]
+    for lower, upper in pairwise(found):
+        np.multiply(rest, 1.0 / _LIMB, out=upper)
+        np.rint(upper, out=upper)
+        np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
+        rest = upper
+    return found
+
+
 class GramSum:
-    """Adds up Z'Z over blocks of rows, exactly.
+    """Adds up Z'Z over blocks of rows, exactly; with a column r also Z'r and r'r.
 
     Attributes:
         limbs: in how many limbs the widest column is held.
+        right_limbs: in how many r is, if there is one.
     """
 
-    def __init__(self, n_columns: int, limbs: int) -> None:
+    def __init__(self, n_columns: int, limbs: int, right_limbs: int = 0) -> None:
         self.limbs = limbs
+        self.right_limbs = right_limbs
         self._whole = np.full((n_columns, n_columns), 0, dtype=object)
         # Sums of products of limbs j and k, by j + k; below 2^63 between two settlings.
         places = 2 * limbs - 1
         self._sums = np.zeros((places, n_columns, n_columns), dtype=np.int64)
+        self._cross = np.zeros((limbs, right_limbs, n_columns), dtype=np.int64)
+        self._squares = np.zeros((right_limbs, right_limbs), dtype=np.int64)
+        self._whole_cross = np.full(n_columns, 0, dtype=object)
+        self._whole_square = 0
         self._blocks = 0
+        # Where blocks are split: memory that is new every time is slow.
+        self._room = np.empty((limbs + 1, BLOCK_ROWS, n_columns))
 
-    def add(self, rows: WholeRows) -> None:
+    def add(self, rows: WholeRows, right: WholeColumn | None = None) -> None:
         """Add rows of whole numbers, whose limbs suffice for every one of them."""
         for start in range(0, len(rows), BLOCK_ROWS):
-            self._add(split(rows[start : start + BLOCK_ROWS], self.limbs))
+            piece = slice(start, start + BLOCK_ROWS)
+            limbs = _split_into(self._room, rows[piece])
+            self._add(limbs, None if right is None else right[piece])
 
-    def _add(self, limbs: list[FloatArray]) -> None:
+    def _add(self, limbs: list[FloatArray], right: WholeColumn | None) -> None:
         squares = [(one.T @ one).astype(np.int64) for one in limbs]
+        spare = self._room[-1, : len(limbs[0])]
         for j, left in enumerate(limbs):
             self._sums[2 * j] += squares[j]
             for k in range(j + 1, len(limbs)):
                 # One symmetric product gives both mixed terms: half the work of two.
-                both = left + limbs[k]
+                both = np.add(left, limbs[k], out=spare)
                 mixed = (both.T @ both).astype(np.int64) - squares[j] - squares[k]
                 self._sums[j + k] += mixed
+        if right is not None:
+            others = np.stack(split(right, self.right_limbs))
+            for j, left in enumerate(limbs):
+                self._cross[j] += (others @ left).astype(np.int64)
+            self._squares += (others @ others.T).astype(np.int64)
         self._blocks += 1
         if self._blocks == _BLOCKS:
             self._settle()
 
+    def _limbs(self, rows: WholeRows) -> list[FloatArray]:
+        """Return what `split` does, in memory that is used again."""
+        if rows.dtype == object or self.limbs == 1:
+            return split(rows, self.limbs)
+        found = [one[: len(rows)] for one in self._room[:-1]]
+        rest, spare = rows, self._room[-1, : len(rows)]
+        for lower, upper in pairwise(found):
+            np.multiply(rest, 1.0 / _LIMB, out=upper)
+            np.rint(upper, out=upper)
+            np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
+            rest = upper
+        return found
+
     def _settle(self) -> None:
         for place, sums in enumerate(self._sums):
             self._whole += sums.astype(object) << (LIMB_BITS * place)
-        self._sums[:] = 0
+        for j, k in product(range(self.limbs), range(self.right_limbs)):
+            self._whole_cross += self._cross[j, k].astype(object) << (
+                LIMB_BITS * (j + k)
+            )
+        for j, k in product(range(self.right_limbs), repeat=2):
+            self._whole_square += int(self._squares[j, k]) << (LIMB_BITS * (j + k))
+        for sums in (self._sums, self._cross, self._squares):
+            sums[:] = 0
         self._blocks = 0
 
     @property
@@ -360,28 +459,50 @@ class GramSum:
         self._settle()
         return self._whole.copy()
 
+    @property
+    def cross(self) -> Integers:
+        """Z'r of all rows so far."""
+        self._settle()
+        return self._whole_cross.copy()
+
+    @property
+    def square(self) -> int:
+        """The sum of squares of r so far."""
+        self._settle()
+        return self._whole_square
+
 
 class CrossSum:
     """Adds up Z'r over blocks of rows, exactly; r is one whole number for each row."""
 
     def __init__(self, n_columns: int, limbs: int, right_limbs: int) -> None:
-        self.limbs = limbs
-        self.right_limbs = right_limbs
         self._whole = np.full(n_columns, 0, dtype=object)
+        # Products of limbs; below 2^63 between two settlings.
+        self._sums = np.zeros((limbs, right_limbs, n_columns), dtype=np.int64)
+        self._blocks = 0
+        self._room = np.empty((limbs + 1, BLOCK_ROWS, n_columns))
 
     def add(self, rows: WholeRows, right: WholeColumn) -> None:
         """Add the products of these rows with their numbers."""
         for start in range(0, len(rows), BLOCK_ROWS):
             piece = slice(start, start + BLOCK_ROWS)
-            others = np.stack(split(right[piece], self.right_limbs), axis=1)
-            for j, left in enumerate(split(rows[piece], self.limbs)):
-                found = (left.T @ others).astype(np.int64).astype(object)
-                for k in range(self.right_limbs):
-                    self._whole += found[:, k] << (LIMB_BITS * (j + k))
+            others = np.stack(split(right[piece], self._sums.shape[1]))
+            for j, left in enumerate(_split_into(self._room, rows[piece])):
+                self._sums[j] += (others @ left).astype(np.int64)
+            self._blocks += 1
+            if self._blocks == _BLOCKS:
+                self._settle()
+
+    def _settle(self) -> None:
+        for j, k in product(*map(range, self._sums.shape[:2])):
+            self._whole += self._sums[j, k].astype(object) << (LIMB_BITS * (j + k))
+        self._sums[:] = 0
+        self._blocks = 0
 
     @property
     def value(self) -> Integers:
         """Z'r of all rows so far, as Python integers."""
+        self._settle()
         return self._whole.copy()
 
 

@@ -6,16 +6,21 @@ anybody's data, so whoever writes the file can make them first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import nan
+from typing import TypeAlias
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import ModelSection, StatisticsSection
+from veilsum.jobs.dispatch import search_of
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.regression import FormulaJob, family_of
 from veilsum.jobs.releases import FRACTION
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import StatisticsRecipe, wishes_of
 from veilsum.jobs.terms import Terms
+from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.reading import about
 from veilsum.tables.frames import as_frame
@@ -33,20 +38,28 @@ def check_agreed(consortium: Consortium) -> None:
             PartyCost.of(consortium, question.cost.stand_in())
             continue
         job = job_of(consortium, {})
-        with about("policy"):
-            terms = Terms.of(consortium.topology.parties, options=job.options)
         with about(question.heading):
             match question:
                 case ModelSection():
-                    _check_model(question, job, terms)
+                    counts, allow = _model(question, job)
                 case StatisticsSection():
-                    _check_statistics(question, job, terms)
+                    counts, allow = _statistics(question, job)
                 case _:
-                    _check_dispatch(consortium)
+                    counts = search_of(**question.given()).counts
+                    allow = partial(_balance_nothing, consortium)
+        with about("policy"):
+            parties = consortium.topology.parties
+            terms = Terms.of(parties, counts=counts, options=job.options)
+        with about(question.heading):
+            allow(terms)
 
 
-def _check_model(question: ModelSection, job: JobFile, terms: Terms) -> None:
-    """Refuse a formula beside the schema, and more numbers than may be released."""
+# What a sum counts, and what refuses more than may be released.
+Checks: TypeAlias = tuple[Counts, Callable[[Terms], None]]
+
+
+def _model(question: ModelSection, job: JobFile) -> Checks:
+    """Refuse a formula beside the schema."""
     assert job.schema is not None
     section = question.given()
     family = family_of(
@@ -57,11 +70,16 @@ def _check_model(question: ModelSection, job: JobFile, terms: Terms) -> None:
         if column is not None:
             row = as_frame({column: [1.0]})
             CheckedTable("", job.schema, row, 0).numbers(column)
-    limit = _rules(job).limit(made.model.numbers_in_a_row, terms)
-    made.model.recipe(limit).request([])
+
+    def allow(terms: Terms) -> None:
+        limit = _rules(job).limit(made.model.numbers_in_a_row, terms)
+        made.model.recipe(limit).request([])
+
+    return made.model.recipe().counts, allow
 
 
-def _check_statistics(question: StatisticsSection, job: JobFile, terms: Terms) -> None:
+def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
+    """Refuse wishes beside the schema."""
     assert job.schema is not None
     wishes = wishes_of(
         job.schema,
@@ -69,7 +87,12 @@ def _check_statistics(question: StatisticsSection, job: JobFile, terms: Terms) -
         question.histograms or {},
         question.tables or (),
     )
-    StatisticsRecipe(wishes, _rules(job).limit(len(wishes.used), terms)).request([])
+
+    def allow(terms: Terms) -> None:
+        limit = _rules(job).limit(len(wishes.used), terms)
+        StatisticsRecipe(wishes, limit).request([])
+
+    return wishes.counts, allow
 
 
 def _rules(job: JobFile) -> RowRules:
@@ -77,7 +100,7 @@ def _rules(job: JobFile) -> RowRules:
     return RowRules.of(job.schema, job.rules.releases.get("release_fraction", FRACTION))
 
 
-def _check_dispatch(consortium: Consortium) -> None:
+def _balance_nothing(consortium: Consortium, _: Terms) -> None:
     """Balance no demand at all: that takes one round, and every check comes first."""
     nothing = {"demand": [0.0], **{key: [nan] for key in ("a", "b", "low", "high")}}
     tables = {name: as_frame(nothing) for name in consortium.topology.parties}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
-from typing import Any
+from typing import Any, ClassVar
 
 from veilsum import __version__
 from veilsum.agreement.consortium import Consortium, Minimisation
@@ -27,6 +27,7 @@ from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.codec import Codec
 from veilsum.tables.frames import Frame
+from veilsum.tables.schema import rounded_words
 
 
 @contextmanager
@@ -76,6 +77,13 @@ class OwnTable(Secret):
             f"{rows - whole} rows with missing values"
         )
 
+    @property
+    def rounded(self) -> str:
+        """What of the table is not whole, in words for its owner; never sent."""
+        schema = self.consortium.schema
+        counts = {} if schema is None else schema.n_rounded(self.table)
+        return rounded_words(counts) if counts else ""
+
     def job(self, party: str, **options: Any) -> JobFile:
         """Return the job, with this party's table only."""
         return job_of(self.consortium, {party: self.table}, **options)
@@ -94,13 +102,15 @@ class OwnCost(Secret):
     consortium: Consortium
     name: str
     entries: Mapping[str, Any]
+    rounded: ClassVar[str] = ""
 
     @property
     def words(self) -> str:
         """What this is, for the screen."""
         (question,) = self.consortium.questions
         assert isinstance(question, Minimisation)
-        return f"{self.name}: a cost of kind {question.cost.kind}"
+        part = PartyCost.of(self.consortium, self.entries)
+        return f"{self.name}: a cost of kind {question.cost.kind}; {part.rounding}"
 
     @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> Minimised:

@@ -15,7 +15,7 @@ from veilsum.costs.cost import Cost
 from veilsum.drivers.driver import Driver
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.minimise import Minimise, Minimised, check_costs
+from veilsum.jobs.minimise import Minimise, Minimised, check_costs, masks_of
 from veilsum.jobs.running import plan_for, run_job
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.secrets import Secret
@@ -43,7 +43,7 @@ class PartyCost(Secret):
         assert isinstance(question, Minimisation)
         cost, topology = question.cost.own_cost(own), consortium.topology
         basis = check_costs({"this party": cost}, topology, question.domain)
-        law = consortium.masks.on(topology)
+        law = masks_of(consortium.masks, basis).on(topology)
         recipe = Minimise.of(
             basis,
             # Its kind was agreed on, and no kind has a part that its owner keeps.
@@ -54,7 +54,8 @@ class PartyCost(Secret):
             settings=question.settings,
         )
         try:
-            law.encode(cost.coefficients)
+            cost = cost.counted(law.masks.rounding)
+            law.encode(cost.given(law))
         except RangeError as error:
             raise RangeError(f"this party's own cost: {error.plain}") from None
         terms = Terms(
@@ -79,6 +80,15 @@ class PartyCost(Secret):
                 f"minimum_honest = {policy.minimum_honest}: add parties or links, "
                 "or change the policy openly"
             )
+
+    @property
+    def rounding(self) -> str:
+        """What coefficients are rounded to, and how many were, for their owner."""
+        cost = self.cost
+        return (
+            f"{cost.n_broken} of its {cost.basis.size} coefficients were no whole "
+            f"numbers of the unit {cost.unit}, and are rounded"
+        )
 
     @property
     def plan(self) -> Plan:

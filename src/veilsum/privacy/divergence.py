@@ -11,23 +11,42 @@ can be compared. tau > 0 hides the sum as well, and makes the answer inexact.
 
 All masks together are N+(0, c L), the degenerate Gaussian on the zero-sum subspace (the
 paper's Lemma 1). Its density is with respect to Lebesgue measure on 1-perp, of
-dimension n - 1. The pseudo-inverse is applied by a Cholesky solve of L + 11'/n, which
+dimension n - 1. The pseudo-inverse is applied by a Cholesky solve of L + c 11'/n, which
 agrees with L^+ there.
+
+A Cholesky factor in float64 is exact for a matrix within about n u ||L|| of this one,
+so d' L^+ d is off by the part n u ||L|| / mu2 of itself. Where ten times that is not
+below `CERTAIN`, as with weights that differ by powers of ten, `Circuit` computes it
+with a proof: d' L^+ d is the power of the currents d in a network that conducts the
+weights, and for any potentials x that leave the currents r = d - L x unexplained
+
+    d' L^+ d  =  2 d'x - x'L x + r' L^+ r,    0 <= r' L^+ r <= (sum |r| / 2)^2 R,
+
+R the sum of 1 / weight over a spanning tree, which can carry r. All but x is computed
+in rationals, so that the bracket is true whatever x is. x comes from an elimination of
+one party after the other that only adds positive numbers (Grassmann, Taksar and Heyman)
+and loses no digits to weights, and is refined until the bracket is narrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from math import inf, log, pi
+from math import fsum, inf, log, pi
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
+from scipy import linalg, sparse
+from scipy.sparse import csgraph
 
-from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidPairError
+from veilsum.errors import (
+    InvalidGraphError,
+    InvalidInputError,
+    InvalidPairError,
+)
 from veilsum.graphs.connectivity import components, is_connected
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import FloatArray, PartyRows, as_floats, listed
@@ -38,7 +57,14 @@ from veilsum.numbers.shapes import Float
 # term half a unit in the last place, several times over since A and B were rounded too.
 SUM_TOLERANCE = 8 * 2.0**-53
 
+# No divergence is returned that may be off by more than this part of itself.
+CERTAIN = 1e-9
+# What estimates of rounding are taken times, so that they are bounds.
+CAUTION = 10.0
+REFINEMENTS = 20
+
 PerColumn = Float[FloatArray, " p"]
+Rationals = Sequence[Fraction]
 
 # A point is on the zero-sum subspace when its sum is rounding error of its size.
 ZERO_SUM_TOLERANCE = 1e-9
@@ -83,20 +109,17 @@ def kl_divergence(
     sigmas, own = _per_column(sigma, rows_a), _own_noise(tau, rows_a)
     _check_agreement(topology, rows_a, rows_b, colluders)
     honest = [i for i in range(topology.n_parties) if i not in colluders]
-    graph, shift = topology.induced(honest), (rows_a - rows_b)[honest]
-    if own.any():
-        parts = (
-            _noisy_divergence(graph.induced(part), shift[list(part)], sigmas, own)
-            for part in components(graph)
-        )
-        return float(sum(parts))
-    check_pair(topology, rows_a, rows_b, colluders)
-    scale = (abs(rows_a) + abs(rows_b))[honest]
-    pieces = (
-        _component_divergence(graph, part, shift, scale, sigmas)
-        for part in components(graph)
-    )
-    return float(sum(pieces))
+    if not own.any():
+        check_pair(topology, rows_a, rows_b, colluders)
+    found = 0.0
+    for part in components(topology.induced(honest)):
+        here = [honest[i] for i in part]
+        piece = topology.induced(here)
+        if own.any():
+            found += _noisy_divergence(piece, rows_a[here], rows_b[here], sigmas, own)
+        else:
+            found += _piece_divergence(piece, rows_a[here], rows_b[here], sigmas)
+    return found
 
 
 def swap_divergence(
@@ -226,39 +249,57 @@ def _sums_agree(shift: PartyRows, scale: PartyRows) -> bool:
     return bool((total <= SUM_TOLERANCE * terms * scale.sum(axis=0)).all())
 
 
-def _component_divergence(
-    graph: Topology,
-    part: tuple[int, ...],
-    shift: PartyRows,
-    scale: PartyRows,
-    sigma: PerColumn,
+def _piece_divergence(
+    piece: Topology, a: PartyRows, b: PartyRows, sigma: PerColumn
 ) -> float:
-    """Return one component's part: infinite when its sum tells A from B."""
-    here = list(part)
-    if not _sums_agree(shift[here], scale[here]):
+    """Return a connected piece's part: infinite when its sum tells A from B."""
+    shift = a - b
+    if not _sums_agree(shift, abs(a) + abs(b)):
         return inf
-    if len(part) == 1:
+    if piece.n_parties == 1:
         return 0.0
-    unit = DegenerateGaussian(graph.induced(here), float(graph.shares_per_edge))
-    # Projecting removes the sum's rounding error, which L^+ must not see.
-    centred = shift[here] - shift[here].mean(axis=0)
-    return float((unit.kl_divergence(centred.T) / sigma**2).sum())
+    unit = DegenerateGaussian(piece, float(piece.shares_per_edge))
+    if unit.sound:
+        # Projecting removes the sum's rounding error, which L^+ must not see.
+        told = unit.kl_divergence((shift - shift.mean(axis=0)).T)
+    else:
+        circuit = Circuit.of(piece)
+        powers = [circuit.power(_exactly(a[:, k], b[:, k])) for k in range(a.shape[1])]
+        told = np.array(powers) / (2.0 * piece.shares_per_edge)
+    return float((told / sigma**2).sum())
+
+
+def _exactly(a: FloatArray, b: FloatArray) -> list[Fraction]:
+    return [
+        Fraction(x) - Fraction(y) for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
 
 
 def _noisy_divergence(
-    piece: Topology, shift: PartyRows, sigma: PerColumn, tau: PerColumn
+    piece: Topology, a: PartyRows, b: PartyRows, sigma: PerColumn, tau: PerColumn
 ) -> float:
     """Return a connected piece's part of d' (s sigma^2 L + tau^2 I)^-1 d / 2.
 
     The mean is split off by hand: only tau hides it, and small tau must not turn the
     rounding error of an eigenvector into a divergence.
     """
-    mean = shift.mean(axis=0)
+    n, shared = len(a), piece.shares_per_edge
     values, vectors = np.linalg.eigh(piece.laplacian.toarray())
-    along = vectors[:, 1:].T @ (shift - mean)
-    noise = piece.shares_per_edge * values[1:, None] * sigma**2 + tau**2
-    told_by_the_sum = len(shift) * (mean / tau) ** 2
-    return 0.5 * float((along**2 / noise).sum() + told_by_the_sum.sum())
+    # They are those of a matrix within rounding of this one. mu2 must stand out from
+    # that, for itself and to keep the constant vector apart from all others.
+    if n > 1 and CAUTION * n * 2.0**-53 * values[-1] > CERTAIN * values[1]:
+        told = 0.0
+        for k in range(a.shape[1]):
+            times, leak = (Fraction(one[k]) ** 2 for one in (sigma, tau))
+            circuit = Circuit.of(piece).grounded(shared * times, leak)
+            currents = _exactly(a[:, k], b[:, k])
+            told += circuit.power([*currents, -sum(currents, Fraction(0))])
+        return told / 2.0
+    # Summed without rounding: what is left of a sum of zero looks large to a small tau.
+    mean = np.array([fsum(column) for column in np.vstack([a, -b]).T.tolist()]) / n
+    along = vectors[:, 1:].T @ (a - b - mean)
+    noise = shared * values[1:, None] * sigma**2 + tau**2
+    return 0.5 * float((along**2 / noise).sum() + (n * (mean / tau) ** 2).sum())
 
 
 def _resistance(piece: Topology, i: int, j: int) -> float:
@@ -267,6 +308,139 @@ def _resistance(piece: Topology, i: int, j: int) -> float:
     apart = np.zeros(piece.n_parties)
     apart[i], apart[j] = 1.0, -1.0
     return float(DegenerateGaussian(piece, 1.0).squared_norm(apart))
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """A connected network in which every link conducts its weight, in rationals.
+
+    Attributes:
+        n: how many nodes it has.
+        links: their ends, and what each conducts.
+    """
+
+    n: int
+    links: list[tuple[int, int, Fraction]]
+
+    @classmethod
+    def of(cls, piece: Topology) -> Circuit:
+        """Return the circuit of a connected graph."""
+        ends = zip(piece.edges.tolist(), piece.weights.tolist(), strict=True)
+        return cls(
+            piece.n_parties, [(i, j, Fraction(weight)) for (i, j), weight in ends]
+        )
+
+    def grounded(self, times: Fraction, leak: Fraction) -> Circuit:
+        """Return times L + leak I as a circuit: one more node, linked to all others."""
+        links = [(i, j, times * weight) for i, j, weight in self.links]
+        return Circuit(
+            self.n + 1, [*links, *((i, self.n, leak) for i in range(self.n))]
+        )
+
+    def power(self, currents: Rationals) -> float:
+        """Return d' L^+ d for currents that add up to zero, within `CERTAIN`."""
+        return self.solved(currents)[1]
+
+    def solved(self, currents: Rationals) -> tuple[list[Fraction], float]:
+        """Return potentials, and the power, for currents that add up to zero.
+
+        What rounding left in their sum is spread over all nodes, unless it matters on
+        which.
+        """
+        rest = sum(currents, Fraction(0))
+        wanted = [one - rest / self.n for one in currents]
+        potentials, left = [Fraction(0)] * self.n, wanted
+        for _ in range(REFINEMENTS):
+            scale = max(map(abs, left))
+            if scale:
+                steps = self._solve(np.array([float(one / scale) for one in left]))
+                pairs = zip(potentials, steps.tolist(), strict=True)
+                potentials = [x + scale * Fraction(step) for x, step in pairs]
+            left, spent = self._left(wanted, potentials)
+            terms = zip(wanted, potentials, strict=True)
+            power = 2 * sum((d * x for d, x in terms), Fraction(0)) - spent
+            unsure = (sum(map(abs, left), Fraction(0)) / 2) ** 2 * self._resistance
+            if unsure <= Fraction(CERTAIN) / 1000 * power:
+                break
+        else:
+            raise InvalidGraphError(
+                "the edge weights are too far apart for a divergence to be certain: "
+                "bring them closer together"
+            )
+        # |sqrt(P) - sqrt(P')| <= |rest| sqrt(R), wherever the rest belongs.
+        if 4 * rest**2 * self._resistance > Fraction(CERTAIN) ** 2 * power:
+            raise InvalidPairError(
+                "two sums are equal up to rounding only, and with edge weights as far "
+                "apart as these it matters whose rounding that is: give numbers whose "
+                "sums are equal exactly, such as whole ones, or bring the weights "
+                "closer together"
+            )
+        return potentials, float(power)
+
+    def _left(
+        self, wanted: Rationals, potentials: Rationals
+    ) -> tuple[list[Fraction], Fraction]:
+        """Return d - L x and x' L x."""
+        left, spent = [*wanted], Fraction(0)
+        for i, j, weight in self.links:
+            drop = potentials[i] - potentials[j]
+            left[i] -= weight * drop
+            left[j] += weight * drop
+            spent += weight * drop * drop
+        return left, spent
+
+    @cached_property
+    def _most(self) -> Fraction:
+        return max((weight for *_, weight in self.links), default=Fraction(1))
+
+    @cached_property
+    def _resistance(self) -> Fraction:
+        """Return the sum of 1 / weight over the best spanning tree, rounded up."""
+        i, j, relative = self._relative
+        entries = sparse.coo_array((1.0 / relative, (i, j)), shape=(self.n, self.n))
+        tree = csgraph.minimum_spanning_tree(entries.tocsr())
+        return Fraction(float(tree.sum()) * (1.0 + 1e-9)) / self._most
+
+    @cached_property
+    def _relative(self) -> tuple[Any, Any, FloatArray]:
+        """Return the links' ends, and weights in units of the largest."""
+        i, j, weights = zip(*self.links, strict=True)
+        relative = np.array([float(weight / self._most) for weight in weights])
+        if not (relative > 1e-290).all():
+            raise InvalidGraphError(
+                "the edge weights are too far apart for float64: bring them closer "
+                "together"
+            )
+        return np.array(i), np.array(j), relative
+
+    @cached_property
+    def eliminated(self) -> tuple[FloatArray, FloatArray]:
+        """Return how a node's current is shared when it is left out, and its degree.
+
+        From the last node to the first; weights in units of the largest.
+        """
+        i, j, relative = self._relative
+        joined = np.zeros((self.n, self.n))
+        np.add.at(joined, (i, j), relative)
+        joined += joined.T
+        degrees = np.ones(self.n)
+        for k in range(self.n - 1, 0, -1):
+            near = np.flatnonzero(joined[k, :k])
+            weights = joined[k, near]
+            degrees[k] = weights.sum()
+            joined[k, near] /= degrees[k]
+            joined[np.ix_(near, near)] += np.outer(weights, joined[k, near])
+        return joined, degrees
+
+    def _solve(self, currents: FloatArray) -> FloatArray:
+        """Return about L^+ d, in float64."""
+        shares, degrees = self.eliminated
+        flow, potential = currents.copy(), np.zeros(self.n)
+        for k in range(self.n - 1, 0, -1):
+            flow[:k] += flow[k] * shares[k, :k]
+        for k in range(1, self.n):
+            potential[k] = flow[k] / degrees[k] + shares[k, :k] @ potential[:k]
+        return potential / float(self._most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,11 +461,33 @@ class DegenerateGaussian:
             )
 
     @cached_property
+    def _scale(self) -> float:
+        """Return c of L + c 11'/n: of the size of L, so that it costs no digits."""
+        return float(self.topology.laplacian.diagonal().max())
+
+    @cached_property
     def _factor(self) -> Any:
-        """Return the Cholesky factor of L + 11'/n."""
+        """Return the Cholesky factor of L + c 11'/n."""
         n = self.topology.n_parties
-        shifted = self.topology.laplacian.toarray() + np.full((n, n), 1.0 / n)
+        shifted = self.topology.laplacian.toarray() + self._scale / n
         return linalg.cho_factor(shifted, lower=True)
+
+    @cached_property
+    def sound(self) -> bool:
+        """Whether float64 is certain enough; otherwise `Circuit` does the work."""
+        n = self.topology.n_parties
+        try:
+            lower, _ = self._factor
+        except linalg.LinAlgError:
+            return False
+        # No row of |L + c 11'/n| adds up to more.
+        norm = 3.0 * self._scale
+        inverse_condition, _ = linalg.lapack.dpocon(lower, norm, uplo="L")
+        return bool(CAUTION * n * 2.0**-53 <= CERTAIN * inverse_condition)
+
+    @cached_property
+    def _circuit(self) -> Circuit:
+        return Circuit.of(self.topology)
 
     def sample(self, stream: np.random.Generator, size: int) -> Points:
         """Return `size` draws, (size, n): each is Theta times weighted edge noise."""
@@ -301,13 +497,26 @@ class DegenerateGaussian:
 
     def apply_pinv(self, points: Points) -> Points:
         """Return L^+ times each zero-sum point."""
-        solved = linalg.cho_solve(self._factor, points.reshape(-1, points.shape[-1]).T)
-        return solved.T.reshape(points.shape)
+        flat = points.reshape(-1, points.shape[-1])
+        if self.sound:
+            solved = linalg.cho_solve(self._factor, flat.T).T
+        else:
+            solved = np.array([self._potentials(one) for one in flat])
+        return np.asarray(solved).reshape(points.shape)
 
     def squared_norm(self, points: Points) -> FloatArray:
         """Return r' L^+ r / c for each zero-sum point r."""
-        product = np.einsum("...n,...n->...", points, self.apply_pinv(points))
-        return np.asarray(product / self.scale)
+        if self.sound:
+            product = np.einsum("...n,...n->...", points, self.apply_pinv(points))
+            return np.asarray(product / self.scale)
+        flat = points.reshape(-1, points.shape[-1]).tolist()
+        powers = [self._circuit.power([*map(Fraction, one)]) for one in flat]
+        return np.array(powers).reshape(points.shape[:-1]) / self.scale
+
+    def _potentials(self, point: FloatArray) -> list[float]:
+        found, _ = self._circuit.solved([*map(Fraction, point.tolist())])
+        mean = sum(found, Fraction(0)) / len(found)
+        return [float(one - mean) for one in found]
 
     def log_density(self, points: Points) -> FloatArray:
         """Return the log density on 1-perp; -inf for a point that is not zero-sum."""
@@ -332,6 +541,11 @@ class DegenerateGaussian:
 
     @cached_property
     def _log_pseudo_determinant(self) -> float:
-        """Return log(mu_2 ... mu_n): L + 11'/n has the same with one eigenvalue 1."""
-        lower, _ = self._factor
-        return 2.0 * float(np.log(np.diag(lower)).sum())
+        """Return log(mu_2 ... mu_n): L + c 11'/n has the same with one eigenvalue c."""
+        if self.sound:
+            lower, _ = self._factor
+            return 2.0 * float(np.log(np.diag(lower)).sum()) - log(self._scale)
+        # n times the determinant without one party, by the matrix-tree theorem.
+        n, (_, degrees) = self.topology.n_parties, self._circuit.eliminated
+        most = float(self.topology.weights.max())
+        return log(n) + float(np.log(degrees[1:]).sum()) + (n - 1) * log(most)

@@ -42,6 +42,8 @@ from veilsum.privacy.lattice import (
     epsilon_excess,
     lattice_excess,
     lattice_success,
+    most_moved,
+    smoothness,
     worst_excess,
 )
 
@@ -56,10 +58,28 @@ LIMITS = (
     REMAINDER_LIMIT,
     "compares inputs of equal honest sum; that sum itself is released exactly",
     "holds for one run; fresh masks on the same data add their divergences",
+    "says nothing about timing, refusals, and who is absent",
 )
 GRID_LIMIT = (
     "on the grid: the sums compared are those of coefficients rounded to multiples of "
     "{step}, and must be equal in every connected piece of the honest graph"
+)
+# Of sums of whole numbers, whose units the agreement says.
+UNITS_LIMIT = (
+    "sums are of whole numbers of the agreed units, rounded for each row (where there "
+    "are no rows, for each party): who of the honest parties has which row changes no "
+    "sum"
+)
+SAME_VIEWS_LIMIT = (
+    "records exchanged between honest parties, or their rows dealt to them in any way "
+    "that every party's rules admit, give identical views, timing apart: epsilon is 0 "
+    "for both; where the honest graph is in pieces, if rows stay in their piece"
+)
+NEAR_VIEWS_LIMIT = (
+    "records exchanged between honest parties, or their rows dealt to them in any way "
+    "that every party's rules admit, are told apart no better than epsilon ||A - B||^2 "
+    "allows, A - B the change of the parties' own numbers in their real scale; where "
+    "the honest graph is in pieces, if rows stay in their piece"
 )
 GENERATOR_LIMIT = (
     "for shares that are truly random no computing power helps; shares from a "
@@ -165,9 +185,15 @@ class Proof:
         del topology, tolerate, mu2
         return None
 
-    def success(self, divergence: float) -> float:
-        """Return a bound on the best attacker's chance."""
-        return lattice_success(divergence)  # true for every law
+    def success(
+        self, topology: Topology, mu2: float | None, epsilon: float, distance: float
+    ) -> float:
+        """Return a bound on the best attacker's chance at a distance.
+
+        It holds on the graph, and where honest graphs have this mu2 or more on these.
+        """
+        del topology, mu2
+        return lattice_success(epsilon * distance * distance)  # true for every law
 
 
 @dataclass(frozen=True)
@@ -184,8 +210,11 @@ class _Gaussian(Proof):
         arcs = honest.shares_per_edge
         return epsilon_bound(sigma=self.sigma, mu2=mu2, shares_per_edge=arcs)
 
-    def success(self, divergence: float) -> float:
-        return attacker_success(divergence)  # exact
+    def success(
+        self, topology: Topology, mu2: float | None, epsilon: float, distance: float
+    ) -> float:
+        del topology, mu2
+        return attacker_success(epsilon * distance * distance)  # exact
 
 
 @dataclass(frozen=True)
@@ -202,7 +231,7 @@ class _Lattice(_Gaussian):
     @cached_property
     def grid(self) -> Grid:
         assert self.masks.grid is not None
-        return Grid(self.masks.grid)
+        return Grid(self.masks.grid, self.masks.unit)
 
     def excess(self, honest: Topology) -> float:
         found = lattice_excess(honest, self._deviations(honest))
@@ -214,8 +243,13 @@ class _Lattice(_Gaussian):
         found = worst_excess(topology, self._deviations(topology), tolerate, mu2=mu2)
         return epsilon_excess(found, self.grid.step)
 
-    def success(self, divergence: float) -> float:
-        return lattice_success(divergence)
+    def success(
+        self, topology: Topology, mu2: float | None, epsilon: float, distance: float
+    ) -> float:
+        smooth = smoothness(topology, self._deviations(topology), mu2=mu2)
+        moved = most_moved(distance, self.grid.step)
+        divergence = epsilon * distance * distance
+        return lattice_success(divergence, smooth=smooth, moved=moved)
 
     def _deviations(self, topology: Topology) -> FloatArray:
         """Return every link's sigma in grid steps."""
@@ -289,16 +323,19 @@ def against(
     parts = tuple(piece.component for piece in pieces)
     status = _status(parts, masks)
     epsilon = parts[0].epsilon if status == "private" else None
+    mu2 = _overall_mu2(parts)
     return Guarantee(
         status=status,
         law=masks.law,
         epsilon=epsilon,
-        mu2=_overall_mu2(parts),
+        mu2=mu2,
         mu2_certificate=_overall_certificate(pieces),
         corrupted=topology.names(colluders),
         honest=honest.parties,
         components=parts,
-        attacker_success=success_at(status, epsilon, distance, proof),
+        attacker_success=success_at(
+            proof, honest, status=status, mu2=mu2, epsilon=epsilon, distance=distance
+        ),
         released=_released(parts, masks),
         limits=_limits(masks),
         excess=_overall_excess(pieces),
@@ -376,7 +413,13 @@ def _overall_excess(pieces: list[_Piece]) -> float | None:
 
 
 def success_at(
-    status: Status, epsilon: float | None, distance: float | None, proof: Proof
+    proof: Proof,
+    topology: Topology,
+    *,
+    status: Status,
+    mu2: float | None,
+    epsilon: float | None,
+    distance: float | None,
 ) -> float | None:
     """Return the attacker's bound at a distance, None where there is none.
 
@@ -392,7 +435,7 @@ def success_at(
         return 0.5
     if epsilon is None:
         return None if status == "private" else 1.0
-    return proof.success(epsilon * distance * distance)
+    return proof.success(topology, mu2, epsilon, distance)
 
 
 def _released(parts: tuple[Component, ...], masks: Masks) -> tuple[str, ...]:
@@ -414,4 +457,6 @@ def _limits(masks: Masks) -> tuple[str, ...]:
     if not masks.kind.exact:
         return (*LIMITS, FLOAT_LIMIT)
     step = "the grid" if masks.grid is None else f"2^{-masks.grid}"
+    if masks.unit is not None:
+        step = f"the unit {masks.unit}"
     return (*LIMITS, GRID_LIMIT.format(step=step), GENERATOR_LIMIT)

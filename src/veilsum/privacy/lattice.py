@@ -45,13 +45,56 @@ and it is a mean of corners. In this mean an entry that lies p above an integer 
 rounded up with weight p: its square grows by p (1 - p) <= 1/4, whatever the other
 entries do and whatever their S. So some corner costs at most the sum of 1 / (8 S^2)
 over the draws more. The search below finds the cheapest y for one d.
+
+**Success.** A KL divergence alone bounds a guesser by Pinsker's inequality, a quarter
+more than a normal law of the same divergence allows. Masks on a lattice are very nearly
+a normal law that somebody rounded, and rounding helps no guesser.
+
+Let 0 < t < 1, X normal with covariance (1 - t) L on the vectors whose sum is zero, and
+given X let Y be whole and zero-sum, drawn with weights exp(-(y - X)' L^+ (y - X) / 2t).
+These weights add up to a constant within 1 -+ eta: by Poisson summation over the dual
+lattice, whole potentials w up to a common one. w' L w is the sum over links of
+s S^2 (w_i - w_j)^2, and on a spanning tree the differences are free whole numbers:
+
+    1 + eta <= prod over the tree (1 + q) / (1 - q),    q = exp(-2 pi^2 t s S^2)
+
+But for them Y has the law exp(-y' L^+ y / 2), as two normal laws add up to one; so the
+masks v have a law that is P(Y = v) times what lies between two numbers of ratio exp(F),
+F = log((1 + eta) / (1 - eta)) + the excess by cycles. Two such laws are within tanh(F /
+4) of each other in total variation, p coefficients within tanh(p F / 4). Moving X by a
+whole d moves Y by d, so guessing from Y is no easier than guessing from X, where KL is
+that of real shares divided by 1 - t. Together, for p coefficients that differ,
+
+    TV <= erf(sqrt(KL / (1 - t)) / 2) + 2 tanh(p F / 4)
+
+for every t. With S >= 2^10 a t of a few millionths leaves F nothing. A coefficient that
+differs moves two parties by a step g or more, so p <= D^2 / (2 g^2). Where coefficients
+have steps of their own, the coarsest counts: with finer ones more of them may differ,
+by 1 / g^2, and F is less, by exp(-1 / g^2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from math import acosh, atanh, exp, expm1, floor, frexp, fsum, inf, ldexp, pi, sqrt
+from fractions import Fraction
+from math import (
+    acosh,
+    atanh,
+    erf,
+    exp,
+    expm1,
+    floor,
+    frexp,
+    fsum,
+    inf,
+    ldexp,
+    log,
+    log1p,
+    pi,
+    sqrt,
+    tanh,
+)
 from typing import NamedTuple
 
 import numpy as np
@@ -68,12 +111,15 @@ from veilsum.numbers.fixed_point import Grid, IntegerArray, as_python_integers
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.privacy.conversions import check_divergence
+from veilsum.privacy.divergence import Circuit
 
 # A larger flow has no exact neighbours in float64 once it was computed with.
 LARGEST_FLOW = 2.0**40
 # An excess below this part of KL is not worth looking for a better flow, and what the
 # flow would add could not be told from rounding.
 NEGLIGIBLE = 1e-12
+# Where deviations are further apart, a flow in float64 is not certain enough.
+MOST_UNEQUAL = 1e3
 
 PerLink = Float[FloatArray, " e"]
 WholeRows = Shaped[IntegerArray, "n p"]
@@ -87,6 +133,8 @@ AVERAGING_ROUNDS = 6
 LEAST_COST, GREATEST_DEVIATION = 1e-30, 1e100
 # Rounded up.
 LOG_5 = 1.6094379125
+# p F is made about exp(-spare): the more, the larger is t. The better one is taken.
+SPARES = (20.0, 60.0)
 PerCycle = Float[FloatArray, " k"]
 Indices = Array[np.int64]
 Rows = Float[FloatArray, "n p"]
@@ -164,16 +212,78 @@ def flow_divergence(
     )
 
 
-def lattice_success(divergence: float) -> float:
+@dataclass(frozen=True, slots=True)
+class Smoothness:
+    """How nearly masks on a lattice are a normal law, rounded; see **Success** above.
+
+    It holds for a graph and for every connected one that parties leave over.
+
+    Attributes:
+        reach: 2 pi^2 s S^2 for the least S.
+        n_parties: no spanning tree has as many links.
+        cycles: the excess per coefficient by cycles.
+    """
+
+    reach: float
+    n_parties: int
+    cycles: float
+
+    def variation(self, divergence: float, moved: float, *, spare: float) -> float:
+        """Return a bound on TV; at most so many coefficients differ."""
+        exponent = spare + log(max(moved, 1.0) * self.n_parties)
+        part = exponent / (SAFE * self.reach)
+        if not 0.0 < part < SAFE:
+            return 1.0
+        tilts = _tilts(np.array([exponent]))
+        eta = expm1((self.n_parties - 1) * log1p(float(tilts[0])))
+        if not eta < 1.0:
+            return 1.0
+        uneven = max(moved, 1.0) * (self.cycles + 2.0 * atanh(eta))
+        rounded = erf(sqrt(divergence / (1.0 - part)) / 2.0)
+        return rounded + 2.0 * tanh(uneven / 4.0)
+
+
+def smoothness(
+    topology: Topology, deviations: ArrayLike, *, mu2: float | None = None
+) -> Smoothness:
+    """Return the smoothness of masks; `mu2` as for `worst_excess`."""
+    deviation = _deviations(topology, deviations)
+    cycles = any_excess(topology, deviation, longest_cycle(topology, mu2))
+    return Smoothness(_reach(topology, deviation), topology.n_parties, cycles)
+
+
+def lattice_success(
+    divergence: float, *, smooth: Smoothness | None = None, moved: float = inf
+) -> float:
     """Return a bound on the best guesser's chance of telling A from B at equal odds.
 
-    (1 + TV) / 2 with TV by Pinsker, or Bretagnolle and Huber: true for every law.
+    (1 + TV) / 2 with TV by Pinsker, or Bretagnolle and Huber: true for every law. With
+    `smooth` also by the normal law, if at most `moved` coefficients differ.
 
     >>> lattice_success(0.02), round(lattice_success(2.0), 6), lattice_success(inf)
     (0.55, 0.964937, 1.0)
+    >>> petersen = smoothness(Topology.family("petersen"), 2**10)
+    >>> round(lattice_success(0.02, smooth=petersen, moved=1e6), 6)
+    0.539828
     """
     told = check_divergence(divergence)
-    return (1.0 + min(sqrt(told / 2.0), sqrt(-expm1(-told)))) / 2.0
+    variation = min(sqrt(told / 2.0), sqrt(-expm1(-told)))
+    if smooth is not None:
+        found = (smooth.variation(told, moved, spare=spare) for spare in SPARES)
+        variation = min(variation, *found)
+    return (1.0 + variation) / 2.0
+
+
+def most_moved(distance: float, grid_step: float) -> float:
+    """Return how many coefficients of A and B differ at most, D^2 / (2 g^2).
+
+    >>> most_moved(1.0, 0.5)
+    2.0
+    """
+    try:
+        return 0.5 * (distance / grid_step) ** 2
+    except OverflowError:
+        return inf
 
 
 def epsilon_excess(excess: float, grid_step: float) -> float:
@@ -324,7 +434,10 @@ def _column_bound(
 ) -> LatticeDivergence:
     """Return the better bound for one coefficient; its flow is in units of `size`."""
     least, draws = float(deviation.min()), topology.shares_per_edge
-    cost = fsum(((flow * (least / deviation)) ** 2).tolist())
+    if deviation.max() > MOST_UNEQUAL * least:
+        cost = _power(topology, deviation / least, shift, size)
+    else:
+        cost = fsum(((flow * (least / deviation)) ** 2).tolist())
     continuous = cost * (size / least) * (size / least) / (2 * draws)
     excess = min(excess, flow_excess(topology, deviation))
     exact = size * float(np.abs(flow).max()) < LARGEST_FLOW
@@ -332,6 +445,18 @@ def _column_bound(
         cheapest = cheapest_flow_cost(topology, shift, deviation, size * flow)
         excess = min(excess, max(cheapest - continuous, 0.0))
     return LatticeDivergence(continuous + excess, continuous, excess)
+
+
+def _power(topology: Topology, deviation: PerLink, shift: Shift, size: int) -> float:
+    """Return the cost of the electrical flow in units of `size`, with a proof."""
+    told = 0.0
+    for part in components(topology):
+        here = topology.induced(part)
+        inside = np.isin(topology.edges, part).all(axis=1)
+        piece = Topology(here.parties, here.edges, deviation[inside] ** 2)
+        currents = [Fraction(shift[i], size) for i in part]
+        told += Circuit.of(piece).power(currents) if len(part) > 1 else 0.0
+    return told
 
 
 def fundamental_excess(topology: Topology, deviation: PerLink) -> float:

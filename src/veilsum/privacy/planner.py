@@ -4,17 +4,22 @@ An attacker who may tell two inputs at distance D apart with chance p at most ne
 
     epsilon = 2 Phi^-1(p)^2 / D^2,    sigma = D / (2 sqrt 2 Phi^-1(p) sqrt(mu2)),
 
-mu2 that of the weakest honest graph after any t parties collude. sigma is rounded up,
-so that evaluating a plan gives the target or less.
+mu2 that of the weakest honest graph after any t parties collude, for normal shares.
+Shares on a lattice need a few millionths more (`lattice`, **Success**): what is proved
+of a lattice on which sigma spans 2^10 steps, the coarsest that real parties may use, is
+solved for sigma. A finer one tells no more. sigma is rounded up, so that evaluating a
+plan gives the target or less. Uniform masks have no sigma and meet every target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from math import inf, sqrt
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from veilsum.errors import InvalidGraphError, InvalidInputError
 from veilsum.graphs.connectivity import (
@@ -24,8 +29,12 @@ from veilsum.graphs.connectivity import (
 )
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.fixed_point import fitting_bits
-from veilsum.numbers.laws import check_sigma
+from veilsum.numbers.fixed_point import (
+    DEPLOYED_DEVIATION_BITS,
+    deviation_bits,
+    fitting_bits,
+)
+from veilsum.numbers.laws import LawName, check_sigma
 from veilsum.privacy.conversions import attacker_success as success_of
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.graph_search import (
@@ -39,7 +48,15 @@ from veilsum.privacy.graph_search import (
     silent,
 )
 from veilsum.privacy.guarantee import epsilon_bound
+from veilsum.privacy.lattice import (
+    epsilon_excess,
+    lattice_success,
+    most_moved,
+    smoothness,
+    worst_excess,
+)
 from veilsum.privacy.worst_case import (
+    MOST_WORK,
     WorstMu2,
     check_tolerate,
     worst_mu2,
@@ -52,6 +69,7 @@ SWAP_STARTS, SMALL_NETWORK = 3, 24
 
 # Eigenvalues found by two routines agree to about 1e-14; sigma makes up for more.
 ROUND_UP = 1.0 + 1e-12
+HALVINGS = 80
 UNIT_ROUNDOFF = 2.0**-53
 
 NOTES = (
@@ -75,6 +93,7 @@ def plan(
     attacker_success: float | None = None,
     epsilon: float | None = None,
     distance: float | None = None,
+    law: LawName = "lattice",
     degree: int | None = None,
     graph: GraphLike | str | None = None,
     seed: int = 0,
@@ -88,6 +107,8 @@ def plan(
         attacker_success: p, the most the best attacker may reach at the distance.
         epsilon: the target as a number instead: KL per squared distance.
         distance: D = ||A - B|| of the inputs not to be told apart.
+        law: by which shares are drawn: `lattice`, as between real parties, on any grid
+            that is fine enough for them; `gaussian`; or `uniform`, which has no sigma.
         degree: the most links a party may have. Without it the complete graph is best,
             and sparse graphs of degree about t + 2 are shown beside it.
         graph: plan for this network and no other; a topology or a family's spec.
@@ -105,7 +126,13 @@ def plan(
     count = _checked_parties(parties, given)
     _check_tolerate(count, tolerate)
     _check_degree(count, tolerate, degree)
-    planning = _Planning(count, tolerate, wanted, degree, seed, progress)
+    if law not in RATINGS:
+        raise InvalidInputError(
+            f"a plan is for masks that hide something, found law = {law!r}; choose "
+            f"from {', '.join(RATINGS)}"
+        )
+    rating = RATINGS[law](wanted, tolerate)
+    planning = _Planning(count, tolerate, rating, degree, seed, progress)
     return planning.for_any() if given is None else planning.for_one(given)
 
 
@@ -220,7 +247,7 @@ class _Planning:
 
     count: int
     tolerate: int
-    target: Target
+    rating: Rating
     degree: int | None
     seed: int
     progress: Progress
@@ -258,10 +285,10 @@ class _Planning:
         self.interrupted = True
 
     def _result(self) -> Plans:
-        ranked = sorted(self.plans, key=lambda one: (one.sigma, len(one.edges)))
+        ranked = sorted(self.plans, key=lambda one: (one.sigma or 0.0, len(one.edges)))
         return Plans(
             tolerate=self.tolerate,
-            target=self.target,
+            target=self.rating.target,
             plans=tuple(ranked),
             refused=tuple(self.refused),
             interrupted=self.interrupted,
@@ -288,6 +315,8 @@ class _Planning:
             "progress": self.progress,
         }
         yield harary(self.count, degree, tolerate=self.tolerate)
+        if not self.rating.needs_mu2:
+            return
         found = [best_circulant(self.count, **keys)]
         yield from filter(None, found)
         found.append(best_random_regular(self.count, **keys))
@@ -300,7 +329,7 @@ class _Planning:
     def _starts(self, degree: int) -> list[Topology]:
         """Return the best networks so far that the degree allows."""
         fitting = [one for one in self.plans if one.links_per_party[1] <= degree]
-        ranked = sorted(fitting, key=lambda one: one.sigma)
+        ranked = sorted(fitting, key=lambda one: one.sigma or 0.0)
         few = SWAP_STARTS if self.count <= SMALL_NETWORK else 1
         return [one.topology for one in ranked[:few]]
 
@@ -318,7 +347,7 @@ class _Planning:
         )
         if reason is None:
             found = self._rated(candidate)
-            if found.lower is not None:
+            if found.lower is not None or not self.rating.needs_mu2:
                 self.plans.append(self._plan(candidate, found, kappa, links))
                 return
             reason = "no bound could be proved in the time a plan may take"
@@ -349,7 +378,10 @@ class _Planning:
         if candidate.worst is not None:
             return _exactly(candidate.worst.value, candidate.worst.coalition)
         found = worst_mu2(
-            candidate.topology, tolerate=t, progress=self._report(candidate)
+            candidate.topology,
+            tolerate=t,
+            most_work=MOST_WORK if self.rating.needs_mu2 else 1.0,
+            progress=self._report(candidate),
         )
         self.interrupted |= found.interrupted
         return found
@@ -366,28 +398,24 @@ class _Planning:
         links: tuple[int, int],
     ) -> NetworkPlan:
         topology, mu2 = candidate.topology, found.lower
-        assert mu2 is not None
-        arcs = topology.shares_per_edge
-        sigma = sigma_for(epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs)
-        epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
-        distance = self.target.distance
-        bits = fitting_bits(sigma=sigma, links=links[1])
         names = topology.parties
+        rated = self.rating.on(topology, mu2)
         return NetworkPlan(
             graph=candidate.graph,
             kind=candidate.kind,
             edges=tuple((names[i], names[j]) for i, j in topology.edges.tolist()),
-            sigma=sigma,
-            epsilon=epsilon,
+            law=self.rating.law,
+            sigma=rated.sigma,
+            epsilon=rated.epsilon,
             worst_mu2=mu2,
             worst_coalition=topology.names(found.coalition),
             exact=found.exact,
             vertex_connectivity=kappa,
             links_per_party=links,
-            attacker_success=distance and success_of(epsilon * distance**2),
-            float64_error=float64_error(sigma),
-            lattice_bits=bits,
-            lattice_error=2.0 ** -(bits + 1),
+            attacker_success=rated.success,
+            float64_error=rated.sigma and float64_error(rated.sigma),
+            lattice_bits=rated.bits,
+            lattice_error=None if rated.bits is None else 2.0 ** -(rated.bits + 1),
             topology=topology,
         )
 
@@ -411,7 +439,8 @@ def _exactly(value: float, coalition: tuple[int, ...]) -> WorstMu2:
 class Target:
     """What is asked for: KL of at most `epsilon` per squared distance.
 
-    `attacker_success` is None when epsilon was asked for directly.
+    `attacker_success` is None when epsilon was asked for directly; otherwise `epsilon`
+    is what normal shares need for it.
     """
 
     epsilon: float
@@ -427,13 +456,14 @@ class NetworkPlan:
         graph: the family's spec, or "edges" where only the list tells.
         kind: where the graph comes from, in words.
         edges: every link once, by the parties' names.
-        sigma: standard deviation of one coordinate of one share.
+        law: by which shares are drawn.
+        sigma: standard deviation of one coordinate of one share, if the law has one.
         epsilon: what no coalition exceeds with that sigma.
         worst_mu2: of the weakest honest graph; a lower bound unless `exact`.
         worst_coalition: the coalition that leaves it, or the worst one found.
         links_per_party: the least and the greatest number of neighbours.
         attacker_success: at the distance, if there is one.
-        float64_error: about what float64 arithmetic keeps at this sigma.
+        float64_error: about what float64 arithmetic loses at this sigma.
         lattice_bits: q, the grid being 2^-q, such that masks fit 62 bits.
         lattice_error: half a grid step; it does not grow with iterations.
     """
@@ -441,17 +471,18 @@ class NetworkPlan:
     graph: str
     kind: str
     edges: tuple[tuple[str, str], ...]
-    sigma: float
+    law: LawName
+    sigma: float | None
     epsilon: float
-    worst_mu2: float
+    worst_mu2: float | None
     worst_coalition: tuple[str, ...]
     exact: bool
     vertex_connectivity: int
     links_per_party: tuple[int, int]
     attacker_success: float | None
-    float64_error: float
-    lattice_bits: int
-    lattice_error: float
+    float64_error: float | None
+    lattice_bits: int | None
+    lattice_error: float | None
     topology: Topology = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -504,6 +535,108 @@ class Plans:
             "notes": list(self.notes),
             "interrupted": self.interrupted,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """What a network needs for the target, and what it then promises."""
+
+    sigma: float | None
+    epsilon: float
+    success: float | None
+    bits: int | None
+
+
+@dataclass(frozen=True)
+class Rating:
+    """Solves what is proved of a law for sigma; here for normal shares."""
+
+    target: Target
+    tolerate: int
+
+    law: ClassVar[LawName] = "gaussian"
+    needs_mu2: ClassVar[bool] = True
+
+    def on(self, topology: Topology, mu2: float | None) -> Rated:
+        """Return what a network needs, mu2 being that of its weakest honest graph."""
+        assert mu2 is not None
+        arcs, distance = topology.shares_per_edge, self.target.distance
+        sigma = sigma_for(epsilon=self.target.epsilon, mu2=mu2, shares_per_edge=arcs)
+        epsilon = epsilon_bound(sigma=sigma, mu2=mu2, shares_per_edge=arcs)
+        success = None if distance is None else success_of(epsilon * distance**2)
+        return Rated(sigma, epsilon, success, _grid_bits(topology, sigma))
+
+
+class _LatticeRating(Rating):
+    """For shares on a lattice whose least sigma spans 2^10 steps, or more."""
+
+    law: ClassVar[LawName] = "lattice"
+
+    def on(self, topology: Topology, mu2: float | None) -> Rated:
+        assert mu2 is not None
+        # With sigma = 1; everything depends on steps to sigma, and on D / sigma.
+        least = float(topology.weights.min())
+        steps = 2.0**DEPLOYED_DEVIATION_BITS
+        deviations, step = (
+            steps * np.sqrt(topology.weights / least),
+            sqrt(least) / steps,
+        )
+        excess = worst_excess(topology, deviations, self.tolerate, mu2=mu2)
+        arcs, distance = topology.shares_per_edge, self.target.distance
+        unit = epsilon_bound(sigma=1.0, mu2=mu2, shares_per_edge=arcs)
+        unit += epsilon_excess(excess, step)
+        smooth = smoothness(topology, deviations, mu2=mu2)
+
+        def success(reach: float) -> float:
+            """Return it at so many sigmas of distance."""
+            moved = most_moved(reach, step)
+            return lattice_success(unit * reach**2, smooth=smooth, moved=moved)
+
+        wanted = self.target.attacker_success
+        if wanted is None:
+            sigma = ROUND_UP * sqrt(unit / self.target.epsilon)
+        else:
+            assert distance is not None
+            sigma = ROUND_UP * distance / _largest(success, wanted)
+        found = None if distance is None else success(distance / sigma)
+        bits = _grid_bits(topology, sigma)
+        return Rated(float(check_sigma(sigma)), unit / sigma**2, found, bits)
+
+
+class _UniformRating(Rating):
+    """There is nothing to see but sums, on every network that stays connected."""
+
+    law: ClassVar[LawName] = "uniform"
+    needs_mu2: ClassVar[bool] = False
+
+    def on(self, topology: Topology, mu2: float | None) -> Rated:
+        del topology, mu2
+        return Rated(None, 0.0, None if self.target.distance is None else 0.5, None)
+
+
+RATINGS: Mapping[str, type[Rating]] = {
+    one.law: one for one in (_LatticeRating, Rating, _UniformRating)
+}
+
+
+def _largest(growing: Callable[[float], float], limit: float) -> float:
+    """Return nearly the largest x > 0 at which a growing function is within a limit."""
+    low = high = 1.0
+    while growing(high) <= limit:
+        high *= 2.0
+    while growing(low) > limit:
+        low /= 2.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if growing(middle) <= limit else (low, middle)
+    return low
+
+
+def _grid_bits(topology: Topology, sigma: float) -> int:
+    """Return q of a grid on which masks fit 62 bits, unless they need a finer one."""
+    least, most = sigma * np.sqrt([topology.weights.min(), topology.weights.max()])
+    bits = fitting_bits(sigma=float(most), links=_links(topology)[1])
+    return max(bits, deviation_bits(float(least), 2**DEPLOYED_DEVIATION_BITS))
 
 
 def sigma_for(*, epsilon: float, mu2: float, shares_per_edge: int = 2) -> float:

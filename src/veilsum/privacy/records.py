@@ -1,12 +1,16 @@
 """How far a data set moves when two records change places: the planner's distance.
 
-A party's coefficients are the sum of s(record) over its records. Exchanging a record a
-of one honest party for a record b of another keeps the honest sum and moves the
-coefficients by
+What a party sums is s(record) over its records, whole numbers of agreed units. For
+records that are exchanged between honest parties, a of one for b of another, all sums
+stay, and the parties' own numbers A move by
 
     ||A - B||^2 = 2 ||s(a) - s(b)||^2,
 
 so the distance to plan for is sqrt(2) times the diameter of s over the columns' ranges.
+Other reassignments of rows are chains of such exchanges; their distance is not planned
+for here. Numbers are taken in their real scale, counts times units, each released
+number once and with weight 1, as sigma is: on the wire a symmetric matrix is its plain
+triangle, without roots of 2.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from math import sqrt
 from typing import Literal, get_args
 
 from veilsum.errors import InvalidInputError
+from veilsum.numbers.units import Measure
 
 Range = tuple[float, float]
 Model = Literal["sum", "mean", "linear", "linear-with-errors"]
@@ -26,11 +31,14 @@ MODELS: tuple[Model, ...] = get_args(Model)
 STATISTICS: dict[Model, str] = {
     "sum": "the record itself",
     "mean": "the record itself; dividing by the public number of records comes after",
-    "linear": "[svec(x x'), x y] with x including the intercept, whose entry in x x' "
-    "is the number of records; y^2 is not in it",
-    "linear-with-errors": "[svec(x x'), x y, y^2] with x including the intercept, "
-    "whose entry in x x' is the number of records",
+    "linear": "x_i x_j for i <= j and x_i y; y^2 is not in it",
+    "linear-with-errors": "x_i x_j for i <= j, x_i y, y^2, and y once more: all that a "
+    "least-squares fit sums",
 }
+CENTRED = (
+    "; x includes the intercept, and the middle of its range is taken off every other "
+    "column and off the response"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +46,7 @@ class RecordDistance:
     """||A - B|| of exchanging two records between two honest parties, at most.
 
     Attributes:
-        distance: no exchange within the ranges moves the coefficients further.
+        distance: no exchange within the ranges moves the released numbers further.
         exact: whether some exchange attains it; otherwise it is an upper bound.
         statistic: what is masked, s(record), in words.
     """
@@ -49,16 +57,21 @@ class RecordDistance:
 
 
 def record_exchange_distance(
-    columns: Mapping[str, Range], *, model: Model, response: Range | None = None
+    columns: Mapping[str, Range | Measure],
+    *,
+    model: Model,
+    response: Range | Measure | None = None,
+    intercept: bool = True,
 ) -> RecordDistance:
     """Return the distance of exchanging two records, from the ranges of their columns.
 
     Args:
-        columns: for each column its least and greatest value.
+        columns: for each column its least and greatest value, or how it is counted.
         model: what is summed over records; `sum` and `mean` the record itself,
             `linear` the statistics of a least-squares fit, `linear-with-errors` also
             the squared response that standard errors need.
         response: the range of y; the linear models need it, the others take none.
+        intercept: whether a linear model has one; without it nothing is centred.
 
     >>> found = record_exchange_distance({"age": (0, 100)}, model="mean")
     >>> found.exact, round(found.distance, 3)
@@ -68,87 +81,91 @@ def record_exchange_distance(
         raise InvalidInputError(
             f"no model is called {model!r}; choose from {', '.join(MODELS)}"
         )
-    ranges = _checked(columns)
+    measures, words = _checked(columns), STATISTICS[model]
     if model in {"sum", "mean"}:
         _refuse_response(response, model)
-        squared, exact = sum(_width(r) ** 2 for r in ranges), True
+        squared, exact = sum(_width(_range(one)) ** 2 for one in measures), True
     else:
-        squared, exact = _linear_diameter(ranges, _given(response, model), model)
-    return RecordDistance(
-        distance=sqrt(2.0 * squared), exact=exact, statistic=STATISTICS[model]
-    )
+        measures = [*measures, _given(response, model)]
+        if intercept:
+            measures, words = [one.centred() for one in measures], words + CENTRED
+        *ranges, y = map(_range, measures)
+        x = [(1.0, 1.0), *ranges] if intercept else ranges
+        squared, exact = _linear_diameter(x, y, model)
+    return RecordDistance(distance=sqrt(2.0 * squared), exact=exact, statistic=words)
 
 
-def _checked(columns: Mapping[str, Range]) -> list[Range]:
+def _checked(columns: Mapping[str, Range | Measure]) -> list[Measure]:
     if not columns:
         raise InvalidInputError(
             "found no columns; give each a range, as in age:0:100,bmi:10:60"
         )
-    return [_ordered(bounds, name) for name, bounds in columns.items()]
+    return [_measure(bounds, name) for name, bounds in columns.items()]
 
 
-def _ordered(bounds: Range, name: str) -> Range:
+def _measure(bounds: Range | Measure, name: str) -> Measure:
+    """Return how a column is counted; from a range as a schema would."""
+    if isinstance(bounds, Measure):
+        return bounds
     low, high = float(bounds[0]), float(bounds[1])
     if not -float("inf") < low < high < float("inf"):
         raise InvalidInputError(
             f"the range of {name!r} must be two finite numbers, the least first, "
             f"found {low:g} to {high:g}"
         )
-    return low, high
+    return Measure.of(low, high)
 
 
-def _refuse_response(response: Range | None, model: Model) -> None:
+def _range(measure: Measure) -> Range:
+    """Return the least and the greatest of what is counted, the centre taken off."""
+    ends = (measure.least - measure.centre, measure.most - measure.centre)
+    return float(ends[0] * measure.unit), float(ends[1] * measure.unit)
+
+
+def _refuse_response(response: Range | Measure | None, model: Model) -> None:
     if response is not None:
         raise InvalidInputError(
             f"the model {model!r} has no response: list it among the columns"
         )
 
 
-def _given(response: Range | None, model: Model) -> Range:
+def _given(response: Range | Measure | None, model: Model) -> Measure:
     if response is None:
         raise InvalidInputError(
             f"the model {model!r} needs the range of its response, as in y:0:300"
         )
-    return _ordered(response, "the response")
+    return _measure(response, "the response")
 
 
-def _linear_diameter(
-    ranges: list[Range], response: Range, model: Model
-) -> tuple[float, bool]:
+def _linear_diameter(x: list[Range], y: Range, model: Model) -> tuple[float, bool]:
     """Return a bound on ||s(a) - s(b)||^2 and whether it is attained.
 
     Entry by entry no difference exceeds the entry's range. If no column straddles zero,
     all entries are extreme together, at opposite corners (columns below zero count with
     their sign changed): the bound is attained. Otherwise lengths may bound better.
     """
-    z = [(1.0, 1.0), *ranges]
-    by_entry = _sum_of_squared_ranges(z, response)
-    by_length = _sum_of_squared_lengths(z, response, model)
+    entries = [*map(_square, x), *(_product(r, q) for r, q in combinations(x, 2))]
+    entries += [_product(r, y) for r in x]
     if model == "linear-with-errors":
-        by_entry += _width(_square(response)) ** 2
-    straddles = any(low < 0 < high for low, high in [*ranges, response])
-    return (min(by_entry, by_length), False) if straddles else (by_entry, True)
+        entries += [_square(y), y]
+    by_entry = sum(_width(entry) ** 2 for entry in entries)
+    if not any(low < 0 < high for low, high in [*x, y]):
+        return by_entry, True
+    return min(by_entry, _by_length(x, y, model)), False
 
 
-def _sum_of_squared_ranges(z: list[Range], response: Range) -> float:
-    squares = sum(_width(_square(r)) ** 2 for r in z)
-    # svec writes each off-diagonal product once, times sqrt 2.
-    products = sum(2.0 * _width(_product(r, q)) ** 2 for r, q in combinations(z, 2))
-    return squares + products + sum(_width(_product(r, response)) ** 2 for r in z)
-
-
-def _sum_of_squared_lengths(z: list[Range], response: Range, model: Model) -> float:
+def _by_length(x: list[Range], y: Range, model: Model) -> float:
     """Bound ||s(a)||^2 + ||s(b)||^2 - 2 s(a)'s(b) by the longest s.
 
-    With t = x_a'x_b and q = y_a y_b, s(a)'s(b) = t^2 + t q >= -q^2 / 4; with y^2 in s
-    it is t^2 + t q + q^2 >= 0.
+    With t = x_a'x_b and q = y_a y_b, s(a)'s(b) is at least t^2 / 2 + t q >= -q^2 / 2;
+    with y^2 and y in s too it is t^2 / 2 + t q + q^2 + q >= q^2 / 2 + q >= -1 / 2.
     """
-    x2 = sum(_square(r)[1] for r in z)
-    y2 = _square(response)[1]
-    longest = x2**2 + x2 * y2
+    squares, y2 = [_square(r)[1] for r in x], _square(y)[1]
+    longest = (sum(squares) ** 2 + sum(one**2 for one in squares)) / 2.0
+    longest += sum(squares) * y2
     if model == "linear-with-errors":
-        return 2.0 * (longest + y2**2)
-    return 2.0 * longest + y2**2 / 2.0
+        return 2.0 * (longest + y2**2 + y2) + 1.0
+    return 2.0 * longest + y2**2
 
 
 def _width(bounds: Range) -> float:

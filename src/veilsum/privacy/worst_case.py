@@ -157,7 +157,14 @@ def _bracketed(
         epsilon=upper,
         mu2=found.lower,
         mu2_certificate=found.certificate,
-        attacker_success=success_at(base.status, upper, distance, proof),
+        attacker_success=success_at(
+            proof,
+            topology,
+            status=base.status,
+            mu2=found.lower,
+            epsilon=upper,
+            distance=distance,
+        ),
         excess=excess,
         worst=worst,
     )

@@ -222,6 +222,19 @@ class Book:
             name in ready and ready[name].lost == lost for name in members
         )
 
+    def asked_otherwise(
+        self, epoch: int, members: Collection[str], own: Ready
+    ) -> list[str]:
+        """Return who is ready in the same epoch to answer another request."""
+        ready = self.of(Ready, epoch)
+        return [
+            name
+            for name in members
+            if name in ready
+            and ready[name].lost == own.lost
+            and ready[name].request != own.request
+        ]
+
     def all_shown(self, epoch: int, members: Collection[str]) -> bool:
         """Say whether everybody's masked numbers are here."""
         shown = self.of(Masked, epoch)

@@ -7,7 +7,8 @@ with the message's name. Where the message holds numbers, the header holds
 `[code, count, width]` and the payload their `count * width` bytes:
 
     "f"  float64, finite          "i"  int64          "u"  uint64
-    "b"  Python integers in two's complement, all as wide as the widest needs
+    "b"  Python integers in two's complement, all as wide as the codec says or, if it
+         says nothing, as the widest needs
 
 Nothing that arrives can run code, or claim memory that it did not pay for in bytes.
 Nothing pads a payload, so the numbers of a decoded message may be unaligned in memory.
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from struct import Struct
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union
 
@@ -67,18 +69,25 @@ class Codec:
     Attributes:
         max_numbers: the most numbers a message may carry.
         max_header: the most bytes of everything else in it.
+        width: the bytes of each Python integer; 0 for as few as the widest needs.
         max_frame: the most bytes a frame may have, whatever is in it.
     """
 
     max_numbers: int
     max_header: int = 1 << 20
+    width: int = 0
     max_frame: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.max_numbers < 0 or not 0 < self.max_header < 1 << 32:
+        if (
+            self.max_numbers < 0
+            or not 0 < self.max_header < 1 << 32
+            or not 0 <= self.width <= WIDEST
+        ):
             raise InvalidInputError(
-                "a codec's limits must be max_numbers >= 0 and 0 < max_header < 2^32, "
-                f"found {self.max_numbers} and {self.max_header}"
+                "a codec's limits must be max_numbers >= 0, 0 < max_header < 2^32 and "
+                f"0 <= width <= {WIDEST}, found {self.max_numbers}, {self.max_header} "
+                f"and {self.width}"
             )
         most = _START + self.max_header + self.max_numbers * WIDEST
         object.__setattr__(self, "max_frame", most)
@@ -89,7 +98,7 @@ class Codec:
         Raises:
             LocalProtocolError: no receiver with these limits would accept it.
         """
-        header = _header(message)
+        header = _header(message, self.width)
         holder = message.masked if type(message) is Deposit else message
         numbers = getattr(holder, "numbers", None)
         count = 0 if numbers is None else len(numbers)
@@ -99,7 +108,8 @@ class Codec:
                 f"{self.max_numbers} numbers, found {len(header)} and {count}"
             )
         prefix = _PREFIX.pack(MAGIC, VERSION, len(header))
-        return b"".join((prefix, header, b"" if numbers is None else _raw(numbers)))
+        raw = b"" if numbers is None else _raw(numbers, self.width)
+        return b"".join((prefix, header, raw))
 
     def decode(self, frame: bytes) -> Message:
         """Return the frame's message; its numbers are the frame's bytes, read-only.
@@ -118,10 +128,10 @@ class Codec:
         return self.encode(msgspec.structs.replace(message, signature=b""))
 
     @staticmethod
-    def digest(numbers: Numbers) -> bytes:
+    def digest(numbers: Numbers, width: int = 0) -> bytes:
         """Return the SHA-256 of the numbers, of their kind and of how many they are."""
-        found = hashlib.sha256(_write(_describe(numbers)))
-        found.update(_raw(numbers))
+        found = hashlib.sha256(_write(_describe(numbers, width)))
+        found.update(_raw(numbers, width))
         return found.digest()
 
     def _split(self, frame: bytes) -> bytes:
@@ -161,7 +171,9 @@ class Codec:
         if count * width != len(frame) - start:
             _refuse(f"{count * width} bytes of payload", len(frame) - start)
         if code == "b":
-            return _integers(width, frame[start:])
+            if self.width and width != self.width:
+                _refuse(f"numbers of {self.width} bytes", width)
+            return _integers(width, frame[start:], shortest=not self.width)
         if width != 8:
             _refuse("numbers of 8 bytes", width)
         array = frombuffer(frame, _DTYPES[code], count, start)
@@ -174,10 +186,10 @@ def _refuse(expected: str, found: object) -> NoReturn:
     raise MalformedMessageError(f"expected {expected}, found {found}")
 
 
-def _header(message: Message) -> bytes:
+def _header(message: Message, width: int) -> bytes:
     """Return the header, once it is known that a receiver will accept it."""
     try:
-        header = _write(message)
+        header = _writer(width)(message)
         _parse(header)
     except MalformedMessageError as error:
         raise LocalProtocolError(f"a message nobody would accept: {error}") from None
@@ -186,21 +198,21 @@ def _header(message: Message) -> bytes:
     return header
 
 
-def _describe(value: object) -> tuple[str, int, int]:
+def _describe(value: object, width: int = 0) -> tuple[str, int, int]:
     """Say what a header says in place of an array (msgspec's encoding hook)."""
     if type(value) is not ndarray or value.ndim != 1:
         raise LocalProtocolError("a message carries plain one-dimensional arrays only")
     if (code := _CODES.get(value.dtype)) is None:
         raise LocalProtocolError(f"a message carries no numbers of type {value.dtype}")
-    return code, len(value), _needed(value.tolist()) if code == "b" else 8
+    return code, len(value), _needed(value.tolist(), width) if code == "b" else 8
 
 
-def _raw(numbers: Numbers) -> bytes | memoryview:
+def _raw(numbers: Numbers, wanted: int) -> bytes | memoryview:
     """Return the payload of an array that `_describe` accepts."""
     plain = type(numbers) is ndarray  # and no list that looks like a descriptor
     code = _CODES[numbers.dtype] if plain else _describe(numbers)[0]
     if code == "b":
-        width = _needed(values := numbers.tolist())
+        width = _needed(values := numbers.tolist(), wanted)
         return b"".join([n.to_bytes(width, "little", signed=True) for n in values])
     if numbers.dtype is not _DTYPES[code]:
         numbers = numbers.astype(_DTYPES[code])
@@ -211,12 +223,13 @@ def _raw(numbers: Numbers) -> bytes | memoryview:
     return raw
 
 
-def _needed(values: list[Any]) -> int:
+def _needed(values: list[Any], wanted: int) -> int:
     if not set(map(type, values)) <= {int}:
         raise LocalProtocolError("an array of objects must hold Python integers only")
-    if (width := _width(values)) > WIDEST:
-        raise LocalProtocolError(f"integers have at most {WIDEST} bytes, found {width}")
-    return width
+    most = wanted or WIDEST
+    if (width := _width(values)) > most:
+        raise LocalProtocolError(f"integers have at most {most} bytes, found {width}")
+    return wanted or width
 
 
 def _width(values: list[int]) -> int:
@@ -225,10 +238,10 @@ def _width(values: list[int]) -> int:
     return largest.bit_length() // 8 + 1
 
 
-def _integers(width: int, raw: bytes) -> Numbers:
+def _integers(width: int, raw: bytes, *, shortest: bool) -> Numbers:
     pieces = (raw[at : at + width] for at in range(0, len(raw), width))
     values = [int.from_bytes(piece, "little", signed=True) for piece in pieces]
-    if width != _width(values):
+    if shortest and width != _width(values):
         _refuse("the shortest header of the message", "another one")
     (array := np.array(values, dtype=object)).setflags(write=False)
     return array
@@ -277,4 +290,12 @@ def _twin(kind: Any) -> Any:
 _KINDS = {_twin(kind): kind for kind in MESSAGES if _twin(kind) is not kind}
 _BY_NAME = frozenset(kind for kind in MESSAGES if issubclass(kind, Record))
 _write = msgspec.msgpack.Encoder(enc_hook=_describe).encode
+
+
+@cache
+def _writer(width: int) -> Callable[[object], bytes]:
+    """Return what writes headers in which Python integers have this width."""
+    return msgspec.msgpack.Encoder(enc_hook=partial(_describe, width=width)).encode
+
+
 _read = msgspec.msgpack.Decoder(Union[tuple(map(_twin, MESSAGES))]).decode  # noqa: UP007

@@ -89,12 +89,13 @@ class Neighbourhood:
         return self.members.names(self.tree.children(self.members.index(self.me)))
 
 
-def confirmation(epoch: int, drawn: Mapping[str, Share]) -> Confirm:
+def confirmation(epoch: int, drawn: Mapping[str, Share], width: int = 0) -> Confirm:
     """Return the digest of a link's two shares, each by the name of who drew it."""
     (first, forth), (second, back) = sorted(drawn.items())
     key = hashlib.sha256(forth.key + back.key).digest()
     names = f"veilsum edge\0{epoch}\0{first}\0{second}\0".encode()
-    content = names + Codec.digest(forth.numbers) + Codec.digest(back.numbers)
+    digests = (Codec.digest(one.numbers, width) for one in (forth, back))
+    content = b"".join((names, *digests))
     return Confirm(epoch, hmac.digest(key, content, "sha256"))
 
 
@@ -285,7 +286,8 @@ class Epoch(Secret):
         """Return the digest of both shares of a link; what is held never changes."""
         if name not in self._known:
             drawn = {self.place.me: self.sent[name], name: self.got[name]}
-            self._known[name] = confirmation(self.number, drawn)
+            width = self._plan.codec.width
+            self._known[name] = confirmation(self.number, drawn, width)
         return self._known[name]
 
     def _agrees(self, name: str, found: Confirm) -> bool:
@@ -351,7 +353,7 @@ class Epoch(Secret):
         total = np.zeros(self._plan.size, dtype=self._plan.law.dtype)
         for name in self.members:
             total += shown[name].numbers
-        return total
+        return self._plan.law.wrap(total)
 
     # What a neighbour has
 

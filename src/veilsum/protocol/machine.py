@@ -199,7 +199,7 @@ class Machine(Secret):
         self._keep("self", msgspec.msgpack.encode(own))
         try:
             self._epoch.private = self._first_input()
-        except InvalidInputError as error:
+        except VeilsumError as error:
             self._abort("input", error.plain)
             return self._effects()
         # The record's number tells one start's Join from another's.
@@ -220,7 +220,7 @@ class Machine(Secret):
         self._resumed = True
         try:
             self._restore(read)
-        except InvalidInputError as error:
+        except VeilsumError as error:
             self._abort("input", error.plain)
         if self.phase not in CLOSED:
             self._ask()
@@ -441,10 +441,24 @@ class Machine(Secret):
         return CONFIRMING
 
     def _declare_ready(self) -> str:
-        self._publish(Ready(party=self.me, epoch=self.epoch, lost=self.lost))
+        asked = self._work.asked(self._sums.totals)
+        ready = Ready(party=self.me, epoch=self.epoch, lost=self.lost, request=asked)
+        self._publish(ready)
         return COMMITTING
 
     # committing
+
+    def _compare_requests(self) -> None:
+        """Leave, before anything is shown, if somebody was asked for something else."""
+        own = self._book.of(Ready, self.epoch)[self.me]
+        others = self._book.asked_otherwise(self.epoch, self.members, own)
+        if others:
+            self._abort(
+                "result",
+                f"{listed(others)} computed another next request from the same sums "
+                "than this party; nothing was shown in answer to either: compare the "
+                "versions of the programs",
+            )
 
     def _commit(self) -> str:
         """Keep the commit and the masked numbers, charge for them, then show them."""
@@ -923,6 +937,7 @@ class Machine(Secret):
                 lacks=lambda self: self._others_not_in(
                     self._book.of(Ready, self.epoch)
                 ),
+                meanwhile=_compare_requests,
                 guard=lambda self: self._book.all_ready(
                     self.epoch, self.members, self.lost
                 ),

@@ -145,9 +145,14 @@ class Lost(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=Tru
 
 
 class Ready(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
-    """The author holds and has confirmed every share on every edge of the epoch."""
+    """The author holds and has confirmed every share on every edge of the epoch.
+
+    `request` is the digest of what it was asked for: whoever computes another next
+    question from the same sums is found out before anything is shown.
+    """
 
     lost: Names
+    request: Bytes32
 
 
 class Masked(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):

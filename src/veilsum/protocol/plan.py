@@ -109,13 +109,18 @@ class Plan:
 
     def _here(self) -> dict[str, Any]:
         law, masks = self.law, self.law.masks
+        counted = {}
+        if (counts := law.counted) is not None:
+            counted["counts"] = [counts.bits, [str(unit) for unit in counts.units]]
         return {
+            **counted,
             "parties": self.parties,
             "edges": self.topology.edges.tolist(),
             "weights": self.topology.weights.tolist(),
             "law": [law.name, str(law.dtype), masks.largest],
             "sigma": masks.sigma or 0.0,
             "grid": masks.grid,
+            **({} if masks.unit is None else {"unit": str(masks.unit)}),
             "sizes": [self.size, self.answer_size, self.round_size],
             "tolerance": self.tolerance,
             "spread": self.spread,
@@ -126,7 +131,8 @@ class Plan:
     def codec(self) -> Codec:
         """Messages as bytes, no longer than this run can need."""
         header = HEADER_BYTES + HEADER_BYTES_PER_PARTY * len(self.parties)
-        return Codec(max(self.size, self.answer_size, self.round_size), header)
+        most = max(self.size, self.answer_size, self.round_size)
+        return Codec(most, header, self.law.width)
 
     @cached_property
     def checkpoint(self) -> int:

@@ -6,13 +6,16 @@ that a party that was restarted arrives at the same place by looking at the sums
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from veilsum.errors import VeilsumError
+from veilsum.errors import LocalProtocolError, VeilsumError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
@@ -60,6 +63,36 @@ class Rounds(Protocol):
         ...
 
 
+def request_digest(request: object) -> bytes:
+    """Return the SHA-256 of what is asked for, written out as canonical JSON.
+
+    >>> request_digest("coefficients").hex()[:16]
+    '34d172a00f2d4c91'
+    """
+    text = json.dumps(_plain(request), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(b"veilsum request\0" + text.encode()).digest()
+
+
+def _plain(value: Any) -> Any:
+    """Return the same as JSON has it; a float64 is its shortest decimal there."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Fraction():
+            return str(value)
+        case np.generic() | np.ndarray():
+            return _plain(value.tolist())
+        case tuple() | list():
+            return [_plain(one) for one in value]
+        case Mapping():
+            return {str(key): _plain(one) for key, one in value.items()}
+    if not is_dataclass(value):
+        raise LocalProtocolError(
+            f"a request is made of plain values, found {type(value).__name__}"
+        )
+    return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+
+
 @runtime_checkable
 class Work(Protocol):
     """One party's part of a job."""
@@ -71,6 +104,10 @@ class Work(Protocol):
 
     def vector(self, answers: Sequence[Vector]) -> Vector | None:
         """Return the next private vector to be summed; None when there is none."""
+        ...
+
+    def asked(self, answers: Sequence[Vector]) -> bytes:
+        """Return the digest of what that vector answers: the same for every party."""
         ...
 
     def answer(self, answers: Sequence[Vector], members: tuple[str, ...]) -> Vector:
@@ -96,6 +133,11 @@ class SumWork(Secret):
     def vector(self, answers: Sequence[Vector]) -> Vector | None:
         """Return the vector, once."""
         return None if answers else self.private
+
+    def asked(self, answers: Sequence[Vector]) -> bytes:
+        """Return the digest of the one thing that is ever asked for."""
+        del answers
+        return request_digest("coefficients")
 
     def answer(self, answers: Sequence[Vector], members: tuple[str, ...]) -> Vector:
         """Return what follows from the total."""

@@ -1,14 +1,18 @@
 """One column that all parties agree on, and the check of one party's values.
 
 A check goes over the values as an array, and leaves an array: numbers as float64 with
-nan where there is none, categories as their place in the schema with -1 for none.
+nan where there is none, each rounded once to the column's unit; categories as their
+place in the schema with -1 for none.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, floor, isfinite
 from numbers import Integral, Real
 from re import Pattern
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
@@ -19,6 +23,7 @@ from veilsum.errors import InvalidInputError, printable
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.shapes import Bool, Int
+from veilsum.numbers.units import BITS, Measure, inferred_measure, power_unit, unit_of
 from veilsum.tables.frames import Series, load_pandas
 
 Kind = Literal["number", "integer", "category"]
@@ -30,6 +35,8 @@ Flags: TypeAlias = Bool[Array[np.bool_], " n"]
 
 # From here on float64 skips whole numbers.
 LARGEST_WHOLE = 2.0**53
+# An end of a range that nobody agreed on is so many units away.
+_OPEN = 2 ** (BITS - 1)
 
 # Bounds on what a file may name.
 LONGEST_NAME = 200
@@ -49,6 +56,7 @@ _WORDS: dict[str, Nature] = {
     **dict.fromkeys(("empty",), "empty"),
     **dict.fromkeys(("date", "datetime", "datetime64", "timedelta"), "dates"),
 }
+_BITS_OF_RANGE = re.compile(r"([0-9]{1,3}) bits?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
 
@@ -89,6 +97,8 @@ class Column:
         minimum: the least number allowed; None for no bound.
         maximum: the largest number allowed; None for no bound.
         categories: the values of a category, as text; the first one is the reference.
+        unit: what is counted of a number; it may be written as 1, 0.01, "1/8",
+            "2 decimals", or "40 bits" of the range. Integers have 1.
     """
 
     name: str
@@ -96,6 +106,7 @@ class Column:
     minimum: float | None = None
     maximum: float | None = None
     categories: tuple[str, ...] = ()
+    unit: Fraction | None = None
 
     def __post_init__(self) -> None:
         _check_text("the name of a column", self.name, NOT_IN_NAMES)
@@ -110,6 +121,9 @@ class Column:
         self._set("maximum", self._bound("maximum"))
         self._set("categories", tuple(level(one) for one in self.categories))
         self._check_categories() if self.is_category else self._check_range()
+        self._set("unit", self._unit())
+        if self.is_measured:
+            _ = self.measure  # a range that is too wide for its unit is refused here
 
     @property
     def is_category(self) -> bool:
@@ -125,6 +139,67 @@ class Column:
             return f"{self.maximum:g} or less"
         return f"{self.minimum:g} to {self.maximum:g}"
 
+    @property
+    def has_range(self) -> bool:
+        """Whether both ends were agreed on."""
+        return self.minimum is not None and self.maximum is not None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it was said how the column's numbers are counted."""
+        whole = self.kind == "integer"
+        return not self.is_category and (
+            whole or self.unit is not None or self.has_range
+        )
+
+    @cached_property
+    def measure(self) -> Measure:
+        """How the column's numbers are counted: it follows from the agreement alone.
+
+        Without a unit, integers count in 1 and other numbers in a power of two that
+        leaves 40 bits of the range. An end that was not agreed on is 2^39 units away.
+
+        Raises:
+            InvalidInputError: the column is a category, or has neither unit nor range.
+        """
+        if self.is_category:
+            raise InvalidInputError(f"column {self.name!r} is a category, not a number")
+        unit = Fraction(1) if self.kind == "integer" else None
+        unit = self.unit or unit
+        low, high = self.minimum, self.maximum
+        try:
+            if low is not None and high is not None:
+                made = Measure.of(low, high, unit)
+                unit_of(made.unit)
+                return made
+            if unit is None:
+                raise InvalidInputError(
+                    "nobody said in what its numbers are counted: agree on a unit, "
+                    "such as unit = 0.01 for two decimals, or on minimum and maximum"
+                )
+            least = None if low is None else floor(Fraction(low) / unit)
+            most = None if high is None else ceil(Fraction(high) / unit)
+            if least is None:
+                least = min(most or 0, 0) - _OPEN
+            if most is None:
+                most = max(least, 0) + _OPEN
+            return Measure(unit, least, most)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"column {self.name!r}: {error}") from None
+
+    @property
+    def words(self) -> str:
+        """What the column may hold, for a screen."""
+        if self.is_category:
+            return f"one of {listed(self.categories)}"
+        some = self.minimum is not None or self.maximum is not None
+        held = f"{self.kind}, {self.range}" if some else self.kind
+        if not self.is_measured:
+            return held
+        chosen = self.unit is None and self.kind == "number"
+        why = f" ({BITS} bits of its range)" if chosen else ""
+        return f"{held}, counted in {unit_words(self.measure.unit)}{why}"
+
     def to_table(self) -> dict[str, Any]:
         """Return the column as a plain table, without what it does not have."""
         table: dict[str, Any] = {"kind": self.kind}
@@ -132,6 +207,8 @@ class Column:
             table["minimum"] = self.minimum
         if self.maximum is not None:
             table["maximum"] = self.maximum
+        if self.unit is not None:
+            table["unit"] = str(self.unit)
         if self.is_category:
             table["categories"] = list(self.categories)
         return table
@@ -158,6 +235,30 @@ class Column:
                 f"found {value!r}"
             )
         return float(value) + 0.0  # the same text for 0 and -0
+
+    def _unit(self) -> Fraction | None:
+        given: Any = self.unit
+        if given is None:
+            return None
+        if self.is_category:
+            raise InvalidInputError(
+                f"column {self.name!r} is a category and has no unit; leave it out"
+            )
+        if isinstance(given, str) and (bits := _BITS_OF_RANGE.fullmatch(given.strip())):
+            low, high = self.minimum, self.maximum
+            if low is None or high is None or low == high:
+                raise InvalidInputError(
+                    f"column {self.name!r}: unit = {given!r} is a share of its range; "
+                    "agree on minimum and maximum too, the one below the other"
+                )
+            given = power_unit(Fraction(high) - Fraction(low), int(bits[1]))
+        unit = unit_of(given, what=f"column {self.name!r}: unit")
+        if self.kind == "integer" and unit.denominator > 1:
+            raise InvalidInputError(
+                f"column {self.name!r} holds whole numbers, and its unit must be one, "
+                f'found {given!r}; leave it out, or agree on kind = "number"'
+            )
+        return unit
 
     def _check_range(self) -> None:
         if self.categories:
@@ -248,24 +349,71 @@ def nature(values: Series) -> Nature:
     return _WORDS.get(api.infer_dtype(values, skipna=True), "text")
 
 
-def clean_numbers(party: str, column: Column, values: Series) -> PerRow:
-    """Return a column of numbers, checked, as a new array with nan for none."""
+def unit_words(unit: Fraction) -> str:
+    """Return a unit as people write it.
+
+    >>> [unit_words(Fraction(1, n)) for n in (1, 100, 8, 2**33)]
+    ['1', '0.01', '1/8', '2^-33']
+    """
+    bottom = unit.denominator
+    if bottom & (bottom - 1) == 0 and bottom > 2**10:
+        power = f"2^-{bottom.bit_length() - 1}"
+        return power if unit.numerator == 1 else f"{unit.numerator} * {power}"
+    decimal = f"{float(unit):g}"
+    plain = bottom % 10 == 0 or len(decimal) < len("0.125")
+    return decimal if plain and Fraction(decimal) == unit else str(unit)
+
+
+def measured(column: Column, parts: Iterable[Series]) -> Column:
+    """Return the column as all parties' values would have it: for simulations only.
+
+    What was not agreed on is read off the values, whoever has them: the range, and as
+    a unit their decimals, or else a power of two.
+    """
+    held = [_floats(one) for one in parts if nature(one) in _COUNTED]
+    pooled = np.concatenate([*held, np.zeros(0)])
+    pooled = pooled[np.isfinite(pooled)]
+    low, high = column.minimum, column.maximum
+    if low is None:
+        low = float(pooled.min()) if pooled.size else high or 0.0
+    if high is None:
+        high = max(float(pooled.max()), low) if pooled.size else low
+    unit = column.unit
+    if unit is None and column.kind == "number":
+        unit = inferred_measure(np.append(pooled, [low, high])).unit
+    return replace(column, minimum=min(low, high), maximum=high, unit=unit)
+
+
+def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, int]:
+    """Return a column of numbers, checked and rounded to the unit, as a new array.
+
+    It has nan for none. The second is how many were not whole numbers of the unit.
+    """
     found = nature(values)
-    if found not in {"numbers", "whole numbers", "empty"}:
+    if found not in _COUNTED:
         _refuse_type(party, column, values, found)
     numbers = _floats(values)
+    gaps = None
     present = numbers
     # One pass each: nan and inf show up in the extremes.
     low, high = _extremes(numbers)
     if np.isnan(low):
-        present = numbers[~np.isnan(numbers)]
+        gaps = np.isnan(numbers)
+        present = numbers[~gaps]
         low, high = _extremes(present)
     if not (isfinite(low) and isfinite(high)):
         _refuse_infinite(party, column, present)
     if column.kind == "integer":
         _check_whole(party, column, present, largest=max(-low, high))
     _check_range(party, column, present, low, high)
-    return numbers
+    if column.measure.unit == 1 and column.kind == "integer":
+        return numbers, 0
+    rounded = column.measure.rounded(present)
+    broken = int(np.count_nonzero(rounded != present))
+    if gaps is None:
+        return rounded, broken
+    numbers[~gaps] = rounded
+    return numbers, broken
 
 
 def clean_categories(party: str, column: Column, values: Series) -> Codes:
@@ -284,6 +432,10 @@ def levels_of(values: Series) -> set[str]:
     """Return the categories that occur in a column."""
     codes, levels = _factorised(values)
     return {levels[code] for code in np.unique(codes[codes >= 0])}
+
+
+# What of a column can be counted.
+_COUNTED = {"numbers", "whole numbers", "empty"}
 
 
 def _floats(values: Series) -> FloatArray:
@@ -344,11 +496,21 @@ def _check_whole(
 def _check_range(
     party: str, column: Column, present: FloatArray, low: float, high: float
 ) -> None:
-    least = -np.inf if column.minimum is None else column.minimum
-    most = np.inf if column.maximum is None else column.maximum
+    measure = column.measure
+    least = measure.low if column.minimum is None else column.minimum
+    most = measure.high if column.maximum is None else column.maximum
     if not len(present) or (least <= low and high <= most):
         return
     outside = int(np.count_nonzero((present < least) | (present > most)))
+    if (column.minimum is None and low < least) or (
+        column.maximum is None and high > most
+    ):
+        raise SchemaError(
+            *(party, column.name, "range"),
+            f"column {column.name!r} has {_count(outside, 'value')} outside {least:g} "
+            f"to {most:g}, which is as far as {unit_words(measure.unit)} is counted "
+            "without an agreed range; correct them, or agree on a minimum and maximum",
+        )
     raise SchemaError(
         *(party, column.name, "range"),
         f"column {column.name!r} has {_count(outside, 'value')} outside the agreed "

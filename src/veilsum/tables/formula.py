@@ -5,25 +5,33 @@ the same at every party. That rules out functions that look at the rows first.
 
 A formula may come out of a file that somebody else wrote, so nothing of it is ever run
 as code. It is read once, here, into a small tree of frozen values; only that tree is
-evaluated, by a few lines below. formulaic codes the categories and multiplies the
-columns out, and is given numbers under names of our own: no text of a file reaches it.
+evaluated, by a few lines below. formulaic says which columns there are and how their
+categories are coded, under names of our own: no text of a file reaches it.
+
+How far a term can go, and what it is counted in, follows from the schema as well
+(`Extent`); its value in a row is the same on every machine.
 """
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from math import comb, prod
+from fractions import Fraction
+from functools import cached_property, reduce
+from itertools import product, zip_longest
+from math import comb, floor, gcd, inf, isfinite, prod
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError
-from veilsum.models.rows import Design, PerRow
-from veilsum.numbers.arrays import listed
+from veilsum.models.rows import PerRow
+from veilsum.numbers import elementary
+from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.units import BITS, Measure, unit_of
 from veilsum.tables.columns import Column, SchemaError
 from veilsum.tables.frames import Frame, load_pandas, needed
 from veilsum.tables.schema import CheckedTable, Schema
@@ -38,10 +46,16 @@ MOST_CATEGORIES_IN_A_TERM = 6
 MOST_FACTORS_IN_A_TERM = 20
 MOST_TERMS = MOST_DESIGN_COLUMNS = 5_000
 
-# Each works on one row at a time: nothing is learned from the others.
+# Each works on one row at a time: nothing is learned from the others. None is the C
+# library's, whose last bits are another machine's choice.
 FUNCTIONS: Mapping[str, Any] = {
-    **{name: getattr(np, name) for name in ("log", "log1p", "log10", "exp", "expm1")},
-    **{name: getattr(np, name) for name in ("sqrt", "abs")},
+    "log": elementary.log,
+    "log1p": elementary.log1p,
+    "log10": elementary.log10,
+    "exp": elementary.exp,
+    "expm1": elementary.expm1,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
 }
 # These learn a centre, knots or an order from the rows they are given.
 STATEFUL = (
@@ -66,13 +80,29 @@ CONTRASTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "contr.poly": ("PolyContrasts", {}),
 }
 
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Return a power, in every row; a whole one up to 64 is a product."""
+    if np.ndim(base) == np.ndim(exponent) == 0:
+        return base**exponent
+    if np.ndim(exponent) or exponent not in range(1, _MOST_FACTORS + 1):
+        return elementary.power(base, exponent)
+    # From the highest bit down: square, and multiply where the bit is set.
+    found = base
+    for bit in f"{int(exponent):b}"[1:]:
+        found = found * found * base if bit == "1" else found * found
+    return found
+
+
+# Powers above this are no products any more.
+_MOST_FACTORS = 64
 _SIGNS: Mapping[str, Any] = {"+": operator.pos, "-": operator.neg}
 _ARITHMETIC: Mapping[str, Any] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
-    "**": operator.pow,
+    "**": _power,
 }
 # How tightly each binds, as in Python: a sign stands between a product and a power.
 _BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
@@ -216,8 +246,10 @@ class ModelFormula:
         example = _example(schema, variables)
         try:
             with np.errstate(all="ignore"):
-                evaluate(response, example)
-                made = _Expansion.of(read.right, schema, example)
+                for node in {response, *(one for term in read.right for one in term)}:
+                    if not _levels(node, schema):
+                        evaluate(node, example)
+                made = _Expansion.of(read.right, schema)
         except MissingExtraError:
             raise
         except Exception as error:  # whatever a contrast or a constant may do
@@ -234,31 +266,125 @@ class ModelFormula:
             _right=made,
         )
 
-    def design(self, table: CheckedTable) -> tuple[Design, PerRow]:
+    def measures(self, bits: int = BITS) -> tuple[Measure, ...]:
+        """Return how each of the design's columns is counted, from the schema alone.
+
+        A column that stands by itself has its own measure. What is computed has the
+        unit that follows from its columns' units as far as it fits so many bits, and
+        else a power of two that leaves so many bits of the range it can have.
+
+        Raises:
+            InvalidInputError: in the agreed ranges a term may be without a value.
+        """
+        _check_bits(bits)
+        found = tuple(one.measure(bits) for one in self._extents)
+        for name, one in zip(self.columns, found, strict=True):
+            unit_of(one.unit, what=f"the unit of {name!r}")
+        return found
+
+    def response_measure(self, bits: int = BITS) -> Measure:
+        """Return how the response is counted, from the schema alone."""
+        _check_bits(bits)
+        found = self._response_extent.measure(bits)
+        unit_of(found.unit, what=f"the unit of {self.response!r}")
+        return found
+
+    @property
+    def codings(self) -> dict[str, list[str]]:
+        """How categories are coded that are coded by other numbers than 0 and 1.
+
+        By factor: the unit that these are rounded to, and a digest of all of them. It
+        belongs to what parties compare.
+        """
+        return self._right.codings
+
+    def design(
+        self, table: CheckedTable, bits: int = BITS
+    ) -> tuple[Array[Any], Array[Any]]:
         """Return one party's design, one row per row of its table, and response.
+
+        Numbers are float64. With more bits than these have, whatever is computed
+        from columns by arithmetic is exact, and a design that has it one of fractions.
 
         Raises:
             SchemaError: a term is not a finite number in some row.
         """
         self._check_table(table)
+        right = self._right
         with np.errstate(all="ignore"):
-            design = self._right.matrix(table.frame)
+            values = [
+                None if levels else np.asarray(evaluate(node, table.frame), np.float64)
+                for node, levels in zip(right.factors, right.levels, strict=True)
+            ]
+            design = right.matrix(table.frame, values)
         _check_finite(table, design, self.columns)
-        return design, self._responses(table)
+        return self._refined(table, design, bits), self._responses(table, bits)
+
+    def _refined(self, table: CheckedTable, design: Array[Any], bits: int) -> Any:
+        """Return the design with those columns exact that float64 would get wrong."""
+        try:
+            extents = self._extents
+        except InvalidInputError:
+            return (
+                design  # in a simulation, whose ranges need not show that all is well
+            )
+        found = {
+            place: extent.measure(bits).wide
+            for place, extent in enumerate(extents)
+            if extent.needs_exact(bits)
+        }
+        if not found:
+            return design
+        right = self._right
+        values = [
+            None if levels else exact(node, table)
+            for node, levels in zip(right.factors, right.levels, strict=True)
+        ]
+        made = design.astype(object) if any(found.values()) else design
+        for place in found:
+            made[:, place] = right.column(place, table.frame, values)
+        return made
 
     def numeric(self, table: CheckedTable, column: str) -> PerRow:
         """Return a column of numbers, such as weights or an offset."""
         self._check_table(table)
         return table.numbers(column)
 
-    def _responses(self, table: CheckedTable) -> PerRow:
+    def _responses(self, table: CheckedTable, bits: int) -> Array[Any]:
         if self.response_is_category:
             codes: PerRow = table.frame[self.response].cat.codes.to_numpy(np.float64)
             return codes
         with np.errstate(all="ignore"):
             values = evaluate(self._left, table.frame)
         _check_finite(table, values[:, np.newaxis], (self.response,))
-        return np.ascontiguousarray(values, dtype=np.float64)
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        try:
+            extent = self._response_extent
+        except InvalidInputError:
+            return values
+        if not extent.needs_exact(bits):
+            return values
+        precise: Array[Any] = exact(self._left, table)
+        return precise if extent.measure(bits).wide else precise.astype(np.float64)
+
+    @cached_property
+    def _extents(self) -> tuple[Extent, ...]:
+        right = self._right
+        factors = [
+            None if levels else extent_of(node, self.schema)
+            for node, levels in zip(right.factors, right.levels, strict=True)
+        ]
+        found = []
+        for pieces in right.pieces:
+            each = [piece.extent(factors) for piece in pieces]
+            found.append(reduce(Extent.times, each) if each else ONES)
+        return tuple(found)
+
+    @cached_property
+    def _response_extent(self) -> Extent:
+        if self.response_is_category:
+            return INDICATOR
+        return extent_of(self._left, self.schema)
 
     @property
     def response_is_category(self) -> bool:
@@ -725,7 +851,8 @@ class _Reader:
         self._refuse(
             f"cannot be used: {what}, and the column would not mean the same "
             "everywhere; put the constants into the formula, such as "
-            f"{{({next(names, 'age')} - 60) / 10}}. Functions are C, I, "
+            f"{{({next(names, 'age')} - 60) / 10}}, round ones or those that veilsum "
+            f"stats finds for all parties together. Functions are C, I, "
             f"{', '.join(FUNCTIONS)}"
         )
 
@@ -810,6 +937,40 @@ def evaluate(node: Node, frame: Frame) -> Any:
         case Applied(function=function, inner=inner):
             return FUNCTIONS[function.removeprefix("np.")](evaluate(inner, frame))
     raise TypeError(f"{shown(node)} is a category")
+
+
+def exact(node: Node, table: CheckedTable) -> Any:
+    """Return what arithmetic on columns is in every row, as fractions.
+
+    What is not arithmetic has no unit, and does not come here.
+    """
+    match node:
+        case Named(name=name):
+            measure = table.schema.column(name).measure
+            counts = measure.counts(table.numbers(name)).tolist()
+            made = np.empty(len(counts), dtype=object)
+            made[:] = [int(one) * measure.unit for one in counts]
+            return made
+        case Number():
+            return _fraction(node)
+        case Signed(sign=sign, inner=inner):
+            return _SIGNS[sign](exact(inner, table))
+        case Operation(sign="**", left=left, right=right):
+            times = _constant(right)
+            assert times is not None
+            return exact(left, table) ** int(times.value)
+        case Operation(sign=sign, left=left, right=right):
+            return _ARITHMETIC[sign](exact(left, table), exact(right, table))
+        case Applied(function="abs" | "np.abs", inner=inner):
+            return np.abs(exact(inner, table))
+        case Applied(inner=inner):
+            return exact(inner, table)
+    raise TypeError(f"{shown(node)} is a category")
+
+
+def _fraction(node: Number) -> Fraction:
+    """Return a number as it was written: 0.1 is a tenth."""
+    return Fraction(repr(node.value))
 
 
 # Checks against the schema
@@ -1000,30 +1161,377 @@ def _example(schema: Schema, names: Iterable[str]) -> Frame:
     return pandas.DataFrame(made)
 
 
+# How far a term can go
+
+# What one operation of float64 is off by, of its result; and a function, at most.
+_ROUNDING = 2.0**-53
+_FUNCTION_ROUNDING = Fraction(1, 2**45)
+# Numbers of a formula that are longer are rounded outwards, units forgotten.
+_LONGEST = 500
+_LARGEST_TERM = Fraction(2) ** 1000
+# From where on a function has values, and whether also there.
+_DOMAINS: Mapping[str, tuple[int, bool]] = {
+    "log": (0, False),
+    "log10": (0, False),
+    "log1p": (-1, False),
+    "sqrt": (0, True),
+}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a term can be in any row that the schema admits.
+
+    Attributes:
+        low: its least value.
+        high: its largest.
+        unit: all its values are whole numbers of it; None if there is no such unit.
+        slack: how much further off its ends float64 may compute it to be.
+        own: the measure of a column that stands by itself.
+    """
+
+    low: Fraction
+    high: Fraction
+    unit: Fraction | None
+    slack: float = 0.0
+    own: Measure | None = None
+
+    @property
+    def largest(self) -> Fraction:
+        """What no value is beyond, whatever its sign."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def words(self) -> str:
+        """The range, for a sentence."""
+        return f"from {float(self.low):g} to {float(self.high):g}"
+
+    def measure(self, bits: int) -> Measure:
+        """Return how the term is counted, in so many bits of its range."""
+        if self.own is not None:
+            return self.own
+        span = self.high - self.low
+        if self.unit is not None and span <= self.unit * 2**bits:
+            return Measure.of(self.low, self.high, self.unit or Fraction(1))
+        slack = Fraction(self.slack)
+        return Measure.of(self.low - slack, self.high + slack, bits=bits)
+
+    def needs_exact(self, bits: int) -> bool:
+        """Say whether float64 might not find the right count."""
+        if self.unit is None or self.own is not None:
+            return False
+        found = self.measure(bits)
+        return found.wide or self.slack > found.unit / 4
+
+    def times(self, other: Extent) -> Extent:
+        """Return the product's."""
+        ends = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+        unit = None
+        if self.unit is not None and other.unit is not None:
+            unit = self.unit * other.unit
+        mine, others = float(self.largest), float(other.largest)
+        slack = self.slack * others + other.slack * mine + self.slack * other.slack
+        return _settled(min(ends), max(ends), unit, slack)
+
+    def plus(self, other: Extent) -> Extent:
+        """Return the sum's."""
+        unit = None
+        if self.unit is not None and other.unit is not None:
+            unit = _common(self.unit, other.unit)
+        low, high = self.low + other.low, self.high + other.high
+        return _settled(low, high, unit, self.slack + other.slack)
+
+    def negated(self) -> Extent:
+        """Return minus this."""
+        return Extent(-self.high, -self.low, self.unit, self.slack)
+
+    def absolute(self) -> Extent:
+        """Return the size's, without its sign."""
+        least = max(self.low, -self.high, Fraction(0))
+        return Extent(least, self.largest, self.unit, self.slack)
+
+    def inverse(self) -> Extent:
+        """Return one over this, which is not 0."""
+        ends = (1 / self.low, 1 / self.high)
+        # A constant is divided by as exactly as it is multiplied with.
+        unit = abs(1 / self.low) if self.low == self.high else None
+        least = float(min(abs(self.low), abs(self.high)))
+        slack = self.slack / least / (least - self.slack) if self.slack < least else inf
+        return _settled(min(ends), max(ends), unit, slack)
+
+    def power(self, times: int) -> Extent:
+        """Return a whole power's, 0 or more."""
+        ends = (self.low**times, self.high**times)
+        low, high = min(ends), max(ends)
+        if times % 2 == 0 and self.low < 0 < self.high:
+            low = Fraction(0)
+        unit = None
+        if self.unit is not None and times <= _MOST_FACTORS:
+            unit = self.unit**times
+        if max(abs(low), abs(high)) > _LARGEST_TERM:
+            raise _TooLargeError
+        largest = float(self.largest) + self.slack
+        # What the base is off, and what every product rounds.
+        off = self.slack + largest * _ROUNDING
+        slack = times * off * largest ** max(times - 1, 0)
+        return _settled(low, high, unit, slack)
+
+
+ONES = Extent(Fraction(1), Fraction(1), Fraction(1))
+INDICATOR = Extent(Fraction(0), Fraction(1), Fraction(1))
+
+
+class _TooLargeError(Exception):
+    """A term may be beyond what float64 has."""
+
+
+def _settled(
+    low: Fraction, high: Fraction, unit: Fraction | None, slack: float
+) -> Extent:
+    """Return an extent of numbers that stay short, and one rounding more."""
+    largest = max(abs(low), abs(high))
+    if largest > _LARGEST_TERM or not isfinite(slack):
+        raise _TooLargeError
+    slack += float(largest) * _ROUNDING
+    if unit is not None and max(_length(unit), _length(low), _length(high)) > _LONGEST:
+        unit = None
+    if unit is None:
+        low, high = _rounded_down(low), -_rounded_down(-high)
+    return Extent(low, high, unit, slack)
+
+
+def _length(number: Fraction) -> int:
+    return max(number.numerator.bit_length(), number.denominator.bit_length())
+
+
+def _rounded_down(number: Fraction) -> Fraction:
+    """Return a short number that is not above this one, and hardly below."""
+    if _length(number) <= _LONGEST:
+        return number
+    size = number.numerator.bit_length() - number.denominator.bit_length()
+    step = Fraction(2) ** (max(size, -1100) - 120)
+    return floor(number / step) * step
+
+
+def _common(one: Fraction, other: Fraction) -> Fraction:
+    """Return the largest unit of which both are whole numbers."""
+    bottom = one.denominator * other.denominator
+    top = gcd(one.numerator * other.denominator, other.numerator * one.denominator)
+    return Fraction(top, bottom)
+
+
+def extent_of(node: Node, schema: Schema) -> Extent:
+    """Return how far a factor can go, from its columns' measures alone.
+
+    Raises:
+        InvalidInputError: somewhere in the agreed ranges it has no value.
+    """
+    try:
+        return _extent(node, schema)
+    except (_TooLargeError, OverflowError):
+        raise InvalidInputError(
+            f"the term {_short(shown(node))} can be beyond 1e300 in the agreed ranges; "
+            "agree on narrower ones, or write another term"
+        ) from None
+
+
+def _extent(node: Node, schema: Schema) -> Extent:
+    match node:
+        case Named(name=name):
+            found = schema.column(name).measure
+            unit, least, most = found.unit, found.least, found.most
+            made = _settled(least * unit, most * unit, unit, 0.0)
+            return Extent(made.low, made.high, unit, made.slack, own=found)
+        case Number(value=value):
+            if not isfinite(value):
+                raise _TooLargeError
+            number = _fraction(node)
+            return _settled(number, number, abs(number), 0.0)
+        case Signed(sign=sign, inner=inner):
+            found_inner = _extent(inner, schema)
+            return found_inner.negated() if sign == "-" else found_inner
+        case Operation(sign="**"):
+            return _power_extent(node, schema)
+        case Operation(sign=sign, left=left, right=right):
+            first, second = _extent(left, schema), _extent(right, schema)
+            if sign in "+-":
+                return first.plus(second if sign == "+" else second.negated())
+            if sign == "*":
+                return first.times(second)
+            if second.low <= 0 <= second.high:
+                _refuse_range(
+                    *(node, f"divides by {shown(right)!r}", second, "may be 0"),
+                    "a minimum above 0, or a maximum below",
+                )
+            return first.times(second.inverse())
+        case Applied(function=function, inner=inner):
+            name = function.removeprefix("np.")
+            found_inner = _extent(inner, schema)
+            if name == "I":
+                return found_inner
+            if name == "abs":
+                return found_inner.absolute()
+            return _function_extent(name, found_inner, node)
+    raise TypeError(f"{shown(node)} is a category")
+
+
+def _function_extent(name: str, inner: Extent, node: Applied) -> Extent:
+    """Return the extent of a function that only grows."""
+    low, high = inner.low - Fraction(inner.slack), inner.high + Fraction(inner.slack)
+    if name in _DOMAINS:
+        edge, included = _DOMAINS[name]
+        if inner.low < edge or (inner.low == edge and not included):
+            _refuse_range(
+                *(node, f"takes {name} of {shown(node.inner)!r}", inner),
+                f"may be {'below' if included else 'as low as'} {edge}",
+                f"a minimum {'of' if included else 'above'} {edge}",
+            )
+        # Where float64 may err beyond the edge, rows will tell.
+        if low < edge or (low == edge and not included):
+            low = inner.low
+    ends = FUNCTIONS[name](np.array([float(low), float(high)]))
+    return _enclosed(ends)
+
+
+def _enclosed(values: FloatArray) -> Extent:
+    """Return what encloses values that functions gave, and their rounding."""
+    if not np.isfinite(values).all():
+        raise _TooLargeError
+    low, high = Fraction(float(values.min())), Fraction(float(values.max()))
+    low -= abs(low) * _FUNCTION_ROUNDING
+    high += abs(high) * _FUNCTION_ROUNDING
+    return _settled(low, high, None, 0.0)
+
+
+def _power_extent(node: Operation, schema: Schema) -> Extent:
+    base = _extent(node.left, schema)
+    constant = _constant(node.right)
+    if constant is not None and isfinite(constant.value):
+        times = _fraction(constant)
+        if times.denominator == 1 and abs(times) <= 1000:
+            if times >= 0:
+                return base.power(int(times))
+            if base.low <= 0 <= base.high:
+                _refuse_range(
+                    *(node, f"divides by {shown(node.left)!r}", base, "may be 0"),
+                    "a minimum above 0, or a maximum below",
+                )
+            return base.power(int(-times)).inverse()
+    exponent = _extent(node.right, schema)
+    if base.low < 0 or (base.low == 0 and exponent.low <= 0):
+        _refuse_range(
+            *(node, f"takes a power of {shown(node.left)!r}", base),
+            *("may be 0 or below", "a minimum above 0"),
+        )
+    corners = [
+        (max(a, Fraction(0)), b)
+        for a in (base.low - Fraction(base.slack), base.high + Fraction(base.slack))
+        for b in (
+            exponent.low - Fraction(exponent.slack),
+            exponent.high + Fraction(exponent.slack),
+        )
+    ]
+    if base.low > 0:
+        corners = [(a or base.low, b) for a, b in corners]
+    ends = [[float(value) for value in pair] for pair in corners]
+    return _enclosed(elementary.power(*np.array(ends).T))
+
+
+def _constant(node: Node) -> Number | None:
+    """Return a number that was written, perhaps with signs before it."""
+    if isinstance(node, Signed) and (inner := _constant(node.inner)) is not None:
+        return Number(-inner.value) if node.sign == "-" else inner
+    return node if isinstance(node, Number) else None
+
+
+def _refuse_range(
+    node: Node, does: str, inner: Extent, problem: str, mend: str
+) -> NoReturn:
+    raise InvalidInputError(
+        f"the term {_short(shown(node))} {does}, which is {inner.words} in the agreed "
+        f"ranges and {problem}; agree on {mend}, or use another term"
+    )
+
+
+def _check_bits(bits: object) -> None:
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 8 <= bits <= 200:
+        raise InvalidInputError(
+            f"bits must be a whole number from 8 to 200, found {bits!r}; {BITS} do for "
+            "nearly everything"
+        )
+
+
 # The design
 
 
 # What formulaic calls factor 3, or level 7 of it with the letter of its contrast.
 _OUR_NAME = re.compile(r"f([0-9]+)(?:\[([A-Z]\.)?l([0-9]+)\])?")
 _ONE = "one"
+# What codes of categories are rounded to where they are not whole.
+_CODE_UNIT = Fraction(1, 2**40)
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """One factor of one of the design's columns.
+
+    Attributes:
+        factor: its place.
+        level: of a category: it is 1 in this level, and 0 in all others.
+        codes: or it has one of these numbers in each level.
+        unit: what they are whole numbers of.
+    """
+
+    factor: int
+    level: int | None = None
+    codes: FloatArray | None = None
+    unit: Fraction = Fraction(1)
+
+    def extent(self, factors: Sequence[Extent | None]) -> Extent:
+        """Return how far it can go."""
+        if self.codes is not None:
+            low, high = Fraction(self.codes.min()), Fraction(self.codes.max())
+            return Extent(low, high, self.unit)
+        found = factors[self.factor]
+        return INDICATOR if found is None else found
+
+    def values(self, numbers: Sequence[Array[Any] | None], places: Any) -> Array[Any]:
+        """Return what it is in every row; `places` finds a factor's levels there."""
+        if self.level is None and self.codes is None:
+            found = numbers[self.factor]
+            assert found is not None
+            return found
+        levels = places(self.factor)
+        exactly = any(one is not None and one.dtype == object for one in numbers)
+        if self.codes is None:
+            return np.asarray(levels == self.level, np.int64 if exactly else np.float64)
+        if not exactly:
+            return np.asarray(self.codes[levels])
+        return np.array([Fraction(one) for one in self.codes.tolist()])[levels]
 
 
 @dataclass(frozen=True)
 class _Expansion:
-    """The right side multiplied out: numbers go into formulaic under our own names.
+    """The right side multiplied out.
 
     Attributes:
-        factors: what is evaluated, in order; the third is called f2.
+        factors: what is evaluated, in order; formulaic calls the third f2.
         levels: the categories of each factor, none for a number; they are called l0 ...
-        spec: formulaic's specification, with its columns fixed.
+        pieces: what is multiplied for each of the design's columns; nothing for ones.
+        columns: the names that people know them by.
+        intercept: where the intercept is among them.
+        codings: of categories that are coded by other numbers than 0 and 1.
     """
 
     factors: tuple[Node, ...]
     levels: tuple[tuple[str, ...], ...]
-    spec: Any
+    pieces: tuple[tuple[_Piece, ...], ...]
+    columns: tuple[str, ...]
+    intercept: int | None
+    codings: dict[str, list[str]]
 
     @classmethod
-    def of(cls, terms: Sequence[Term], schema: Schema, example: Frame) -> _Expansion:
+    def of(cls, terms: Sequence[Term], schema: Schema) -> _Expansion:
         formulaic = needed("formulaic", extra="data", what="formulas")
         types = needed("formulaic.parser.types", extra="data", what="formulas")
         factors = tuple(dict.fromkeys(node for term in terms for node in term))
@@ -1040,56 +1548,104 @@ class _Expansion:
         options = {"na_action": "ignore", "output": "numpy", "ensure_full_rank": True}
         spec = formulaic.ModelSpec.from_spec(formula, **options)
         levels = tuple(_levels(node, schema) for node in factors)
-        fixed = cls(factors, levels, spec).made(example).model_spec
-        return cls(factors, levels, fixed)
-
-    def matrix(self, frame: Frame) -> Design:
-        """Return the design of a table, one row per row."""
-        return np.ascontiguousarray(np.asarray(self.made(frame)), dtype=np.float64)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The design's columns, by the names that people know."""
-        return tuple(_OUR_NAME.sub(self._name, one) for one in self.spec.column_names)
-
-    @property
-    def intercept(self) -> int | None:
-        """Where the intercept is among the columns."""
-        place = 0
-        for part in self.spec.structure:
+        fixed = _materialised(spec, factors, levels).model_spec
+        coded = _Coded(factors, levels)
+        pieces: list[tuple[_Piece, ...]] = []
+        intercept = None
+        for part in fixed.structure:
             if part.term.factors[0].expr == _ONE:
-                return place
-            place += len(part.columns)
-        return None
+                intercept = len(pieces)
+            for scoped in part.scoped_terms:
+                choices = [coded.pieces(one) for one in scoped.factors]
+                # As formulaic does it: the first factor changes fastest.
+                pieces += [each[::-1] for each in product(*reversed(choices))]
+        assert len(pieces) == len(fixed.column_names)
 
-    def _name(self, match: re.Match[str]) -> str:
-        place, letter, level_place = match.groups()
-        name = shown(self.factors[int(place)])
-        if level_place is None:
-            return name
-        return f"{name}[{letter or ''}{self.levels[int(place)][int(level_place)]}]"
+        def name(match: re.Match[str]) -> str:
+            place, letter, level_place = match.groups()
+            known = shown(factors[int(place)])
+            if level_place is None:
+                return known
+            return f"{known}[{letter or ''}{levels[int(place)][int(level_place)]}]"
 
-    def made(self, frame: Frame) -> Any:
-        """Return formulaic's matrix of a table."""
-        pandas = load_pandas()
+        names = tuple(_OUR_NAME.sub(name, one) for one in fixed.column_names)
+        return cls(factors, levels, tuple(pieces), names, intercept, coded.codings)
+
+    def matrix(self, frame: Frame, numbers: Sequence[Array[Any] | None]) -> Array[Any]:
+        """Return the design of a table, one row per row; numbers are by factor."""
+        design = np.empty((len(frame), len(self.pieces)))
+        for place in range(len(self.pieces)):
+            design[:, place] = self.column(place, frame, numbers)
+        return design
+
+    def column(
+        self, place: int, frame: Frame, numbers: Sequence[Array[Any] | None]
+    ) -> Any:
+        """Return one of the design's columns, multiplied from left to right."""
+
+        def levels(factor: int) -> Array[Any]:
+            return frame[next(named_in(self.factors[factor]))].cat.codes.to_numpy()
+
+        each = [piece.values(numbers, levels) for piece in self.pieces[place]]
+        return reduce(operator.mul, each) if each else 1.0
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """How formulaic codes categories, as numbers that are the same everywhere."""
+
+    factors: tuple[Node, ...]
+    levels: tuple[tuple[str, ...], ...]
+    codings: dict[str, list[str]] = field(default_factory=dict)
+
+    def pieces(self, scoped: Any) -> list[_Piece]:
+        """Return what a factor of a term is multiplied as, column after column."""
+        place = int(scoped.factor.expr[1:])
+        levels = self.levels[place]
+        if not levels:
+            return [_Piece(place)]
         contrasts = needed("formulaic.transforms.contrasts", extra="data", what="terms")
-        types = needed("formulaic.materializers.types", extra="data", what="formulas")
-        columns: dict[str, Any] = {}
-        coded: dict[str, Any] = {_ONE: types.FactorValues(1, kind="constant")}
-        for place, (node, levels) in enumerate(
-            zip(self.factors, self.levels, strict=True)
-        ):
-            if not levels:
-                columns[f"f{place}"] = evaluate(node, frame)
-                continue
-            ours = [f"l{number}" for number in range(len(levels))]
-            column = frame[next(named_in(node))].cat.rename_categories(ours)
-            if isinstance(node, Named):
-                columns[f"f{place}"] = column
-                continue
-            coded[f"f{place}"] = contrasts.C(column, _contrast(node, levels, contrasts))
-        table = pandas.DataFrame(columns, index=frame.index, copy=False)
-        return self.spec.get_model_matrix(table, context=coded)
+        node = self.factors[place]
+        contrast = _contrast(node, levels, contrasts) or contrasts.TreatmentContrasts()
+        ours = [f"l{number}" for number in range(len(levels))]
+        if scoped.reduced and len(levels) == 1:
+            return []
+        plain = isinstance(contrast, contrasts.TreatmentContrasts)
+        if plain or not scoped.reduced:
+            names = contrast.get_coding_column_names(ours, reduced_rank=scoped.reduced)
+            return [_Piece(place, level=int(one[1:])) for one in names]
+        matrix = contrast.get_coding_matrix(ours, reduced_rank=True).to_numpy(float)
+        # formulaic's last bits may be another machine's: what is fine is rounded.
+        whole = np.abs(matrix - np.rint(matrix)).max(initial=0.0) < 1e-9
+        unit = Fraction(1) if whole else _CODE_UNIT
+        counts = np.rint(matrix / float(unit))
+        written = repr(counts.astype(np.int64).tolist()).encode()
+        self.codings[shown(node)] = [str(unit), hashlib.sha256(written).hexdigest()]
+        codes = counts * float(unit)
+        return [_Piece(place, codes=one.copy(), unit=unit) for one in codes.T]
+
+
+def _materialised(
+    spec: Any, factors: Sequence[Node], levels: Sequence[tuple[str, ...]]
+) -> Any:
+    """Return formulaic's matrix of rows that no party holds: its columns are wanted."""
+    pandas = load_pandas()
+    contrasts = needed("formulaic.transforms.contrasts", extra="data", what="terms")
+    types = needed("formulaic.materializers.types", extra="data", what="formulas")
+    columns: dict[str, Any] = {}
+    coded: dict[str, Any] = {_ONE: types.FactorValues(1, kind="constant")}
+    for place, (node, known) in enumerate(zip(factors, levels, strict=True)):
+        if not known:
+            columns[f"f{place}"] = np.ones(2)
+            continue
+        ours = [f"l{number}" for number in range(len(known))]
+        column = pandas.Series(pandas.Categorical.from_codes([0, 0], categories=ours))
+        if isinstance(node, Named):
+            columns[f"f{place}"] = column
+            continue
+        coded[f"f{place}"] = contrasts.C(column, _contrast(node, known, contrasts))
+    table = pandas.DataFrame(columns, index=range(2), copy=False)
+    return spec.get_model_matrix(table, context=coded)
 
 
 def _contrast(node: Node, levels: tuple[str, ...], contrasts: Any) -> Any:
@@ -1118,7 +1674,9 @@ def _check_design(text: str, columns: Sequence[str]) -> None:
         )
 
 
-def _check_finite(table: CheckedTable, values: Design, names: Sequence[str]) -> None:
+def _check_finite(
+    table: CheckedTable, values: FloatArray, names: Sequence[str]
+) -> None:
     if np.isfinite(values).all():
         return
     broken = np.count_nonzero(~np.isfinite(values), axis=0)

@@ -8,14 +8,14 @@ A schema is written down before anybody looks at data, as TOML:
     maximum_rows = 200
 
     [schema.columns]
-    age = { kind = "number", minimum = 0, maximum = 120 }
+    age = { kind = "number", minimum = 0, maximum = 120, unit = 1 }
     sex = { kind = "category", categories = ["1", "2"] }
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
@@ -37,6 +37,7 @@ from veilsum.tables.columns import (
     clean_categories,
     clean_numbers,
     levels_of,
+    measured,
     nature,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
@@ -57,6 +58,7 @@ class ColumnSection(Section, frozen=True, kw_only=True):
     kind: Annotated[Any, Meta(description="number, integer or category")]
     minimum: Any = None
     maximum: Any = None
+    unit: Any = None
     categories: Annotated[tuple[Any, ...], Meta(description="a list")] | None = None
 
 
@@ -137,8 +139,9 @@ class Schema:
         """Return a schema that fits these tables: for simulations only.
 
         Here one computer holds all tables. A real consortium cannot look at them all,
-        and writes its schema down instead. Columns of numbers get no range, other
-        columns become categories with every value that occurs in some table.
+        and writes its schema down instead. Columns of numbers get the range and the
+        decimals that all values together have, whoever has which; other columns become
+        categories with every value that occurs in some table.
 
         Args:
             frames: every party's table.
@@ -156,6 +159,19 @@ class Schema:
             minimum_rows=minimum_rows,
             maximum_rows=max(largest, minimum_rows),
         )
+
+    def measured(self, frames: Mapping[str, Frame]) -> Schema:
+        """Return the schema with units and ranges for all numbers: simulations only.
+
+        What was agreed on stays; the rest is read off all tables together.
+        """
+        made = tuple(
+            one
+            if one.is_category or one.is_measured
+            else measured(one, [f[one.name] for f in frames.values() if one.name in f])
+            for one in self.columns
+        )
+        return replace(self, columns=made)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -203,13 +219,39 @@ class Schema:
         table = as_frame(frame)
         for name in self.names:
             self._find(party, name, list(table.columns))
-        values = {one.name: _clean(party, one, table[one.name]) for one in self.columns}
+        values: dict[str, Values] = {}
+        n_rounded: dict[str, int] = {}
+        for one in self.columns:
+            if one.is_category:
+                values[one.name] = clean_categories(party, one, table[one.name])
+                continue
+            values[one.name], broken = clean_numbers(party, one, table[one.name])
+            if broken:
+                n_rounded[one.name] = broken
         lost = self._lost(party, values)
         n_dropped = int(np.count_nonzero(lost))
         self._check_size(party, len(table) - n_dropped, n_dropped)
         if n_dropped:
             values = {name: column[~lost] for name, column in values.items()}
-        return CheckedTable(party, self, self._frame(values), n_dropped)
+        return CheckedTable(party, self, self._frame(values), n_dropped, n_rounded)
+
+    def n_rounded(self, frame: Any) -> dict[str, int]:
+        """Return by column how many values of a table are no whole numbers of its unit.
+
+        For the table's owner to see before it takes part: columns that are not there,
+        or do not fit, are left out here and refused by `check`.
+        """
+        table = as_frame(frame)
+        found: dict[str, int] = {}
+        for one in self.columns:
+            if one.is_measured and one.name in table:
+                try:
+                    _, broken = clean_numbers("", one, table[one.name])
+                except SchemaError:
+                    continue
+                if broken:
+                    found[one.name] = broken
+        return found
 
     def refused(self, rows: Mapping[str, int]) -> tuple[str, ...]:
         """Return the parties whose number of rows is below the minimum."""
@@ -284,12 +326,15 @@ class CheckedTable(Secret):
         schema: what they were checked against.
         frame: the schema's columns: numbers as float64, the others as categories.
         n_dropped: how many rows were left out because of missing values.
+        n_rounded: by column, how many values were not whole numbers of its unit and
+            were rounded, where there were any; for the owner only.
     """
 
     party: str
     schema: Schema
     frame: Frame
     n_dropped: int
+    n_rounded: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -306,9 +351,16 @@ class CheckedTable(Secret):
         return np.ascontiguousarray(self.frame[column].to_numpy(), dtype=np.float64)
 
 
-def _clean(party: str, column: Column, values: Any) -> Values:
-    clean = clean_categories if column.is_category else clean_numbers
-    return clean(party, column, values)
+def rounded_words(counts: Mapping[str, int]) -> str:
+    """Return what was rounded, in words for the owner of a table.
+
+    >>> rounded_words({"age": 1, "bmi": 12})
+    'rounded to whole numbers of the agreed units: 1 value of age, 12 of bmi'
+    """
+    parts = [f"{number} of {name}" for name, number in counts.items()]
+    first = next(iter(counts.values()))
+    parts[0] = parts[0].replace(" of", " value of" if first == 1 else " values of", 1)
+    return f"rounded to whole numbers of the agreed units: {', '.join(parts)}"
 
 
 def _gaps(values: Values) -> Flags:
@@ -382,7 +434,7 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
         return Column(name, "category", categories=tuple(sorted(union)))
     if kinds == {"numbers"}:
         whole = set(found.values()) == {"whole numbers"}
-        return Column(name, "integer" if whole else "number")
+        return measured(Column(name, "integer" if whole else "number"), parts.values())
     raise InvalidInputError(_no_kind(name, found))
 
 

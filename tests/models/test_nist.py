@@ -1,0 +1,102 @@
+"""Digits of least squares, against NIST's certified values and exact rationals."""
+
+import warnings
+from fractions import Fraction
+from math import log10
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from nist import CERTIFIED, lines, root
+from veilsum.jobs.regression import fit
+from veilsum.jobs.summary import summary_text
+
+LINES = {line.name: line for line in lines()}
+# All that float64 can show.
+ALL = 15.0
+
+
+def digits(found, exact):
+    """Decimal digits that are right, by the worst number."""
+    worst = ALL
+    for mine, true in zip(found, exact, strict=True):
+        gap = abs(Fraction(float(mine)) - true)
+        if gap:
+            worst = min(worst, -log10(gap / (abs(true) or 1)))
+    return max(worst, 0.0)
+
+
+def gaps(found, exact):
+    pairs = zip(found.coefficients.tolist(), exact, strict=True)
+    return np.array([float(abs(Fraction(one) - true)) for one, true in pairs])
+
+
+def answer(line):
+    coefficients, variances = line.answer()
+    return coefficients, [root(one) for one in variances]
+
+
+def fitted(line, **options):
+    """The fit of three parties who take rows in turn."""
+    table = {name: np.array(list(map(float, v))) for name, v in line.table.items()}
+    parties = {p: {n: v[p::3] for n, v in table.items()} for p in range(3)}
+    return fit(
+        line.formula,
+        parties,
+        minimum_rows=1,
+        release_fraction=1000.0,
+        driver="vectorised",
+        tolerate=0,
+        **options,
+    ).fit
+
+
+def by_others(line):
+    """The least digits of numpy's lstsq and of statsmodels, coefficients and errors."""
+    design = np.array([[float(one) for one in column] for column in line.columns]).T
+    response = np.array([float(one) for one in line.table["y"]])
+    by_numpy = np.linalg.lstsq(design, response, rcond=None)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # statsmodels takes Filip for singular
+        other = sm.OLS(response, design).fit()
+        return by_numpy, other.params, other.bse
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_answers_are_those_that_are_certified(name):
+    coefficients, errors = answer(LINES[name])
+    for place, (estimate, error) in zip((0, -1), CERTIFIED[name], strict=True):
+        for exact, certified in (
+            (coefficients[place], estimate),
+            (errors[place], error),
+        ):
+            assert abs(exact - Fraction(certified)) <= abs(exact) / 10**14
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_all_digits_are_right(name):
+    """Terms of Filip are wide: its tenth powers have as many digits."""
+    line = LINES[name]
+    coefficients, errors = answer(line)
+    found = fitted(line, bits=80 if name == "Filip" else 40)
+    mine = digits(found.coefficients, coefficients)
+    mine_errors = digits(found.standard_errors, errors)
+    assert mine >= 12
+    assert mine_errors >= 12
+    by_numpy, params, bse = by_others(line)
+    assert mine >= digits(by_numpy, coefficients)
+    assert mine >= digits(params, coefficients)
+    assert mine_errors >= digits(bse, errors)
+    assert (gaps(found, coefficients) <= found.rounding_bound).all()
+
+
+def test_filip_without_wide_terms_says_how_far_it_is():
+    line = LINES["Filip"]
+    found = fitted(line)
+    coefficients, _ = answer(line)
+    assert (gaps(found, coefficients) <= found.rounding_bound).all()
+    assert "Numbers were rounded to their units" in summary_text(
+        found, title="", response="y", n_parties=3, law="uniform"
+    )
+    assert 1e-6 < found.rounding < np.inf

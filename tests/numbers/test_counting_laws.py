@@ -1,0 +1,166 @@
+"""Laws of whole numbers: exact totals, widths that depend on nothing private."""
+
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import connected_topologies, few, seeds
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.discrete_gaussian import discrete_gaussian
+from veilsum.numbers.fixed_point import Grid
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.numbers.streams import SeededStream
+from veilsum.numbers.units import Counts
+from veilsum.protocol.codec import Codec, MalformedMessageError
+from veilsum.protocol.messages import Up
+
+RING = Topology.family("ring:4")
+UNITS = (Fraction(1), Fraction(1, 100), Fraction(1, 2**30))
+SIGMAS = {"uniform": None, "lattice": 1000.0, "none": None}
+
+
+def law_of(name, bits, *, units=UNITS, topology=RING, sigma=None):
+    masks = Masks(name, sigma=sigma or SIGMAS[name])
+    return masks.for_sums(topology, Counts(units, bits))
+
+
+def whole(*numbers):
+    return np.array(numbers, dtype=object)
+
+
+@few
+@given(
+    connected_topologies(max_agents=6),
+    st.sampled_from(sorted(SIGMAS)),
+    st.sampled_from([12, 63, 64, 65, 121, 128, 129, 192]),
+    seeds,
+    st.data(),
+)
+def test_totals_are_exact_up_to_the_last_bit(topology, name, bits, seed, data):
+    """Every total that fits its bits is right, however large the parts are."""
+    law = law_of(name, bits, topology=topology)
+    n, half = topology.n_parties, 1 << (bits - 1)
+    parts = st.integers(-half // n, half // n - 1)
+    rows = [
+        whole(*data.draw(st.lists(parts, min_size=3, max_size=3))) for _ in range(n)
+    ]
+    shares = draw_shares(topology, law, ShareStreams(seed), size=3)
+    numbers = np.stack([law.encode(row) for row in rows])
+    assert numbers.dtype == shares.values.dtype == law.dtype
+    masked = law.wrap(numbers + shares.masks())
+    total = law.decode(law.wrap(masked.sum(axis=0)))
+    assert total.tolist() == np.sum(rows, axis=0).tolist()
+    assert {*map(type, total.tolist())} == {int}
+
+
+@pytest.mark.parametrize(("bits", "n_bytes"), [(64, 8), (65, 16), (121, 16), (129, 24)])
+def test_residues_have_as_many_words_as_totals_need(bits, n_bytes):
+    law = law_of("uniform", bits)
+    assert law.number_bytes == n_bytes
+    codec = Codec(3, width=law.width)
+    for numbers in (law.encode(whole(0, 0, 0)), law.encode(whole(-1, 1, 2**50))):
+        frame = codec.encode(Up(0, numbers))
+        bare = codec.encode(Up(0, numbers[:0]))
+        assert len(frame) - len(bare) == 3 * n_bytes, "whatever the numbers are"
+        assert codec.decode(frame).numbers.tolist() == numbers.tolist()
+
+
+def test_a_codec_of_one_width_refuses_every_other():
+    frame = Codec(3, width=16).encode(Up(0, whole(1, 2, 3)))
+    for other in (Codec(3, width=24), Codec(3)):
+        with pytest.raises(MalformedMessageError):
+            other.decode(frame)
+
+
+def test_more_bits_than_three_words_have_are_refused():
+    with pytest.raises(InvalidInputError, match="coarser units"):
+        law_of("uniform", 193)
+
+
+@pytest.mark.parametrize("name", SIGMAS)
+def test_a_vector_beyond_the_public_bound_never_becomes_numbers(name):
+    law = law_of(name, 20)
+    law.encode(whole(2**19 - 1, -(2**19), 0))
+    for wrong in (
+        whole(2**19, 0, 0),
+        whole(0, -(2**19) - 1, 0),
+        whole(1, 2),
+        np.array([1.0, 2.0, 3.0]),
+        whole(1, 2, 3.0),
+    ):
+        with pytest.raises(NumericalError, match="report it"):
+            law.encode(wrong)
+
+
+@pytest.mark.parametrize("name", SIGMAS)
+def test_a_grid_is_refused_and_the_unit_named(name):
+    if name == "none":
+        return
+    masks = Masks(name, sigma=SIGMAS[name], grid=40)
+    with pytest.raises(InvalidInputError, match="leave grid out, and say with unit"):
+        masks.for_sums(RING, Counts(UNITS, 60))
+
+
+def test_gaussian_masks_are_not_for_sums():
+    with pytest.raises(InvalidInputError, match="masks real numbers"):
+        law_of("gaussian", 60, sigma=1.0)
+
+
+@given(st.sampled_from([12.0, 1000.0, 12345.678]), st.integers(1, 64), seeds)
+def test_each_number_is_masked_in_its_own_unit(sigma, eighths, seed):
+    """The deviation is sigma in units, rounded up: never less noise than agreed."""
+    weight, law = eighths / 8.0, law_of("lattice", 100, sigma=sigma)
+    source = SeededStream(np.random.default_rng(seed))
+    steps = law.deviations(weight)
+    for found, unit in zip(steps, UNITS, strict=True):
+        square = Fraction(sigma) ** 2 * Fraction(weight) / unit**2
+        assert (found - 1) ** 2 < square <= found**2
+    expected = [discrete_gaussian(source, one, 1).tolist()[0] for one in steps]
+    drawn = law.draw(SeededStream(np.random.default_rng(seed)), 3, weight)
+    assert drawn.tolist() == expected
+
+
+def test_without_weights_the_deviation_is_a_ceiling():
+    law = law_of("lattice", 60, sigma=1234.5)
+    assert law.deviations() == tuple(ceil(Fraction(1234.5) / unit) for unit in UNITS)
+
+
+@given(st.lists(st.fractions(1e-9, 1e6).filter(lambda u: u > 0), min_size=1))
+def test_what_is_proved_is_proved_of_a_coarser_grid(units):
+    sigma = 1e9
+    law = law_of("lattice", 60, units=tuple(units), sigma=sigma)
+    assert law.masks.sigma == sigma
+    grid = Grid(law.masks.grid)
+    assert Fraction(grid.step) >= max(units)
+    assert Fraction(grid.step) < 2 * max(units)
+    assert all(grid.deviation(sigma) <= steps for steps in law.deviations())
+
+
+def test_a_sigma_that_spans_too_little_or_too_much_of_a_unit_is_refused():
+    with pytest.raises(InvalidInputError, match="spans 2 of 1"):
+        law_of("lattice", 60, sigma=2.0)
+    with pytest.raises(InvalidInputError, match=r"more than 2\^100 of the unit"):
+        law_of("lattice", 60, sigma=1e30)
+    law_of("lattice", 60, sigma=1024.0).check_deployable()
+    with pytest.raises(InvalidInputError, match="at least 1024 units of every"):
+        law_of("lattice", 60, sigma=1000.0).check_deployable()
+
+
+@given(st.sampled_from([40, 64, 150]), st.sampled_from([8.0, 1e6, 1e20]), seeds)
+def test_no_sum_of_masked_numbers_needs_more_bytes_than_the_lattice_says(
+    bits, sigma, seed
+):
+    law = law_of("lattice", bits, sigma=sigma)
+    shares = draw_shares(RING, law, ShareStreams(seed), size=3)
+    half = 1 << (bits - 1)
+    rows = np.stack([law.encode(whole(half // 4 - 1, -half // 4, 0))] * 4)
+    masked = rows + shares.masks()
+    for some in (masked, np.cumsum(masked, axis=0)):
+        top = max(abs(int(one)) for one in some.ravel().tolist())
+        assert top < 1 << (8 * law.number_bytes - 1)
