@@ -356,7 +356,10 @@ def test_a_misclassified_row_counts_for_what_it_costs():
     held = Rows.of(np.column_stack([np.ones(7), x]), y)
     newton = measured(Binomial(), [held])
     scales = newton.scales
-    unit, centre = newton.measures.design[1].unit, newton.measures.design[1].centre
+    unit, centre = (
+        newton.scales.measures.design[1].unit,
+        newton.scales.measures.design[1].centre,
+    )
     slope = float(unit) * 0.12
     request = Request("round", np.array([slope * centre, slope, 0.0]))
     found = scales.round(statistics(scales, held, request))
