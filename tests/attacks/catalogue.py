@@ -19,7 +19,7 @@ import veilsum as vs
 PARTIES = ("a", "b", "c", "d")
 HONEST = ("b", "c", "d")
 FEWEST = 10
-N_ROWS = 150
+N_ROWS, N_MISSING = 150, 2
 
 SCHEMA = vs.Schema(
     (
@@ -63,7 +63,7 @@ def people(seed, n=N_ROWS):
             "ward": np.array(["north", "south", "west"])[chance.integers(0, 3, n)],
         }
     )
-    table.loc[table.index[40:42], "bmi"] = np.nan
+    table.loc[table.index[40 : 40 + N_MISSING], "bmi"] = np.nan
     return table
 
 
@@ -100,7 +100,7 @@ def _site(table):
 
 def _quadratic(table):
     w, x, y, z = _money(table).tolist()
-    return np.array([[w + 1000.0, 0.0], [0.0, x + 1000.0]]), np.array([y, -z])
+    return np.array([[w, 0.0], [0.0, x]]), np.array([y, -z])
 
 
 def _rows(table, response):
@@ -140,13 +140,18 @@ def fit(formula, **model):
     return Kind(partial(_fit, formula, **model))
 
 
+def _arrays(table):
+    design = table[["age", "bmi"]].fillna(26.0).to_numpy()
+    return design, table["pressure"].to_numpy()
+
+
 def statistics(**asked):
     named = {"schema": SCHEMA, "release_fraction": 100.0, **asked}
     return Kind(partial(vs.statistics, **named))
 
 
 def gradients(family, response):
-    """A fit by gradients; what is masked is one sum over rows, before all iterations."""
+    """A fit by gradients, which masks one sum over rows before it sets out."""
     wide = vs.Box(-300.0, 300.0, dim=3)
     # A step that all have agreed on beforehand: nobody looks at rows for it.
     agreed = {"domain": wide, "iterations": 5, "step": 1e-6, "intercept": 0}
@@ -174,6 +179,8 @@ KINDS = {
     "categories and products": fit("pressure ~ C(ward) + age:bmi"),
     "functions of columns": fit("log(charge) ~ sqrt(bmi) + I(bmi**2) + log(share)"),
     "a constant apart from its last digits": fit("pressure ~ year"),
+    "without a schema": fit("pressure ~ age + bmi", schema=None),
+    "arrays": Kind(vs.fit_arrays, held=_arrays),
     "logistic": fit("smoker ~ age + bmi", family="logistic"),
     "logistic with weights and a ridge": fit(
         "smoker ~ age + bmi", family="logistic", weights="share", ridge=0.3

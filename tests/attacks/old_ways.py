@@ -15,9 +15,11 @@ def on_grid(numbers):
     found = []
     for one in np.asarray(numbers, dtype=np.float64).tolist():
         above, below = one.as_integer_ratio()
-        found.append(round(above * 2**GRID / below) if below >> GRID else (
-            above * (2**GRID // below)
-        ))
+        found.append(
+            round(above * 2**GRID / below)
+            if below >> GRID
+            else (above * (2**GRID // below))
+        )
     return found
 
 

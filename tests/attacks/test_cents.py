@@ -18,8 +18,12 @@ def splits(seed, most, n):
     """What `b` and `c` have, in cents: pairs with one sum each, and b's share moved."""
     chance = np.random.default_rng(seed)
     mine, yours = chance.integers(1, most, (2, n))
-    moved = chance.integers(-np.minimum(mine, most - yours), np.minimum(most - mine, yours) + 1)
-    return [(int(b), int(c), int(m)) for b, c, m in zip(mine, yours, moved, strict=True)]
+    moved = chance.integers(
+        -np.minimum(mine, most - yours), np.minimum(most - mine, yours) + 1
+    )
+    return [
+        (int(b), int(c), int(m)) for b, c, m in zip(mine, yours, moved, strict=True)
+    ]
 
 
 def vectors(pairs):
@@ -65,7 +69,9 @@ def left(pairs, program):
 def impossible(n, programs=None):
     """In which share of n pairs the alternative is impossible."""
     found = {}
-    for how, program in (programs or {"sum": by_the_package, "costs": by_costs}).items():
+    for how, program in (
+        programs or {"sum": by_the_package, "costs": by_costs}
+    ).items():
         found[how] = {}
         for size, most in AMOUNTS.items():
             pairs = [one for one in splits(1, most, n) if one[2] != 0]

@@ -19,7 +19,7 @@ def exchanged(rows, turn):
     order, third = np.arange(n), n // 3
     mine, yours = turn % third, third + 7 * turn % third
     order[[mine, yours]] = order[[yours, mine]]
-    return even(rows), dealt(rows, order, [third, 2 * third])
+    return even(rows), dealt(rows, order, [third, 2 * n // 3])
 
 
 def worlds_of(kind, law, seed):

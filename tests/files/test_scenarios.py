@@ -1,6 +1,7 @@
 """Scenario files: every section, every kind of cost and domain."""
 
 from dataclasses import astuple
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from veilsum.costs.domains import Ball, Box, HalfSpaces, Simplex, WholeSpace
 from veilsum.errors import InvalidInputError, InvalidScenarioError, SecretError
 from veilsum.files.scenarios import read_scenario, read_toml
 from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import run_scenario
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.numbers.laws import Masks
 from veilsum.reading import read, section_keys
@@ -234,6 +236,15 @@ def test_recentring_can_be_switched(choice):
 
 
 LATTICE = {"law": "lattice", "sigma": 3.0, "grid": 40, "largest": 8.0}
+
+
+def test_a_unit_of_the_costs_is_that_of_the_masks():
+    cost = {"kind": "affine", "coefficients": [[0.07], [0.074], [3.0]], "unit": 0.01}
+    found = parsed(cost=cost, masks=LATTICE)
+    assert [one.counts.tolist() for one in found.costs] == [[7], [7], [300]]
+    assert found.masks.unit == found.costs[0].unit == Fraction(1, 100)
+    run = run_scenario(found)
+    assert run.private.sum(axis=0).tolist() == [314 << run.terms.law.masks.grid]
 
 
 def mask_keys(scenario):

@@ -72,15 +72,15 @@ def test_no_sum_tells_which_site_has_which_generator(driver, law):
     }
     pooled = [np.concatenate(parts) for parts in zip(*held.values(), strict=True)]
     dealt = {
-        first: Site.of(sites[third].demand),
+        first: Site.of(sites[third].demands[1:]),
         second: Site.of(
-            sites[first].demand,
+            [*sites[first].demands, *sites[third].demands[:1]],
             **{
                 k: v[::-1]
                 for k, v in zip(("a", "b", "low", "high"), pooled, strict=True)
             },
         ),
-        third: Site.of(sites[second].demand),
+        third: Site.of(sites[second].demands[::-1]),
         **{name: sites[name] for name in rest},
     }
     one, other = (dispatch(s, prices=(0, 1000), **options) for s in (sites, dealt))

@@ -285,13 +285,13 @@ def test_options_reach_the_terms():
         PrivateLinearRegression,
         topology=ring,
         law="lattice",
-        sigma=1e3,
+        sigma=1e6,
         minimum_honest=4,
         seed=7,
     )
     terms = clone(model).fit(design, response, parties=owners).result_.terms
     assert_array_equal(terms.topology.edges, ring.edges)
-    assert (terms.law.name, terms.law.sigma) == ("lattice", 1e3)
+    assert (terms.law.name, terms.law.sigma) == ("lattice", 1e6)
     assert (terms.policy.minimum_honest, terms.driver.seed) == (4, 7)
     with pytest.raises(InvalidInputError, match="minimum_honest = 5"):
         model.set_params(minimum_honest=5).fit(design, response, parties=owners)

@@ -97,7 +97,6 @@ formula = "y ~ x"
 [masks]
 law = "lattice"
 sigma = 1e6
-largest = 1e4
 [graph]
 edges = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "a"]]
 [policy]

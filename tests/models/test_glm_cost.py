@@ -145,6 +145,32 @@ def test_costs_add_up_to_the_pooled_score(name, seed, point):
     np.testing.assert_allclose(total, -score, atol=1e-13 * 60 * size)
 
 
+@every_family
+@few
+@given(seed=seeds, data=st.data(), unit=st.sampled_from(["1/8", 1e-9, "1/1048576"]))
+def test_the_exact_total_does_not_know_who_has_which_row(name, seed, data, unit):
+    """However rows are dealt, in whatever order, in blocks of whatever length."""
+    rows = rows_of(name, seed, n=30)
+    pooled = glm_cost(FAMILIES[name], rows, unit=unit).counts
+    order = data.draw(st.permutations(range(30)))
+    cut = sorted(data.draw(st.lists(st.integers(0, 30), max_size=3)))
+    parts = [
+        Rows(
+            *(
+                one[own]
+                for one in (rows.design, rows.response, rows.weights, rows.offset)
+            )
+        )
+        for own in np.split(np.array(order), cut)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "veilsum.models.rows.BLOCK_NUMBERS", data.draw(st.integers(1, 90))
+        )
+        dealt = [glm_cost(FAMILIES[name], part, unit=unit).counts for part in parts]
+    assert np.sum(dealt, axis=0).tolist() == pooled.tolist()
+
+
 @given(design=eighths((5, 2)), response=eighths((5,)), point=eighths((2,)))
 def test_gaussian_costs_are_exact_on_eighths(design, response, point):
     """X'(Xb - y) in rationals."""

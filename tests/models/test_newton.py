@@ -77,7 +77,9 @@ def parties_of(design, response, owners=None, **extras):
 def newton_for(family, parties, intercept=0, **options):
     """Return Newton's method with measures that fit the rows of all parties."""
     rows = {str(place): part for place, part in enumerate(parties)}
-    measures = options.pop("measures", None) or RowMeasures.inferred(rows, intercept)
+    measures = options.pop("measures", None) or RowMeasures.inferred(
+        rows, intercept, positive=family.positive
+    )
     return Newton(family, measures, intercept=intercept, **options)
 
 

@@ -130,7 +130,7 @@ def line(site, k):
 @given(markets(), st.data())
 def test_no_bit_tells_which_site_has_which_generator_and_demand(sites, data):
     """Every total of every round, however rows are dealt to sites."""
-    rows = [Site.of(s.demand) for s in sites]
+    rows = [Site.of(one) for s in sites for one in s.demands]
     rows += [Site.of(0.0, **line(s, k)) for s in sites for k in range(s.a.size)]
     n = data.draw(st.integers(1, 4))
     owners = [data.draw(st.integers(0, n - 1)) for _ in rows]
@@ -145,6 +145,15 @@ def test_no_bit_tells_which_site_has_which_generator_and_demand(sites, data):
         total = sum(search.response(site, price) for site in sites)
         assert sum(dealt).tolist() == total.tolist()
         state = search.advance(state, total)
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=6), st.data())
+def test_a_site_with_many_demands_is_like_many_sites(demands, data):
+    """Each demand is rounded by itself, not their sum in float64."""
+    order = data.draw(st.permutations(demands))
+    together = SEARCH.response(Site.of(order), Price(1.0))
+    alone = sum(SEARCH.response(Site.of(one), Price(1.0)) for one in demands)
+    assert together.tolist() == alone.tolist()
 
 
 @given(
@@ -167,7 +176,7 @@ def test_equal_sums_of_declared_units_have_equal_bits(cents, moved, price):
 def test_a_site_beyond_what_is_summed_is_refused_by_place_before_it_takes_part():
     with pytest.raises(InvalidInputError, match="generator 1 has a limit above"):
         SEARCH.check(Site.of(0.0, a=[1, 1], b=[0, 0], low=[0, 0], high=[1, 1e40]))
-    with pytest.raises(InvalidInputError, match="the demand is above"):
+    with pytest.raises(InvalidInputError, match="a demand is above"):
         SEARCH.check(Site.of(1e40))
     SEARCH.check(Site.of(1e16, a=1e-16, b=0.0, low=0.0, high=1e17))
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from hashlib import sha256
 from math import ceil, isqrt, log2
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
     RoundStatistics,
+    Stage,
 )
 from veilsum.models.least_squares import Statistics
 from veilsum.models.price import PriceSearch
@@ -379,9 +381,9 @@ def test_the_page_has_every_number_of_a_regressions_sum_in_order(layout, begins)
     """The matrix comes first, then the vector; all the others are named."""
     said = part("Sums").partition(begins)[2]
     said = re.split(r"\n\n|\n\|", said)[0]
-    names = [one.name for one in fields(layout) if one.type == "float"]
+    names = [one.name for one in fields(layout) if one.type in {"int", "Fraction"}]
     assert [word for word in words(said) if word in names] == names
-    assert said.index("svec(") < said.index(f"`{names[0]}`")
+    assert said.index("tri(") < said.index(f"`{names[0]}`")
 
 
 def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
@@ -667,7 +669,7 @@ def released_table():
 def shown_in_sums():
     least = LeastSquaresRecipe(2, ("a", "b"), 0, 0.0, "")
     yield ("gaussian", "the only one"), least.release(()).statistics
-    for stage in ("first", "round", "closing"):
+    for stage in get_args(Stage):
         newton = {**_shown(stage, 2), "rows left out": 1}
         yield ("other families", stage), newton
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)

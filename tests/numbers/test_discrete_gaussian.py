@@ -30,13 +30,14 @@ from veilsum.numbers.streams import Keystream, SeededStream
 
 SMALL = [4, 5, 7, 8, 9, 15, 16, 40]
 BIG = [2**52, 2**52 + 1, 2**53 - 1, 2**60, 2**67, 2**68, 3**40, 2**100]
+BIG += [2**130, 2**131, 2**132, 2**132 + 1, 2**180]
 
 # Every order of magnitude, and both sides of the powers of two.
 deviations = st.one_of(
     st.integers(4, 300),
-    st.integers(4, 2**100),
+    st.integers(4, 2**180),
     st.builds(
-        lambda power, step: 2**power + step, st.integers(3, 99), st.integers(-1, 1)
+        lambda power, step: 2**power + step, st.integers(3, 179), st.integers(-1, 1)
     ),
 )
 
@@ -195,8 +196,9 @@ def verdict(deviation, y, start, margin):
     within = abs(y) & (1 << strips.shift) - 1
     words = [first]
     if strips.n_words > 1:
-        placed = within << (64 * (strips.n_words - 1) - strips.shift)
-        words += [placed >> 64, placed & 2**64 - 1] if strips.n_words > 2 else [placed]
+        n_low = strips.n_words - 1
+        placed = within << (64 * n_low - strips.shift)
+        words += [placed >> 64 * k & 2**64 - 1 for k in reversed(range(n_low))]
     found = _batch(Script(words), strips, 1, margin).tolist()
     assert found in ([], [y])
     return bool(found)
@@ -229,7 +231,7 @@ def test_decisions_are_right_at_every_deviation(deviation, data):
         assert edge + gap >= 2**51 or not verdict(deviation, y, edge + gap, margin)
 
 
-@pytest.mark.parametrize("deviation", [4, 16, 2**20, 2**60, 2**100])
+@pytest.mark.parametrize("deviation", [4, 16, 2**20, 2**60, 2**100, 2**180])
 def test_zero_is_returned_once(deviation):
     """Plus zero is accepted up to c / N_0, minus zero never; plus one either way."""
     strips = strips_of(deviation)
@@ -239,11 +241,11 @@ def test_zero_is_returned_once(deviation):
         assert not verdict(deviation, 0, edge + 1, MARGIN)
     assert verdict(deviation, 1, 0, MARGIN)
     assert verdict(deviation, -1, 0, MARGIN)
-    minus = [first_words(strips, 0, start=0, negative=1), 0, 0][: strips.n_words]
+    minus = [first_words(strips, 0, start=0, negative=1), *[0] * (strips.n_words - 1)]
     assert _batch(Script(minus), strips, 1, MARGIN).size == 0
 
 
-@pytest.mark.parametrize("deviation", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100])
+@pytest.mark.parametrize("deviation", [4, 5, 1000, 2**20, 2**52, 2**60, 2**100, 2**180])
 def test_the_slow_path_draws_what_the_fast_path_draws(deviation):
     """Further words are drawn when 51 bits do not decide: probability 2^-50 each."""
     strips = strips_of(deviation)
@@ -295,7 +297,7 @@ def test_zero_bits_are_counted_across_words():
     assert _zeros(Script([0, 0, 8]), 0) == 64 * 3 + 3
 
 
-@pytest.mark.parametrize("deviation", [16, 1000, 2**60, 2**100])
+@pytest.mark.parametrize("deviation", [16, 1000, 2**60, 2**100, 2**180])
 @pytest.mark.parametrize(("zeros", "row"), [(0, 0), (0, 15), (2, 5), (9, 3), (70, 1)])
 def test_the_tail_reaches_far_and_decides_exactly(deviation, zeros, row):
     """U = 0 is not decided at once: many zero words accept, one large word rejects."""
@@ -448,7 +450,7 @@ def test_far_draws_are_as_frequent_as_they_should_be(times):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("deviation", [2**20, 2**52, 2**60, 2**68 - 1, 2**100])
+@pytest.mark.parametrize("deviation", [2**20, 2**52, 2**60, 2**68 - 1, 2**100, 2**180])
 def test_large_deviations_have_a_normal_shape_and_uniform_low_bits(deviation):
     """40,000 draws, seed 5: Kolmogorov-Smirnov and four digits of base 16.
 
@@ -462,7 +464,7 @@ def test_large_deviations_have_a_normal_shape_and_uniform_low_bits(deviation):
         assert stats.chisquare(np.bincount(digits, minlength=16)).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("deviation", [2**60, 2**100])
+@pytest.mark.parametrize("deviation", [2**60, 2**100, 2**180])
 def test_large_deviations_leave_no_holes(deviation):
     """Differences have no common divisor, and no two of 2,000 draws are equal."""
     draws = discrete_gaussian(seeded(6), deviation, 2000).tolist()
@@ -521,7 +523,7 @@ def test_a_small_deviation_is_refused_with_what_to_change(deviation):
 
 def test_a_large_deviation_is_refused_with_what_to_change():
     with pytest.raises(InvalidInputError, match="coarser grid or a smaller sigma"):
-        discrete_gaussian(seeded(0), 2**100 + 1, 1)
+        discrete_gaussian(seeded(0), 2**180 + 1, 1)
 
 
 @pytest.mark.parametrize("deviation", [4.5, 16.0, "16", None, np.float64(8)])

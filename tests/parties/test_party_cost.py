@@ -31,6 +31,30 @@ def test_a_cost_beyond_the_range_is_its_owner_s_and_no_magnitude_is_said():
         assert part not in told
 
 
+def test_an_agreed_unit_holds_for_everybody_and_its_owner_learns_what_was_rounded():
+    consortium = agreed(COST, cost={"unit": 0.01})
+    assert consortium.masks.unit == Fraction(1, 100)
+    mine = PartyCost.of(consortium, {"targets": [0.07, 1.2345]})
+    assert mine.cost.counts.tolist() == [-14, -247]
+    assert "1 of its 2 coefficients were no whole numbers of the unit 1/100" in (
+        mine.rounding
+    )
+    assert any("the unit 1/100" in line for line in mine.guarantee.limits)
+    assert (
+        mine.plan.digest != PartyCost.of(agreed(COST), {"targets": [1, 1]}).plan.digest
+    )
+
+
+def test_a_unit_that_is_none_is_refused_where_it_stands():
+    with pytest.raises(InvalidInputError, match=r"\[cost\].*unit must be a number"):
+        agreed(COST, cost={"unit": "a cent"})
+
+
+def test_without_a_unit_it_is_a_step_of_the_grid():
+    mine = PartyCost.of(agreed(COST), {"targets": [0.25, 0.07]})
+    assert "1 of its 2 coefficients" in mine.rounding
+
+
 @pytest.mark.parametrize(
     ("entry", "kind"),
     [("12,5", "text"), (True, "true or false"), ({"a": 1}, "a table")],

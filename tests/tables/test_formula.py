@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import patsy
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given, reject, settings
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
@@ -832,12 +832,14 @@ def test_a_term_is_counted_as_exact_rationals_have_it(written, bits):
     """Whatever the bits: the count is the right one, within what was derived."""
     text, worth = written
     assume(any(name in text for name in ("x", "k", "z", "far")))
-    assume(
-        "**" not in text or not re.search(r"\([\d. */+-]*\) \*\*|\b[\d.]+\) \*\*", text)
-    )
-    formula = ModelFormula.of(f"{{{text} + y}} ~ {{{text}}}", COUNTED)
+    try:
+        formula = ModelFormula.of(f"{{{text} + y}} ~ {{{text}}}", COUNTED)
+        measure = formula.measures(bits)[1]
+    except InvalidInputError as error:
+        if not re.search("power of constants|beyond 1e300", str(error)):
+            raise
+        reject()
     table = rows(12)
-    measure = formula.measures(bits)[1]
     design, response = formula.design(table, bits)
     found = measure.counts(design[:, 1])
     units = {name: COUNTED.column(name).measure for name in ("x", "k", "z", "far", "y")}

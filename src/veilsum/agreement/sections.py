@@ -362,6 +362,7 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     weights: Text | None = None
     offset: Text | None = None
     ridge: Number | None = None
+    bits: Whole | None = None
 
 
 class StatisticsSection(JobSection, frozen=True, kw_only=True):

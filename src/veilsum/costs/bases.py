@@ -226,7 +226,7 @@ class Quadratic:
 
 def times(matrices: FloatArray, x: Vectors) -> Vectors:
     """Return every row's matrix times its own x."""
-    return np.asarray((matrices @ x[..., None])[..., 0])
+    return (matrices @ x[..., None])[..., 0]
 
 
 def svec(matrices: FloatArray) -> FloatArray:

@@ -77,6 +77,8 @@ class Cost(Secret):
         counts: how many of it each of them is, exactly; `coefficients` are as near as
             float64 comes.
         n_broken: how many of them were not whole, and were rounded.
+        summed: what they come to in steps of a grid, where they are sums over rows
+            whose terms are rounded one by one.
     """
 
     basis: Basis
@@ -85,6 +87,7 @@ class Cost(Secret):
     unit: Fraction | None = None
     counts: Integers | None = None
     n_broken: int = 0
+    summed: Callable[[Grid], Integers] | None = None
 
     def __post_init__(self) -> None:
         if self.coefficients.shape != (self.basis.size,):
@@ -100,7 +103,10 @@ class Cost(Secret):
         """
         if unit is None or (grid := Grid(0, unit_of(unit))).unit == self.unit:
             return self
-        whole = as_python_integers(grid.quantise(self.coefficients))
+        if self.summed is None:
+            whole = as_python_integers(grid.quantise(self.coefficients))
+        else:
+            whole = self.summed(grid)
         rounded = grid.to_floats(whole)
         return replace(
             self,
@@ -112,7 +118,7 @@ class Cost(Secret):
 
     def given(self, law: Law) -> Array[Any]:
         """Return what a law encodes: whole numbers where it counts in their unit."""
-        if self.counts is None or self.unit != law.masks.unit:
+        if self.counts is None or self.unit != law.masks.rounding:
             return self.coefficients
         return self.counts
 

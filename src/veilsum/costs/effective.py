@@ -8,10 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from veilsum.costs.bases import Basis, Quadratic, times
-from veilsum.costs.remainders import Remainder
-from veilsum.numbers.arrays import Coefficients, FloatArray, Vectors
+from veilsum.costs.bases import Affine, Basis, Quadratic, times
+from veilsum.costs.remainders import NoRemainder, Remainder, SquaredNorm
+from veilsum.numbers.arrays import Array, Coefficients, FloatArray, Vectors
+from veilsum.numbers.shapes import Float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosedForm:
+    """Gradients that are affine: grad h~_i(x) = slope_i + curve x + square_i x.
+
+    Attributes:
+        slopes: at the origin, by row.
+        curve: one number for all parties and coordinates.
+        squares: a symmetric matrix for each party, if they differ.
+    """
+
+    slopes: Float[Array[Any], "*n m"]
+    curve: float
+    squares: Float[Array[Any], "*n m m"] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,8 +56,32 @@ class EffectiveCost:
             return None
         return basis.matrices(theta), basis.slopes(theta).copy()
 
+    @cached_property
+    def _closed_form(self) -> ClosedForm | None:
+        """All of the gradient as arrays, where it is affine; None elsewhere.
+
+        Engines compile loops from it: `engines.engine.closed_form` hands it to them.
+        Methods see gradients only.
+        """
+        plain = isinstance(self.remainder, NoRemainder)
+        if plain and (form := self._masked_form) is not None:
+            return ClosedForm(form[1], 0.0, form[0])
+        if not isinstance(self.basis, Affine):
+            return None
+        if plain or isinstance(self.remainder, SquaredNorm):
+            scale = getattr(self.remainder, "scale", 0.0)
+            return ClosedForm(self.coefficients, 2.0 * scale)
+        local: Any = getattr(self.remainder, "matrices", None)
+        return None if local is None else ClosedForm(self.coefficients, 0.0, local)
+
     def gradient(self, x: Vectors) -> Vectors:
         """Return grad h~_i at each party's own x."""
+        # Asked in every iteration: what is known in closed form takes no detour.
+        if (closed := self._closed_form) is not None:
+            if closed.squares is not None:
+                return times(closed.squares, x) + closed.slopes
+            if closed.curve:
+                return closed.curve * x + closed.slopes
         if (form := self._masked_form) is not None:
             masked = times(form[0], x) + form[1]
         else:

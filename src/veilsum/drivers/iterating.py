@@ -5,6 +5,7 @@ The engine knows nothing of this: it is asked for so many iterations at a time.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -181,11 +182,7 @@ class Journey:
 
     def _next(self, now: int) -> int:
         """Return the next iteration at which there is something to do."""
-        last, stride = self.schedule.iterations, self._stride
-        place = int(np.searchsorted(self.times, now, side="right"))
-        kept = int(self.times[place]) if place < len(self.times) else last
-        # The first by itself: later ones are held against how far it went.
-        found = [1, last, kept, now + stride - now % stride]
+        found = [self._stops[bisect_right(self._stops, now)]]
         if (rule := self.schedule.stopping) is not None:
             look = now + rule.every - now % rule.every
             found += [look - 1, look]
@@ -194,12 +191,23 @@ class Journey:
         return min(one for one in found if one > now)
 
     @cached_property
-    def _stride(self) -> int:
-        """Iterations between two looks at the numbers."""
+    def _stops(self) -> list[int]:
+        """All iterations at which there is something to do, whatever the numbers."""
+        return sorted(self._marks | self._looks)
+
+    @cached_property
+    def _looks(self) -> frozenset[int]:
+        """When numbers are looked at."""
         last = self.schedule.iterations
-        if self.progress is not None:
-            return max(1, last // REPORTS)
-        return max(FEWEST, last // LOOKS)
+        listens = self.progress is not None
+        stride = max(1, last // REPORTS) if listens else max(FEWEST, last // LOOKS)
+        even = np.arange(stride, last, stride)
+        # An engine stops for estimates that are kept as well: once for both.
+        marks = np.append(self.times, last)
+        kept = marks[np.searchsorted(marks, even)]
+        looks = np.where(kept < even + stride, kept, even)
+        # The first by itself: later ones are held against how far it went.
+        return frozenset([1, *looks.tolist(), last])
 
     @cached_property
     def _marks(self) -> frozenset[int]:
@@ -234,7 +242,6 @@ class Journey:
 
     def _reach(self, state: State, iteration: int) -> State:
         """Return the state at an iteration, unless something went wrong before."""
-        over = iteration in {1, self.schedule.iterations, self._end}
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 after = self.engine.advance(state, iteration - state.iteration)
@@ -242,7 +249,7 @@ class Journey:
                 if not self._strayed(state).any():
                     self._earlier, self._sound = self._sound, state
                 self._complain(iteration, error)
-            if not over and iteration % self._stride:
+            if iteration not in self._looks and iteration != self._end:
                 return after
             if self._strayed(after).any():
                 self._complain(iteration)
@@ -274,9 +281,11 @@ class Journey:
 
     def _strayed(self, state: State) -> Array[np.bool_]:
         """Say whose numbers are lost."""
-        both = np.abs(self.engine.points(state)), np.abs(self.engine.aims(state))
-        within = [np.asarray((one < LOST).all(axis=-1)) for one in both]  # nan is not
-        return ~(within[0] & within[1])
+        points, aims = self.engine.points(state), self.engine.aims(state)
+        within = np.asarray((np.abs(points) < LOST).all(axis=-1))  # nan is not
+        if aims is not points:
+            within &= (np.abs(aims) < LOST).all(axis=-1)
+        return ~within
 
     def _complain(self, until: int, error: BadGradientError | None = None) -> NoReturn:
         """Go on from the last sound state step by step, to see where it went wrong.

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from veilsum.costs.bases import Affine
-from veilsum.costs.effective import EffectiveCost
-from veilsum.costs.remainders import NoRemainder, SquaredNorm
+from veilsum.costs.effective import ClosedForm, EffectiveCost
 from veilsum.methods.base import Method, State, Weighting
-from veilsum.numbers.arrays import Array, PartyPoints, Sparse
-from veilsum.numbers.shapes import Float
+from veilsum.numbers.arrays import PartyPoints, Sparse
 
 Precision: TypeAlias = Literal["float64", "float32"]
 
@@ -65,32 +62,6 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ClosedForm:
-    """Gradients that are affine: grad h~_i(x) = slope_i + curve x + square_i x.
-
-    Attributes:
-        slopes: at the origin, by row.
-        curve: one number for all parties and coordinates.
-        squares: a symmetric matrix for each party, if they differ.
-    """
-
-    slopes: Float[Array[Any], "n m"]
-    curve: float
-    squares: Float[Array[Any], "n m m"] | None = None
-
-
 def closed_form(cost: EffectiveCost) -> ClosedForm | None:
     """Return all parties' gradients as arrays for compiled loops, or None."""
-    plain = isinstance(cost.remainder, NoRemainder)
-    # Made once, and offered to nobody else: methods see gradients only.
-    form = cost._masked_form  # noqa: SLF001
-    if plain and form is not None:
-        return ClosedForm(form[1], 0.0, form[0])
-    if not isinstance(cost.basis, Affine):
-        return None
-    if plain or isinstance(cost.remainder, SquaredNorm):
-        scale = getattr(cost.remainder, "scale", 0.0)
-        return ClosedForm(cost.coefficients, 2.0 * scale)
-    local: Any = getattr(cost.remainder, "matrices", None)
-    return None if local is None else ClosedForm(cost.coefficients, 0.0, local)
+    return cost._closed_form  # noqa: SLF001 - offered to engines, not to methods

@@ -18,7 +18,8 @@ from scipy import sparse
 
 from veilsum.costs.differentiated import in_64_bits, load_jax
 from veilsum.costs.domains import Ball, Box, WholeSpace
-from veilsum.engines.engine import ClosedForm, Task, closed_form
+from veilsum.costs.effective import ClosedForm
+from veilsum.engines.engine import Task, closed_form
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
 from veilsum.errors import InvalidInputError
 from veilsum.methods.base import State

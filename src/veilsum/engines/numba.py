@@ -34,9 +34,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from veilsum.costs.domains import Box, Domain, WholeSpace
-from veilsum.engines.engine import ClosedForm, Precision, Task, closed_form
+from veilsum.costs.effective import ClosedForm
+from veilsum.engines.engine import Precision, Task, closed_form
 from veilsum.engines.numpy import DENSE_PARTIES, PlainEngine
-from veilsum.methods.base import Message, Messages, State
+from veilsum.methods.base import Message, Messages, S, State
 from veilsum.methods.chebyshev import Chebyshev, ChebyshevState
 from veilsum.methods.dgd import Dgd, DgdState
 from veilsum.methods.gradient_tracking import GradientTracking, TrackingState
@@ -464,6 +465,8 @@ class Panelled:
         form: their costs.
         method: as it is with one round of mixing.
         factors: om_1, ..., om_K of K rounds.
+        rooms: how many a panel has.
+        parts: the names in states of what is kept in the first of them.
     """
 
     task: Task
@@ -471,6 +474,7 @@ class Panelled:
     method: Any
     factors: tuple[float, ...]
     rooms: ClassVar[int]
+    parts: ClassVar[tuple[str, ...]]
 
     @cached_property
     def _panels(self) -> list[Panel]:
@@ -496,23 +500,46 @@ class Panelled:
     def _curve(self) -> Any:
         return number(self.form.curve, self.task.precision)
 
-    def _run(self, piece: Callable[[Panel, range], None], count: int) -> None:
-        """Do all panels' iterations, each panel's in pieces that threads share."""
+    @cached_property
+    def _held(self) -> list[State]:
+        """The state that rooms were left in, if any: a run mostly goes on from it."""
+        return []
+
+    def _run(self, piece: Callable[[Panel, range], None], now: S, after: S) -> S:
+        """Carry one state on to another, all panels' iterations in pieces.
+
+        Threads share the pieces. The other state's arrays are filled here.
+        """
         links, columns = self.task.weights["symmetric"].nnz, self.task.start.shape[1]
-        work = count * len(self.factors) * links * columns
-        if work < SMALL_WORK:
-            for panel in self._panels:
-                piece(panel, range(count))
-            return
+        count = after.iteration - now.iteration
+        small = count * len(self.factors) * links * columns < SMALL_WORK
         few = len(self._panels) < MANY_PANELS * threads()
-        pieces = min(count, PIECES) if few else 1
+        pieces = min(count, PIECES) if few and not small else 1
         ends = [count * k // pieces for k in range(pieces + 1)]
+        held = now in self._held
+        self._held.clear()
 
         def action(row: int, k: int) -> None:
-            piece(self._panels[row], range(ends[k], ends[k + 1]))
+            panel = self._panels[row]
+            if k == 0 and not held:
+                for room, name in zip(panel.rooms, self.parts, strict=False):
+                    panel.fill(room, getattr(now, name))
+            piece(panel, range(ends[k], ends[k + 1]))
+            if k == pieces - 1:
+                for room, name in zip(panel.rooms, self.parts, strict=False):
+                    panel.put_back(room, getattr(after, name))
 
-        shift = Shift(action, [panel.width for panel in self._panels], pieces)
-        each(shift.work, range(threads()), small=False)
+        rows = iter(range(len(self._panels)))  # one for all threads
+
+        def work(_: int) -> None:
+            for row in rows:
+                action(row, 0)
+
+        if pieces > 1:
+            work = Shift(action, [panel.width for panel in self._panels], pieces).work
+        each(work, range(threads()), small=small)
+        self._held.append(after)
+        return after
 
 
 @dataclass(frozen=True, eq=False)
@@ -520,6 +547,7 @@ class PanelledDgd(Panelled):
     """Distributed gradient descent; room for x, for what x becomes, and for slopes."""
 
     rooms: ClassVar[int] = 3
+    parts: ClassVar[tuple[str, ...]] = ("x",)
 
     @cached_property
     def _panels(self) -> list[Panel]:
@@ -532,23 +560,18 @@ class PanelledDgd(Panelled):
         """Return all parties after so many more iterations."""
         from veilsum.engines.kernels import dgd
 
-        found, done = np.empty_like(state.x), state.iteration
         own_point = True if self.method.gradient_at == "own" else None
-        sizes = step_sizes(self.method, done, count, self.task.precision)
+        sizes = step_sizes(self.method, state.iteration, count, self.task.precision)
 
         def piece(panel: Panel, k: range) -> None:
             rooms = panel.rooms
-            if k.start == 0:
-                panel.fill(rooms[0], state.x)
             how = (own_point, self._curve, sizes[k.start : k.stop])
             dgd(*rooms, *how, *panel.where)
             # Estimates change places with every iteration.
             rooms[:2] = rooms[:2][:: -1 if len(k) % 2 else 1]
-            if k.stop == count:
-                panel.put_back(rooms[0], found)
 
-        self._run(piece, count)
-        return DgdState(found, done + count)
+        after = DgdState(np.empty_like(state.x), state.iteration + count)
+        return self._run(piece, state, after)
 
 
 @dataclass(frozen=True, eq=False)
@@ -556,29 +579,24 @@ class PanelledTracking(Panelled):
     """Gradient tracking; room for x and y, for what is told of them and was told."""
 
     rooms: ClassVar[int] = 5
+    parts: ClassVar[tuple[str, ...]] = ("x", "tracker")
 
     def advance(self, state: TrackingState, count: int) -> TrackingState:
         """Return all parties after so many more iterations."""
         from veilsum.engines.kernels import tracking
 
-        found = np.empty_like(state.x), np.empty_like(state.tracker)
         several = np.array(self.factors, dtype=self.task.precision)
         factors = several if len(several) > 1 else None
         step = number(self.method.step, self.task.precision)
 
         def piece(panel: Panel, k: range) -> None:
             x, y, *spare = panel.rooms
-            if k.start == 0:
-                panel.fill(x, state.x)
-                panel.fill(y, state.tracker)
             how = (len(k), step, self._curve, factors)
             tracking(x, y, tuple(spare), *how, *panel.where)
-            if k.stop == count:
-                panel.put_back(x, found[0])
-                panel.put_back(y, found[1])
 
-        self._run(piece, count)
-        return TrackingState(*found, iteration=state.iteration + count)
+        found = np.empty_like(state.x), np.empty_like(state.tracker)
+        after = TrackingState(*found, iteration=state.iteration + count)
+        return self._run(piece, state, after)
 
 
 # Parties with a matrix each: least squares, and masked quadratics

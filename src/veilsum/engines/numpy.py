@@ -1,4 +1,4 @@
-"""The numpy engine: every method by its one source, a sparse product for the mixing."""
+"""The numpy engine: every method by its one source, one product for the mixing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from veilsum.costs.bases import Affine
 from veilsum.costs.effective import EffectiveCost
 from veilsum.engines.engine import Precision, Task
 from veilsum.methods.base import State, mix
-from veilsum.numbers.arrays import PartyPoints
+from veilsum.numbers.arrays import PartyPoints, Sparse
 
-# Below this many parties a dense product is faster than a sparse one.
-DENSE_PARTIES = 100
+# Up to so many parties a dense product may be faster than a sparse one: where more than
+# one weight in four is not zero, or where there are so few products that a sparse one
+# takes most of its time to begin.
+DENSE_PARTIES, DENSE_SHARE, FEW_PRODUCTS = 100, 4, 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +29,18 @@ class PlainEngine:
 
     @cached_property
     def _weights(self) -> dict[Any, Any]:
-        precision, few = self.task.precision, len(self.task.start) <= DENSE_PARTIES
+        precision = self.task.precision
         kept = {name: w.astype(precision) for name, w in self.task.weights.items()}
-        return {name: w.toarray() if few else w for name, w in kept.items()}
+        return {
+            name: w.toarray() if self._is_dense(w) else w for name, w in kept.items()
+        }
+
+    def _is_dense(self, weights: Sparse) -> bool:
+        parties, dim = self.task.start.shape
+        entries = parties * parties
+        return parties <= DENSE_PARTIES and (
+            entries <= DENSE_SHARE * weights.nnz or entries * dim <= FEW_PRODUCTS
+        )
 
     @cached_property
     def _cost(self) -> EffectiveCost:
@@ -49,12 +60,13 @@ class PlainEngine:
     def advance(self, state: State, count: int) -> State:
         """Return all parties after so many more iterations."""
         method, weights, cost = self.task.method, self._weights, self._cost
-        until = state.iteration + count
+        precision, until = self.task.precision, state.iteration + count
         while state.iteration < until:
             told = method.outgoing(state)
             mixed = mix(weights, method.parts(state), told)
             state = method.advance(state, mixed, cost)
-            state = in_precision(state, self.task.precision)
+            if precision != "float64":
+                state = in_precision(state, precision)
         return state
 
     def points(self, state: State) -> PartyPoints:

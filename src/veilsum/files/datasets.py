@@ -173,7 +173,8 @@ def site_of(table: Frame) -> Site:
         )
     running = table.dropna(subset=["a"])
     columns = {key: _numbers(running, key) for key in ("a", "b", "low", "high")}
-    return Site.of(float(np.nansum(_numbers(table, "demand"))), **columns)
+    demands = _numbers(table, "demand")
+    return Site.of(demands[~np.isnan(demands)], **columns)
 
 
 def _numbers(table: Frame, column: str) -> FloatArray:

@@ -207,10 +207,10 @@ def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> floa
 
 def _decimals(sites: Mapping[str, Site]) -> Fraction | None:
     """Return the decimals that all demands have, if they have few."""
-    return few_decimals(np.array([site.demand for site in sites.values()]))
+    return few_decimals(np.concatenate([site.demands for site in sites.values()]))
 
 
 def _contribution(search: PriceSearch, site: Site) -> Contribution:
     search.check(site)
-    data = (np.array([site.demand]), site.a, site.b, site.low, site.high)
+    data = (site.demands, site.a, site.b, site.low, site.high)
     return Contribution(partial(search.response, site), data)

@@ -8,8 +8,7 @@ needs a few exact sums, and with weaker promises: features are not hidden at all
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from veilsum.jobs.solve import Run, solve
 from veilsum.jobs.terms import by_name
 from veilsum.methods.settings import Settings
 from veilsum.models.families import Family, Poisson
-from veilsum.models.row_costs import UNIT, check_canonical, curvature, glm_cost
+from veilsum.models.row_costs import check_canonical, curvature, glm_cost
 from veilsum.models.rows import Gram, RowMeasures, Rows
 from veilsum.models.systems import (
     check_intercept,
@@ -36,8 +35,7 @@ from veilsum.models.systems import (
     penalties,
 )
 from veilsum.numbers.arrays import Vector
-from veilsum.numbers.laws import LawName, Masks
-from veilsum.numbers.units import unit_of
+from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
 
 # Coefficients of columns with a spread near one are well within.
@@ -173,21 +171,20 @@ def fit_by_gradients(  # noqa: PLR0913 - a model, its masks and a method have ma
     """
     held = by_name(rows)
     model = _model(held, family_of(family), names, intercept, ridge)
-    graph = _graph(topology, held)
-    masks = Masks(law, sigma, grid, largest, unit)
-    if masks.unit is None and (bits := masks.on(graph).masks.grid) is not None:
-        # A power of two that follows from what was agreed on.
-        masks = Masks(law, sigma, 0, largest, Fraction(2) ** -bits)
-    costs = _costs(held, model, masks.unit or unit_of(unit or UNIT))
+    costs = _costs(held, model)
     where = domain or Box(-REACH, REACH, dim=len(model.names))
     reference = _inside(where, _pooled(held, model))
     settings = Settings(iterations=iterations, power=_power(model, power))
     first = _first_step(held, model, reference, settings) if step is None else step
     run = solve(
         costs,
-        graph,
+        _graph(topology, held),
         domain=where,
-        **asdict(masks),
+        sigma=sigma,
+        law=law,
+        grid=grid,
+        largest=largest,
+        unit=unit,
         corrupted=corrupted,
         settings=replace(settings, step=first),
         driver=driver,
@@ -233,13 +230,13 @@ def _same(rows: Mapping[str, Rows], ask: Callable[[Rows], T], what: str) -> T:
     )
 
 
-def _costs(rows: Mapping[str, Rows], model: Model, unit: Fraction) -> dict[str, Cost]:
+def _costs(rows: Mapping[str, Rows], model: Model) -> dict[str, Cost]:
     """Return every party's cost, with its equal part of the ridge."""
     share = _penalty(model) / len(rows)
     costs = {}
     for party, part in rows.items():
         try:
-            costs[party] = glm_cost(model.family, part, ridge=share, unit=unit)
+            costs[party] = glm_cost(model.family, part, ridge=share)
         except InvalidInputError as error:
             raise InvalidInputError(f"party {party!r}: {error}") from None
     return costs

@@ -719,7 +719,10 @@ def fit(
         if not simulated:
             raise
         # Ranges alone do not show that each term has a value; the rows do.
-        model = job.counted(RowMeasures.inferred(rows, job.formula.intercept))
+        measures = RowMeasures.inferred(
+            rows, job.formula.intercept, positive=kind.positive
+        )
+        model = job.counted(measures)
     return fit_rows(
         rows,
         model,
@@ -771,12 +774,14 @@ def fit_arrays(
     }
     labels = column_names(names, _n_columns(rows))
     check_intercept(intercept, len(labels))
+    kind = family_of(family, alpha=alpha)
     model = Model(
         response="y",
         names=labels,
         intercept=intercept,
-        family=family_of(family, alpha=alpha),
-        measures=measures or RowMeasures.inferred(rows, intercept),
+        family=kind,
+        measures=measures
+        or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
     )
     return fit_rows(rows, model, rules=rules, compare=compare, **options)

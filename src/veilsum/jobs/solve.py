@@ -338,8 +338,13 @@ def solve(
             unit=few_decimals(coefficient_rows([*members.values()]))
         )
         limits = () if agreed.unit is None else (UNIT_READ.format(agreed.unit),)
-    held = {name: cost.counted(agreed.unit) for name, cost in members.items()}
     masks = masks_of(agreed, basis).on(topology)
+    # Terms of rows are rounded one by one; other coefficients when they are encoded.
+    step = masks.masks.rounding
+    held = {
+        name: cost.counted(agreed.unit if cost.summed is None else step)
+        for name, cost in members.items()
+    }
     chosen = settings or Settings()
     if chosen.bounds_from_costs:
         bounds = curvature_bounds(list(members.values()), domain)

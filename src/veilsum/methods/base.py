@@ -284,10 +284,17 @@ def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Messa
     [3.0, 5.0]
     """
     if len(parts) == 1:
-        return weights[parts[0]] @ told
+        return _product(weights[parts[0]], told)
     pieces = np.split(told, len(parts), axis=-1)
-    sums = [weights[part] @ piece for part, piece in zip(parts, pieces, strict=True)]
+    both = zip(parts, pieces, strict=True)
+    sums = [_product(weights[part], piece) for part, piece in both]
     return np.concatenate(sums, axis=-1)
+
+
+def _product(weights: Any, told: Message) -> Message:
+    # numpy's `dot` takes half as long as its operator over a few numbers; scipy's takes
+    # longer.
+    return weights.dot(told) if isinstance(weights, np.ndarray) else weights @ told
 
 
 def iterations(

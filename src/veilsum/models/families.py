@@ -77,6 +77,8 @@ class Limits:
         deviance: of the deviance.
         pearson: of Pearson's term.
         saturated: of a log-likelihood at mu = y, weights included.
+        usual_root: about what a root is as a rule.
+        usual_pull: about what a score is as a rule.
     """
 
     low: float
@@ -87,6 +89,8 @@ class Limits:
     deviance: float
     pearson: float
     saturated: float
+    usual_root: float = 1.0
+    usual_pull: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,8 @@ class Family:
         estimates_dispersion: False where the law fixes phi = 1.
         closes: whether standard errors or the log-likelihood need one more sum at the
             end: the expected information, or `saturated` at the estimated phi.
+        positive: whether responses must be above 0.
+        levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
@@ -155,6 +161,8 @@ class Family:
     name: ClassVar[str]
     estimates_dispersion: ClassVar[bool] = False
     closes: ClassVar[bool] = False
+    positive: ClassVar[bool] = False
+    levels: ClassVar[tuple[float, ...]] = ()
     limbs: ClassVar[int] = 3
     endless: ClassVar[str] = ""
 
@@ -252,6 +260,7 @@ class Gaussian(Family):
             deviance=(cap + most) * (cap + most),
             pearson=(cap + most) * (cap + most),
             saturated=400.0,
+            usual_pull=most / 16.0,
         )
 
     def log_likelihood(self, sums: LikelihoodSums) -> float:
@@ -269,6 +278,7 @@ class Binomial(Family):
     """Logistic regression: y is 0 or 1, eta = log(mu / (1 - mu))."""
 
     name = "logistic"
+    levels = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
     endless = "separation: it tells responses 0 from 1 without fail"
 
@@ -290,15 +300,6 @@ class Binomial(Family):
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
         """Return them by the smaller of mu and 1 - mu, which has all its digits."""
-        if len(eta) == 1 < len(response):
-            both = self.terms(np.array([0.0, 1.0]), np.repeat(eta, 2))
-            which = response.astype(np.intp)
-            return RowTerms(
-                both.pull[which],
-                both.curvature[which],
-                both.deviance[which],
-                both.pearson[which],
-            )
         far, happened = np.abs(eta), response > 0.5
         odds = exp(-far)
         larger = 1.0 / (1.0 + odds)
@@ -539,6 +540,7 @@ class Gamma(LogLink):
     name = "gamma"
     estimates_dispersion = True
     closes = True
+    positive = True
 
     def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
         """Return 1 and log y: the mean is y itself."""
@@ -578,7 +580,8 @@ class Gamma(LogLink):
         """Refuse zero and below."""
         if not (response > 0.0).all():
             raise InvalidInputError(
-                "the response of a gamma regression must be above 0 in every row"
+                "the response of a gamma regression must be above 0 in every row, and "
+                "more than half of the unit in which it is counted"
             )
 
 
@@ -623,6 +626,8 @@ class GammaInverseLink(Gamma):
             deviance=log_scale.deviance,
             pearson=log_scale.pearson,
             saturated=log_scale.saturated,
+            usual_root=max(least, most / 16.0),
+            usual_pull=max(least, most / 16.0),
         )
 
 

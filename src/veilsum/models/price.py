@@ -71,17 +71,17 @@ class Price:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Site(Secret):
-    """What one party holds: a demand, and generators that cost a p^2 + b p.
+    """What one party holds: demands, and generators that cost a p^2 + b p.
 
     Attributes:
-        demand: at least zero.
+        demands: together at least zero.
         a: above zero, one number for each generator; there may be none.
         b: one number for each generator.
         low: the least output of each.
         high: the greatest output of each.
     """
 
-    demand: float
+    demands: Vector
     a: Vector
     b: Vector
     low: Vector
@@ -94,27 +94,36 @@ class Site(Secret):
                 "a, b, low and high must each have one number for every generator, "
                 f"found {[x.size for x in (self.a, self.b, self.low, self.high)]}"
             )
-        if not (isfinite(self.demand) and self.demand >= 0.0):
-            found = "one below 0" if isfinite(self.demand) else "nan or inf"
+        finite = bool(np.isfinite(self.demands).all())
+        if not (finite and self.demand >= 0.0):
+            found = "one below 0" if finite else "nan or inf"
             raise InvalidInputError(
                 f"a demand must be a number of at least 0, found {found}"
             )
         self._check_generators()
 
+    @property
+    def demand(self) -> float:
+        """All demands together."""
+        return fsum(self.demands)
+
     @classmethod
     def of(
         cls,
-        demand: float,
+        demand: ArrayLike,
         *,
         a: ArrayLike = NOTHING,
         b: ArrayLike = NOTHING,
         low: ArrayLike = NOTHING,
         high: ArrayLike = NOTHING,
     ) -> Site:
-        """Return a site of these numbers; without generators it only has a demand."""
+        """Return a site of these numbers; without generators it only has a demand.
+
+        Several demands are a list: each of them is rounded by itself.
+        """
         names = {"a": a, "b": b, "low": low, "high": high}
         arrays = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in names.items()}
-        return cls(float(demand), **arrays)
+        return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays)
 
     def outputs(self, price: Price) -> Vector:
         """Return what each generator runs at a price, within its limits."""
@@ -284,8 +293,8 @@ class PriceSearch:
         step, rise = (Grid(0, unit) for unit in self.counts.units)
         outputs = as_python_integers(step.quantise(site.outputs(price)))
         slopes = as_python_integers(rise.quantise(site.slopes(price)))
-        demand = self._demands.quantise(np.array([site.demand])).item()
-        return np.array([sum(outputs) - demand, sum(slopes)], dtype=object)
+        demands = as_python_integers(self._demands.quantise(site.demands))
+        return np.array([sum(outputs) - sum(demands), sum(slopes)], dtype=object)
 
     def check(self, site: Site) -> None:
         """Refuse a site before it takes part whose numbers are beyond what is summed.
@@ -301,9 +310,9 @@ class PriceSearch:
                     f"a below {0.5 / float(reach[1]):.3g}, which is beyond what can "
                     "be summed: count in larger units, or allow a greater tolerance"
                 )
-        if Fraction(site.demand) > reach[0]:
+        if any(abs(Fraction(demand)) > reach[0] for demand in site.demands):
             raise InvalidInputError(
-                f"the demand is above {float(reach[0]):.3g}, which is beyond what can "
+                f"a demand is above {float(reach[0]):.3g}, which is beyond what can "
                 "be summed: count in larger units, or allow a greater tolerance"
             )
 

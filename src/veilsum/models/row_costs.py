@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -51,7 +50,7 @@ from veilsum.numbers.arrays import FloatArray, PartyPoints, Vector, Vectors
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
-from veilsum.numbers.units import Integers, unit_of
+from veilsum.numbers.units import Integers
 
 Predictors: TypeAlias = Float[FloatArray, "*batch"]  # one number for each row
 Range: TypeAlias = tuple[Predictors, Predictors]
@@ -70,8 +69,8 @@ SQUARES = 4.0
 # Means stay within exp(-30) and exp(30), about 1e-13 and 1e13: beyond, a row has
 # nothing to say that float64 sums could hold.
 EDGE = 30.0
-# What terms of a gradient are whole numbers of where nobody said.
-UNIT = Fraction(1, 2**50)
+# How finely terms of a gradient are added up for float64, where nobody masks them.
+FINE = Grid(50)
 
 # By type and not by kind: a law built on one of these may have another link.
 CANONICAL = (Gaussian, Binomial, Poisson)
@@ -403,7 +402,7 @@ def glm_cost(
     rows: Rows,
     *,
     ridge: float | Sequence[float] | Vector = 0.0,
-    unit: object = UNIT,
+    unit: object = None,
 ) -> Cost:
     """Return one party's cost; of all that is in it, affine masks hide X'Wy only.
 
@@ -413,7 +412,7 @@ def glm_cost(
         ridge: of the term ridge ||b||^2 / 2; one number for all columns, or one for
             each. Parties that share a ridge take equal parts of it.
         unit: what each row's term of X'W(mu(o) - y) is rounded to, the same for all
-            parties; 2^-50 is enough for columns with a spread near one.
+            parties; without one, a step of the masks' grid.
     """
     check_canonical(family)
     _check_finite(rows)
@@ -462,8 +461,17 @@ def _cost(
     """
     penalty = penalties(ridge, n_columns=rows.n_columns, intercept=None)
     remainder = RowRemainder.of(curve, rows, penalty, exposes=exposes)
-    grid = Grid(0, unit_of(unit))
-    theta = np.full(rows.n_columns, 0, dtype=object)
+    summed = partial(_slope_at_origin, rows, origin)
+    theta = FINE.to_floats(summed(FINE))
+    cost = Cost.affine(theta, remainder=remainder)
+    return replace(cost, summed=summed).counted(unit)
+
+
+def _slope_at_origin(
+    rows: Rows, origin: Callable[[PerRow], PerRow], grid: Grid
+) -> Integers:
+    """Return X'W(mu(o) - y) in steps of a grid, every row's terms rounded to it."""
+    found = np.full(rows.n_columns, 0, dtype=object)
     for block in rows.blocks():
         mu = origin(block.shift(np.zeros(block.n_rows)))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -474,9 +482,8 @@ def _cost(
                 "products of responses and features are beyond float64: scale the "
                 "columns"
             )
-        theta += _exact_sums(grid.quantise(terms))
-    cost = Cost.affine(grid.to_floats(theta), remainder=remainder)
-    return replace(cost, unit=grid.unit, counts=theta)
+        found += _exact_sums(grid.quantise(terms))
+    return found
 
 
 def _exact_sums(terms: Integers) -> Integers:
@@ -505,7 +512,7 @@ def huber_cost(
     *,
     delta: float,
     ridge: float | Sequence[float] | Vector = 0.0,
-    unit: object = UNIT,
+    unit: object = None,
 ) -> Cost:
     """Return one party's robust regression; masks protect none of its responses.
 
@@ -532,7 +539,7 @@ def smoothed_hinge_cost(
     *,
     smoothing: float,
     ridge: float | Sequence[float] | Vector = 0.0,
-    unit: object = UNIT,
+    unit: object = None,
 ) -> Cost:
     """Return one party's part of a linear classifier; masks protect none of its labels.
 

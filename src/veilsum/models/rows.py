@@ -26,6 +26,7 @@ from veilsum.numbers.units import (
     WholeRows,
     decimal_unit,
     inferred_measure,
+    power_unit,
 )
 
 Design = Float[FloatArray, "n p"]  # one row per observation, one column per coefficient
@@ -145,6 +146,8 @@ def sum_over_blocks(
 
 # Whole numbers
 
+# Of a response that must be above 0 the least one keeps so many, where units are made.
+POSITIVE_BITS = 30
 # A column of ones.
 ONES = Measure(Fraction(1), 1, 1)
 
@@ -212,9 +215,13 @@ class RowMeasures:
         rows: Mapping[str, Rows],
         intercept: int | None,
         *,
+        positive: bool = False,
         row_bits: int = ROW_BITS,
     ) -> RowMeasures:
-        """Return measures for the rows of all parties, as only a simulation can."""
+        """Return measures for the rows of all parties, as only a simulation can.
+
+        A response that must be `positive` keeps some digits however small it is.
+        """
         parts = [part for part in rows.values() if part.n_rows]
         if not parts:
             raise InvalidInputError("no party has a row: there is nothing to count")
@@ -234,9 +241,18 @@ class RowMeasures:
             else:
                 values = [part.design[:, k] for part in parts]
                 design.append(inferred_measure(np.concatenate(values)))
+        response = cast("Measure", of("response"))
+        if positive and response.made:
+            least, most = (
+                float(limit([limit(part.response) for part in parts]))
+                for limit in (np.min, np.max)
+            )
+            if least > 0.0:
+                unit = min(response.unit, power_unit(least, POSITIVE_BITS))
+                response = Measure.of(least, most, unit)
         return cls.of(
             design,
-            cast("Measure", of("response")),
+            response,
             intercept=intercept,
             weights=of("weights"),
             offset=of("offset"),

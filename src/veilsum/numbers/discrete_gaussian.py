@@ -54,7 +54,9 @@ Integers: TypeAlias = Int64[Array[np.int64], " size"]
 Draws: TypeAlias = Shaped[Array[Any], " size"]  # int64, or Python integers
 LowWords: TypeAlias = Shaped[Array[np.uint64], "rows size"]
 
-LEAST_DEVIATION, MOST_DEVIATION = 4, 2**100
+# The most is what units of a hundred bits, and masks beyond all totals, may need.
+MOST_DEVIATION_BITS = 180
+LEAST_DEVIATION, MOST_DEVIATION = 4, 2**MOST_DEVIATION_BITS
 MOST_INT64_DRAW = 2**62
 ENTRIES = 2**12
 U_BITS = 51  # bits of U in a first word
@@ -93,7 +95,7 @@ def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
         int64 for S up to 2^52, Python integers in an object array beyond.
 
     Raises:
-        InvalidInputError: a deviation that is no integer from 4 to 2^100.
+        InvalidInputError: a deviation that is no integer from 4 to 2^180.
         NumericalError: a proposal beyond 2^62 where draws are int64, which is more
             than 1000 S; uniform words never come there.
 
@@ -107,7 +109,7 @@ def discrete_gaussian(stream: Stream, deviation: int, count: int) -> Draws:
 
 
 def check_deviation(deviation: object) -> int:
-    """Return S as an int; refuse what is no integer from 4 to 2^100."""
+    """Return S as an int; refuse what is no integer from 4 to 2^180."""
     if not isinstance(deviation, (int, np.integer)):
         raise InvalidInputError(
             f"the deviation must be a whole number of grid steps, found {deviation!r}; "
@@ -121,8 +123,8 @@ def check_deviation(deviation: object) -> int:
         )
     if deviation > MOST_DEVIATION:
         raise InvalidInputError(
-            f"the deviation must be at most 2^100 grid steps, found {deviation}; "
-            "take a coarser grid or a smaller sigma"
+            f"the deviation must be at most 2^{MOST_DEVIATION_BITS} grid steps, found "
+            f"{deviation}; take a coarser grid or a smaller sigma"
         )
     return int(deviation)
 
@@ -245,7 +247,9 @@ class Strips:
     @cached_property
     def n_words(self) -> int:
         """Words of a proposal: the first, and those that hold j."""
-        return (2 if self.shift else 1) if self.small else 3
+        if self.small:
+            return 2 if self.shift else 1
+        return 3 if self.shift <= 128 else 4
 
     @cached_property
     def entries(self) -> Integers:
@@ -292,8 +296,10 @@ class Strips:
 
     def magnitudes(self, strip: Integers, low: LowWords) -> Draws:
         """Return |y| = k W + j as Python integers."""
-        high, rest = low.astype(object)
-        within = (high << 64) + rest >> (128 - self.shift)
+        joined = np.full(low.shape[1], 0, dtype=object)
+        for word in low.astype(object):
+            joined = (joined << 64) + word
+        within = joined >> (64 * len(low) - self.shift)
         return (strip.astype(object) << self.shift) + within
 
 

@@ -122,11 +122,10 @@ class Grid:
     def quantise(self, values: Array[Any]) -> Integers:
         """Return each value's nearest grid point, ties to even, as Python would.
 
-        Python integers are whole numbers of the unit already.
+        Python integers are whole numbers of the unit, or of steps, already.
         """
         if values.dtype == object:
-            assert self.unit is not None
-            return self._fine(values)
+            return values if self.unit is None else self._fine(values)
         if not np.isfinite(values).all():
             raise InvalidInputError("only finite numbers have a place on the grid")
         if self.unit is not None:
@@ -155,10 +154,10 @@ class Grid:
         return as_python_integers(counts) << self.bits
 
     def reals(self, values: Array[Any]) -> FloatArray:
-        """Return values as they are, and whole numbers of the unit as real ones."""
+        """Return values as they are, and Python integers as what they stand for."""
         if values.dtype != object:
             return values
-        return Grid(0, self.unit).to_floats(values)
+        return (self if self.unit is None else Grid(0, self.unit)).to_floats(values)
 
     def to_floats(self, integers: Integers) -> FloatArray:
         """Return what the integers stand for, each as a float64."""

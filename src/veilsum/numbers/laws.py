@@ -28,11 +28,10 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.discrete_gaussian import discrete_gaussian
+from veilsum.numbers.discrete_gaussian import MOST_BITS, discrete_gaussian
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
-    GREATEST_DEVIATION_BITS,
     LEAST_DEVIATION,
     SURE_BITS,
     WORD_BITS,
@@ -126,6 +125,13 @@ class Masks:
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def rounding(self) -> Fraction | None:
+        """What numbers are rounded to whole ones of, if that is known."""
+        if self.grid is None:
+            return self.unit
+        return Grid(self.grid, self.unit).rounding
 
     @property
     def kind(self) -> type[Law]:
@@ -446,7 +452,7 @@ class LatticeMasks(Law):
     ) -> NumberRows:
         """Return each coefficient's nearest grid point; refuse one out of range.
 
-        Python integers are whole numbers of the grid's unit.
+        Python integers are whole numbers of what is rounded to.
         """
         check_range(self.grid.reals(values), self._reach(), labels)
         return self._typed(self.grid.quantise(values))
@@ -803,9 +809,9 @@ class LatticeCounts(_Counting):
                     f"number, but spans {steps} of {unit}: use a larger sigma, or a "
                     "finer unit"
                 )
-            if (steps - 1).bit_length() > GREATEST_DEVIATION_BITS:
+            if (steps - 1).bit_length() > MOST_BITS:
                 raise InvalidInputError(
-                    f"sigma spans more than 2^{GREATEST_DEVIATION_BITS} of the unit "
+                    f"sigma spans more than 2^{MOST_BITS} of the unit "
                     f"{unit}: use a smaller sigma, or a coarser unit"
                 )
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.costs.cost import Cost
 from veilsum.drivers.driver import Driver
@@ -56,6 +54,7 @@ class PartyCost(Secret):
             settings=question.settings,
         )
         try:
+            cost = cost.counted(law.masks.rounding)
             law.encode(cost.given(law))
         except RangeError as error:
             raise RangeError(f"this party's own cost: {error.plain}") from None
@@ -85,13 +84,10 @@ class PartyCost(Secret):
     @property
     def rounding(self) -> str:
         """What coefficients are rounded to, and how many were, for their owner."""
-        law, theta = self.terms.law, self.cost.coefficients
-        kept = law.decode(law.encode(self.cost.given(law)))
-        broken = self.cost.n_broken + int(np.count_nonzero(kept != theta))
-        unit = self.cost.unit or f"2^{-(law.masks.grid or 0)}"
+        cost = self.cost
         return (
-            f"{broken} of its {theta.size} coefficients were no whole numbers of the "
-            f"unit {unit}, and are rounded"
+            f"{cost.n_broken} of its {cost.basis.size} coefficients were no whole "
+            f"numbers of the unit {cost.unit}, and are rounded"
         )
 
     @property
