@@ -8,7 +8,8 @@ party holds, and with options; `Kind.deal` says how rows become that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -178,6 +179,13 @@ KINDS = {
     "with a ridge": fit("pressure ~ age + bmi", ridge=0.3),
     "categories and products": fit("pressure ~ C(ward) + age:bmi"),
     "functions of columns": fit("log(charge) ~ sqrt(bmi) + I(bmi**2) + log(share)"),
+    "more functions": fit(
+        "pressure ~ exp(lift) + expm1(share) + log1p(share) + log10(charge) + abs(lift)"
+    ),
+    "quotients and roots": fit(
+        "pressure ~ I(1 / share) + I(bmi / age) + I(share**0.5)"
+    ),
+    "contrasts": fit("pressure ~ C(ward, contr.poly) + age"),
     "a constant apart from its last digits": fit("pressure ~ year"),
     "without a schema": fit("pressure ~ age + bmi", schema=None),
     "arrays": Kind(vs.fit_arrays, held=_arrays),
@@ -196,6 +204,28 @@ KINDS = {
     "gaussian by gradients": gradients("gaussian", "pressure"),
     "logistic by gradients": gradients("logistic", "smoker"),
     "poisson by gradients": gradients("poisson", "visits"),
+}
+
+# With what parties could not agree on before numbers were whole.
+DECLARED = vs.Schema(
+    tuple(
+        replace(one, unit=Fraction(1, 100)) if one.kind == "number" else one
+        for one in SCHEMA.columns
+    )
+    if hasattr(SCHEMA.columns[0], "unit")
+    else SCHEMA.columns,
+    minimum_rows=FEWEST,
+    missing="drop",
+)
+WITH_UNITS = {
+    "declared units": fit("pressure ~ age + bmi", schema=DECLARED),
+    "declared units, logistic": fit(
+        "smoker ~ age + bmi", schema=DECLARED, family="logistic"
+    ),
+    "declared units, statistics": statistics(schema=DECLARED),
+    "wide terms": fit("pressure ~ bmi + I(bmi**2) + I(bmi**3)", bits=70),
+    "wide functions": fit("pressure ~ I(share / 3) + log(bmi)", bits=60),
+    "cents": Kind(partial(vs.sum, unit=0.01, largest=1e6), amounts, _money),
 }
 
 

@@ -69,9 +69,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
             as "regular:18:4", whose parties are taken in the order of their names;
             without one everybody with everybody.
         law: how masks are drawn; `uniform` hides everything but the sums.
-        sigma: for `gaussian` and `lattice`, the standard deviation of a share.
-        grid: bits q of the grid 2^-q; without it, one that needs no range.
-        largest: the declared range of one party's numbers.
+        sigma: for `lattice`, the standard deviation of a share.
         tolerate: how many parties may pool what they saw.
         minimum_honest: how many others there must be.
         minimum_rows: a party with fewer rows is refused.
@@ -100,8 +98,6 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         topology: GraphLike | str | None = None,
         law: LawName = "uniform",
         sigma: float | None = None,
-        grid: int | None = None,
-        largest: float | None = None,
         tolerate: int = 1,
         minimum_honest: int = 3,
         minimum_rows: int = MINIMUM_ROWS,
@@ -116,8 +112,6 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         self.topology = topology
         self.law = law
         self.sigma = sigma
-        self.grid = grid
-        self.largest = largest
         self.tolerate = tolerate
         self.minimum_honest = minimum_honest
         self.minimum_rows = minimum_rows
@@ -202,8 +196,6 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
             topology=self.topology,
             law=self.law,
             sigma=self.sigma,
-            grid=self.grid,
-            largest=self.largest,
             tolerate=0 if one_holder else self.tolerate,
             minimum_honest=1 if one_holder else self.minimum_honest,
             driver=self.driver,

@@ -380,7 +380,8 @@ class RowMeasures:
 
 def _centred(measure: Measure) -> Measure:
     found = measure.centred()
-    return found if found.limbs < measure.limbs else measure
+    # Totals of wide numbers have no bit to spare; others are quicker as they are.
+    return found if found.limbs < measure.limbs or measure.limbs > 2 else measure
 
 
 def _column(
