@@ -366,6 +366,20 @@ def test_a_misclassified_row_counts_for_what_it_costs():
     assert float(found.deviance) == pytest.approx(expected, rel=1e-12)
 
 
+def test_a_row_that_an_offset_puts_far_on_the_wrong_side_keeps_its_loss():
+    design, response = table("logistic", n=60)
+    offset = np.zeros(60)
+    offset[0], response[0] = 60.0, 0.0
+    held = [Rows.of(design, response, offset=offset)]
+    found, _ = rounds(measured(Binomial(), held), held)
+    eta = design @ found.coefficients + offset
+    losses = np.logaddexp(0.0, np.where(response > 0.5, -eta, eta))
+    assert losses[0] > 55.0
+    assert found.log_likelihood == pytest.approx(-losses.sum(), rel=1e-12)
+    # More than its ceiling, and so not known.
+    assert found.pearson == np.inf
+
+
 def test_a_negative_binomial_of_a_tiny_alpha_is_a_poisson_law():
     design, response = table("poisson", n=80)
     held = [Rows.of(design, response)]
@@ -387,6 +401,16 @@ def test_responses_of_any_size_have_the_same_slopes(name, scale):
     slopes = found.coefficients[1:] * (scale if name == "inverse" else 1.0)
     np.testing.assert_allclose(slopes, plain.coefficients[1:], rtol=1e-8)
     assert found.dispersion == pytest.approx(plain.dispersion, rel=1e-8)
+
+
+def test_a_closing_total_has_a_triangle_and_a_number():
+    newton = measured(Gamma(), [Rows.of(*table("gamma"))])
+    scales = newton.scales
+    vector = np.zeros(scales.size, dtype=object)
+    vector[:6], vector[-2] = range(6), 5 << scales.numbers[-1]
+    closing = scales.closing(vector)
+    assert closing.information.tolist() == [[0, 1, 3], [1, 2, 4], [3, 4, 5]]
+    assert closing.saturated == 5
 
 
 # What is refused before anything is shown

@@ -83,6 +83,20 @@ def test_a_weak_link_between_two_pairs(ratio, b):
     assert kl_divergence(topology, a, b, sigma=1.0) == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_party_that_hangs_on_two_weak_links():
+    """Rounding of the others' currents must not flow through them."""
+    links = [(0, 1), (0, 3), (1, 2), (1, 4), (2, 3), (2, 4), (2, 5), (3, 4), (4, 5)]
+    weights = [1e-30, 1.7154379e-30, *[1.0] * 7]
+    topology = Topology.from_edges(links, parties=range(6), weights=weights)
+    for a, b in (
+        ([0] * 6, [0, 0, 0, 0, 1, -1]),
+        ([1, 2, 3, 4, 5, 6], [2, 1, 3, 4, 6, 5]),
+    ):
+        expected = exact_kl(topology, a, b)
+        found = kl_divergence(topology, a, b, sigma=1.0)
+        assert found == pytest.approx(expected, rel=CERTAIN)
+
+
 @st.composite
 def unequal(draw):
     """A connected graph whose weights span up to thirty powers of ten."""

@@ -333,6 +333,7 @@ def solve(
     agreed = Masks(law, sigma, grid, largest, unit or common_unit(members))
     limits: tuple[str, ...] = ()
     plain = agreed.grid is None and agreed.unit is None
+    plain = plain and all(cost.summed is None for cost in members.values())
     if plain and "grid" in agreed.kind.keys:
         agreed = agreed.altered(
             unit=few_decimals(coefficient_rows([*members.values()]))
@@ -395,7 +396,7 @@ def solve(
         if run.effective is not None:
             owned = list(members.values())
             said = _drowned(run.estimates, run.effective, owned, domain)
-        grid_error = _quantisation(run, members)
+        grid_error = _quantisation(run, held)
         return replace(run, quantisation=grid_error, drowned=said)
 
 

@@ -152,6 +152,7 @@ class Family:
         closes: whether standard errors or the log-likelihood need one more sum at the
             end: the expected information, or `saturated` at the estimated phi.
         positive: whether responses must be above 0.
+        levels: all responses that there are, where they are few.
         limbs: in how many limbs the root of a row's information is held.
         endless: what the data look like when a coefficient grows without end, in the
             words of an error; empty where that cannot happen.
@@ -161,6 +162,7 @@ class Family:
     estimates_dispersion: ClassVar[bool] = False
     closes: ClassVar[bool] = False
     positive: ClassVar[bool] = False
+    levels: ClassVar[tuple[float, ...]] = ()
     limbs: ClassVar[int] = 3
     endless: ClassVar[str] = ""
 
@@ -276,6 +278,7 @@ class Binomial(Family):
     """Logistic regression: y is 0 or 1, eta = log(mu / (1 - mu))."""
 
     name = "logistic"
+    levels = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
     endless = "separation: it tells responses 0 from 1 without fail"
 
@@ -297,15 +300,6 @@ class Binomial(Family):
 
     def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
         """Return them by the smaller of mu and 1 - mu, which has all its digits."""
-        if len(eta) == 1 < len(response):
-            both = self.terms(np.array([0.0, 1.0]), np.repeat(eta, 2))
-            which = response.astype(np.intp)
-            return RowTerms(
-                both.pull[which],
-                both.curvature[which],
-                both.deviance[which],
-                both.pearson[which],
-            )
         far, happened = np.abs(eta), response > 0.5
         odds = exp(-far)
         larger = 1.0 / (1.0 + odds)

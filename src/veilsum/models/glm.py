@@ -55,10 +55,9 @@ N_NUMBERS = 5
 # three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
 # Bits that are kept, where there is room, of what is of the usual order: of a column at
-# its largest, of what pulls (fewer where columns have many, but at least so many), of
-# numbers, and of those that estimate a dispersion. Finer units gain nothing, and a
-# lattice of masks has to span them.
-COLUMN, PULL, LEAST_PULL, NUMBER, FINEST = 39, 55, 40, 52, 72
+# its largest, of what pulls, of numbers, and of those that estimate a dispersion. Many
+# rows may be alike and rounded the same way, so that nothing averages out.
+COLUMN, PULL, NUMBER, FINEST = 46, 53, 52, 72
 # Blocks of a design that are gone through together.
 PIECES = 8
 # Rounding moves a predictor by less than this much of the sum of its parts' sizes.
@@ -238,9 +237,8 @@ class Scales:
     def pull_bits(self) -> int:
         """Of the numbers whose products with the design are summed."""
         widest = max(one.bits for one in self.measures.design)
-        finest = min(PULL, max(LEAST_PULL, 2 * COLUMN + 1 - widest))
         usual = _bits(self.limits.usual_pull * min(1.0, self.agreed.weight))
-        return min(finest + max(self._pull - usual, 0), self._room(widest))
+        return min(PULL + max(self._pull - usual, 0), self._room(widest))
 
     @property
     def pull(self) -> int:
@@ -603,9 +601,15 @@ class _Totals:
         for design, piece in block.pieces:
             self._cross.add(design, scaled[piece])
 
-    def number(self, place: int, values: FloatArray) -> None:
+    def number(
+        self, place: int, values: FloatArray, times: list[int] | None = None
+    ) -> None:
         scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
-        self._numbers[place] += total(scaled, self._scales.number_bits[place])
+        if times is None:
+            self._numbers[place] += total(scaled, self._scales.number_bits[place])
+        else:
+            pairs = zip(times, scaled.tolist(), strict=True)
+            self._numbers[place] += sum(count * int(one) for count, one in pairs)
 
     def count(self, place: int, number: int) -> None:
         self._numbers[place] += number << self._scales.numbers[place]
@@ -670,10 +674,15 @@ def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) ->
     totals.pull(block, found.pull)
     totals.number(0, block.weigh(found.deviance))
     totals.number(1, block.weigh(found.pearson))
-    null = scales.family.terms(block.response, null_eta)
+    response, times = block.response, None
+    if scales.family.levels and block.weights is None and block.offset is None:
+        # Rows that are alike are counted.
+        response = np.array(scales.family.levels)
+        times = [int((block.response == one).sum()) for one in response]
+    null = scales.family.terms(response, null_eta)
     for place, each in enumerate((null.pull, null.curvature, null.deviance), start=2):
-        spread = np.broadcast_to(each, block.response.shape)
-        totals.number(place, block.weigh(spread))
+        spread = np.broadcast_to(each, response.shape)
+        totals.number(place, block.weigh(spread), times)
 
 
 def _add_closing(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, is_number
+from veilsum.numbers.compiled import compiled
 from veilsum.numbers.shapes import Shaped
 
 # Python integers, one for each statistic.
@@ -43,8 +44,9 @@ MOST_BITS = 400
 ROW_BITS = 40
 
 LIMB_BITS = 20
-# Products of two limbs, and of two sums of two limbs, stay below 2^40 and, over so many
-# rows, below 2^53. Shorter blocks stay in a core's own cache.
+# A lower limb is at most 2^19 and the highest 2^20: products of two of them, and of two
+# sums of two, stay below 2^42 and, over so many rows, below 2^53. Shorter blocks stay
+# in a core's own cache.
 BLOCK_ROWS = 2048
 _LIMB = 2.0**LIMB_BITS
 # Bounded, since whoever wrote it may be a stranger: 1e999999999 would never be read.
@@ -340,46 +342,70 @@ def bits_of(reach: int) -> int:
 def limbs_of(bits: int) -> int:
     """Return how many limbs hold every whole number up to 2^bits, of either sign.
 
-    >>> limbs_of(19), limbs_of(20), limbs_of(39)
+    >>> limbs_of(20), limbs_of(21), limbs_of(40)
     (1, 2, 2)
     """
-    return max(1, -(-(bits + 1) // LIMB_BITS))
+    return max(1, -(-bits // LIMB_BITS))
 
 
-def split(whole: Array[Any], limbs: int) -> list[FloatArray]:
-    """Return limbs of at most 2^19, the lowest first: whole = sum limb_k 2^(20 k)."""
-    parts: list[FloatArray] = []
-    rest = whole
+def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[FloatArray]:
+    """Return limbs, the lowest first: whole = sum limb_k 2^(bits k).
+
+    All are at most 2^(bits - 1), but the last, which has what is left.
+    """
+    parts = []
+    rest, base = whole, 2.0**bits
     for _ in range(limbs - 1):
         if rest.dtype == object:
             # Python's shift rounds down: half a limb more makes that the nearest.
-            upper = (rest + (1 << LIMB_BITS - 1)) >> LIMB_BITS
-            parts.append((rest - (upper << LIMB_BITS)).astype(np.float64))
+            upper = (rest + (1 << bits - 1)) >> bits
+            parts.append(rest - (upper << bits))
         else:
-            upper = np.rint(rest * (1.0 / _LIMB))
-            parts.append(rest - upper * _LIMB)
+            upper = np.rint(rest * (1.0 / base))
+            parts.append(rest - upper * base)
         rest = upper
-    parts.append(rest.astype(np.float64, copy=False))
-    return parts
+    parts.append(rest)
+    return [one.astype(np.float64, copy=False) for one in parts]
 
 
 def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
-    """Return what `split` does, in memory that is used again; one limb's is spare."""
+    """Return what `split` does, in memory that is used again; the last of it is spare.
+
+    With numba it takes one pass.
+    """
     limbs = len(room) - 1
     if rows.dtype == object or limbs == 1:
         return split(rows, limbs)
     found = [one[: len(rows)] for one in room[:-1]]
     rest, spare = rows, room[-1, : len(rows)]
+    quick = compiled(_split_once)
     for lower, upper in pairwise(found):
-        np.multiply(rest, 1.0 / _LIMB, out=upper)
-        np.rint(upper, out=upper)
-        np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
+        if quick is not None:
+            quick(rest, lower, upper)
+        else:
+            np.multiply(rest, 1.0 / _LIMB, out=upper)
+            np.rint(upper, out=upper)
+            np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
         rest = upper
     return found
 
 
+def _split_once(rows: Any, lower: Any, upper: Any) -> None:
+    # All of it is exact: the order of operations does not matter.
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            whole = rows[i, j]
+            high = np.rint(whole * 2.0**-20)
+            lower[i, j] = whole - high * 2.0**20
+            upper[i, j] = high
+
+
 class GramSum:
     """Adds up Z'Z over blocks of rows, exactly; with a column r also Z'r and r'r.
+
+    One symmetric product of a sum of two limbs gives both mixed terms, at half the cost
+    of the two: (H + L)'(H + L) = H'H + L'L + (H'L + L'H). The column r stands beside
+    the others, in several pieces if it is wider than they are.
 
     Attributes:
         limbs: in how many limbs the widest column is held.
@@ -389,87 +415,92 @@ class GramSum:
     def __init__(self, n_columns: int, limbs: int, right_limbs: int = 0) -> None:
         self.limbs = limbs
         self.right_limbs = right_limbs
-        self._whole = np.full((n_columns, n_columns), 0, dtype=object)
-        # Sums of products of limbs j and k, by j + k; below 2^63 between two settlings.
-        places = 2 * limbs - 1
-        self._sums = np.zeros((places, n_columns, n_columns), dtype=np.int64)
-        self._cross = np.zeros((limbs, right_limbs, n_columns), dtype=np.int64)
-        self._squares = np.zeros((right_limbs, right_limbs), dtype=np.int64)
-        self._whole_cross = np.full(n_columns, 0, dtype=object)
-        self._whole_square = 0
+        self._n = n_columns
+        self._n_pieces = -(-right_limbs // limbs)
+        width = n_columns + self._n_pieces
+        self._pairs = [(j, k) for j in range(limbs) for k in range(j, limbs)]
+        # Sums of products, by pairs of limbs; below 2^63 between two settlings.
+        self._sums = np.zeros((len(self._pairs), width, width), dtype=np.int64)
+        self._whole = np.full((width, width), 0, dtype=object)
         self._blocks = 0
         # Where blocks are split: memory that is new every time is slow.
-        self._room = np.empty((limbs + 1, BLOCK_ROWS, n_columns))
+        self._room = np.empty((limbs + 1, BLOCK_ROWS, width))
+        self._beside = np.empty((BLOCK_ROWS, width))
 
     def add(self, rows: WholeRows, right: WholeColumn | None = None) -> None:
         """Add rows of whole numbers, whose limbs suffice for every one of them."""
         for start in range(0, len(rows), BLOCK_ROWS):
-            piece = slice(start, start + BLOCK_ROWS)
-            limbs = _split_into(self._room, rows[piece])
-            self._add(limbs, None if right is None else right[piece])
+            block = rows[start : start + BLOCK_ROWS]
+            if right is not None:
+                block = self._joined(block, right[start : start + BLOCK_ROWS])
+            self._add(block)
 
-    def _add(self, limbs: list[FloatArray], right: WholeColumn | None) -> None:
-        squares = [(one.T @ one).astype(np.int64) for one in limbs]
-        spare = self._room[-1, : len(limbs[0])]
-        for j, left in enumerate(limbs):
-            self._sums[2 * j] += squares[j]
-            for k in range(j + 1, len(limbs)):
-                # One symmetric product gives both mixed terms: half the work of two.
-                both = np.add(left, limbs[k], out=spare)
-                mixed = (both.T @ both).astype(np.int64) - squares[j] - squares[k]
-                self._sums[j + k] += mixed
-        if right is not None:
-            others = np.stack(split(right, self.right_limbs))
-            for j, left in enumerate(limbs):
-                self._cross[j] += (others @ left).astype(np.int64)
-            self._squares += (others @ others.T).astype(np.int64)
+    def _joined(self, rows: WholeRows, right: WholeColumn) -> WholeRows:
+        kind = object if rows.dtype == object else np.float64
+        found = self._beside[: len(rows)]
+        if kind is object:
+            found = np.empty(found.shape, dtype=object)
+        found[:, : self._n] = rows
+        pieces = split(right, self._n_pieces, LIMB_BITS * self.limbs)
+        for m, piece in enumerate(pieces):
+            whole = piece if kind is np.float64 else as_integers(piece)
+            found[:, self._n + m] = whole
+        return found
+
+    def _add(self, rows: WholeRows) -> None:
+        limbs, spare = _split_into(self._room, rows), self._room[-1, : len(rows)]
+        for place, (j, k) in enumerate(self._pairs):
+            both = limbs[j] if j == k else np.add(limbs[j], limbs[k], out=spare)
+            self._sums[place] += (both.T @ both).astype(np.int64)
         self._blocks += 1
         if self._blocks == _BLOCKS:
             self._settle()
 
-    def _limbs(self, rows: WholeRows) -> list[FloatArray]:
-        """Return what `split` does, in memory that is used again."""
-        if rows.dtype == object or self.limbs == 1:
-            return split(rows, self.limbs)
-        found = [one[: len(rows)] for one in self._room[:-1]]
-        rest, spare = rows, self._room[-1, : len(rows)]
-        for lower, upper in pairwise(found):
-            np.multiply(rest, 1.0 / _LIMB, out=upper)
-            np.rint(upper, out=upper)
-            np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
-            rest = upper
-        return found
-
     def _settle(self) -> None:
-        for place, sums in enumerate(self._sums):
-            self._whole += sums.astype(object) << (LIMB_BITS * place)
-        for j, k in product(range(self.limbs), range(self.right_limbs)):
-            self._whole_cross += self._cross[j, k].astype(object) << (
-                LIMB_BITS * (j + k)
-            )
-        for j, k in product(range(self.right_limbs), repeat=2):
-            self._whole_square += int(self._squares[j, k]) << (LIMB_BITS * (j + k))
-        for sums in (self._sums, self._cross, self._squares):
-            sums[:] = 0
+        if not self._blocks:
+            return
+        sums = self._sums.astype(object)
+        alone = [sums[place] for place, (j, k) in enumerate(self._pairs) if j == k]
+        for part, (j, k) in zip(sums, self._pairs, strict=True):
+            mixed = part if j == k else part - alone[j] - alone[k]
+            self._whole += mixed << (LIMB_BITS * (j + k))
+        self._sums[:] = 0
         self._blocks = 0
 
     @property
     def value(self) -> Integers:
         """Z'Z of all rows so far, as Python integers."""
         self._settle()
-        return self._whole.copy()
+        return self._whole[: self._n, : self._n].copy()
 
     @property
     def cross(self) -> Integers:
         """Z'r of all rows so far."""
         self._settle()
-        return self._whole_cross.copy()
+        pieces = self._whole[: self._n, self._n :].T
+        return sum(
+            (one << (self._shift * m) for m, one in enumerate(pieces)),
+            np.full(self._n, 0, dtype=object),
+        )
 
     @property
     def square(self) -> int:
         """The sum of squares of r so far."""
         self._settle()
-        return self._whole_square
+        pieces = self._whole[self._n :, self._n :]
+        places = product(range(self._n_pieces), repeat=2)
+        return sum(int(pieces[j, k]) << (self._shift * (j + k)) for j, k in places)
+
+    @property
+    def _shift(self) -> int:
+        return LIMB_BITS * self.limbs
+
+
+def as_integers(whole: Array[Any]) -> Array[Any]:
+    """Return whole numbers as Python's own."""
+    return np.array([int(one) for one in whole.ravel().tolist()], dtype=object).reshape(
+        whole.shape
+    )
 
 
 class CrossSum:

@@ -25,12 +25,13 @@ weights, and for any potentials x that leave the currents r = d - L x unexplaine
 R the sum of 1 / weight over a spanning tree, which can carry r. All but x is computed
 in rationals, so that the bracket is true whatever x is. x comes from an elimination of
 one party after the other that only adds positive numbers (Grassmann, Taksar and Heyman)
-and loses no digits to weights, and is refined until the bracket is narrow.
+and loses no digits to weights. It is refined, and if that does not narrow the bracket,
+computed with hundreds of digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -38,6 +39,7 @@ from math import fsum, inf, log, pi
 from typing import Any
 
 import numpy as np
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
@@ -61,7 +63,10 @@ SUM_TOLERANCE = 8 * 2.0**-53
 CERTAIN = 1e-9
 # What estimates of rounding are taken times, so that they are bounds.
 CAUTION = 10.0
-REFINEMENTS = 20
+REFINEMENTS = 4
+# Larger systems are not solved in balls, which takes a minute then.
+MOST_BALLS = 500
+BALL_BITS = (256, 512, 1024, 2048)
 
 PerColumn = Float[FloatArray, " p"]
 Rationals = Sequence[Fraction]
@@ -349,13 +354,7 @@ class Circuit:
         """
         rest = sum(currents, Fraction(0))
         wanted = [one - rest / self.n for one in currents]
-        potentials, left = [Fraction(0)] * self.n, wanted
-        for _ in range(REFINEMENTS):
-            scale = max(map(abs, left))
-            if scale:
-                steps = self._solve(np.array([float(one / scale) for one in left]))
-                pairs = zip(potentials, steps.tolist(), strict=True)
-                potentials = [x + scale * Fraction(step) for x, step in pairs]
+        for potentials in self._tries(wanted):
             left, spent = self._left(wanted, potentials)
             terms = zip(wanted, potentials, strict=True)
             power = 2 * sum((d * x for d, x in terms), Fraction(0)) - spent
@@ -376,6 +375,39 @@ class Circuit:
                 "closer together"
             )
         return potentials, float(power)
+
+    def _tries(self, wanted: Rationals) -> Iterator[list[Fraction]]:
+        """Yield potentials that get better: in float64, then in balls."""
+        potentials, left = [Fraction(0)] * self.n, wanted
+        for _ in range(REFINEMENTS):
+            scale = max(map(abs, left))
+            if scale:
+                steps = self._solve(np.array([float(one / scale) for one in left]))
+                pairs = zip(potentials, steps.tolist(), strict=True)
+                potentials = [x + scale * Fraction(step) for x, step in pairs]
+            yield potentials
+            left, _ = self._left(wanted, potentials)
+        if self.n > MOST_BALLS:
+            return
+        matrix = fmpq_mat(self.n, self.n)
+        for i, j, weight in self.links:
+            exact = fmpq(weight.numerator, weight.denominator)
+            for row, column, sign in ((i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1)):
+                matrix[row, column] += sign * exact
+        inner = range(1, self.n)
+        right = [[fmpq(wanted[i].numerator, wanted[i].denominator)] for i in inner]
+        for bits in BALL_BITS:
+            with ctx.workprec(bits):
+                rows = [[arb(matrix[i, j]) for j in inner] for i in inner]
+                try:
+                    balls = arb_mat(rows).solve(
+                        arb_mat([[arb(one) for one in row] for row in right])
+                    )
+                except ZeroDivisionError:
+                    continue
+                parts = [balls[k, 0].mid().man_exp() for k in range(self.n - 1)]
+            found = [int(man) * Fraction(2) ** int(power) for man, power in parts]
+            yield [Fraction(0), *found]
 
     def _left(
         self, wanted: Rationals, potentials: Rationals
