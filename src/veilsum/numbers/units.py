@@ -375,6 +375,10 @@ def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
         return split(rows, limbs)
     found = [one[: len(rows)] for one in room[:-1]]
     rest, spare = rows, room[-1, : len(rows)]
+    quick = compiled(_two_limbs) if limbs == 2 else None
+    if quick is not None:
+        quick(rows, np.empty((0, len(rows))), *found, spare)
+        return found
     for lower, upper in pairwise(found):
         np.multiply(rest, 1.0 / _LIMB, out=upper)
         np.rint(upper, out=upper)
