@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, NumericalError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
-from veilsum.numbers.discrete_gaussian import MOST_BITS, discrete_gaussian
+from veilsum.numbers.discrete_gaussian import MOST_DEVIATION_BITS, discrete_gaussian
 from veilsum.numbers.fixed_point import (
     COARSEST_BITS,
     DEPLOYED_DEVIATION_BITS,
@@ -809,9 +809,9 @@ class LatticeCounts(_Counting):
                     f"number, but spans {steps} of {unit}: use a larger sigma, or a "
                     "finer unit"
                 )
-            if (steps - 1).bit_length() > MOST_BITS:
+            if (steps - 1).bit_length() > MOST_DEVIATION_BITS:
                 raise InvalidInputError(
-                    f"sigma spans more than 2^{MOST_BITS} of the unit "
+                    f"sigma spans more than 2^{MOST_DEVIATION_BITS} of the unit "
                     f"{unit}: use a smaller sigma, or a coarser unit"
                 )
 
