@@ -323,6 +323,8 @@ class Model:
             "measures": self.measures.terms,
             "ridge": self.ridge,
             "variables": self.variables,
+            "weighted": self.measures.weights is not None,
+            "offset": self.measures.offset is not None,
         }
 
     @property
