@@ -64,8 +64,12 @@ def shown_alone(seeds):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_round_is_a_sum_over_all(seed):
-    _, rounds = watched(partial(fit_time, study(seed)), PARTIES)
+    result, rounds = watched(partial(fit_time, study(seed)), PARTIES)
     assert not shown(rounds)
+    # Rows were outside on the way: their number was asked for, and nothing else.
+    sums, recipe = result.released.sums, result.recipe
+    stages = [recipe.request(sums[:k]).stage for k in range(len(sums))]
+    assert any(any(sums[k]) for k, stage in enumerate(stages) if stage == "outside")
 
 
 def test_the_attack_succeeds_where_some_send_zeros():

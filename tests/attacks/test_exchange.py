@@ -11,6 +11,9 @@ from attacks.curious import possible
 from attacks.watching import LAWS, total, totals, watched
 
 CASES = [(name, law) for name, kind in KINDS.items() for law in kind.laws]
+# A total is the same whatever masks it: a few jobs show that.
+LATTICE = ("sum", "statistics", "logistic", "dispatch", "quadratic program")
+TESTED = [one for one in CASES if one[1] == "uniform" or one[0] in LATTICE]
 
 
 def exchanged(rows, turn):
@@ -45,7 +48,7 @@ def told_apart(n):
     return found
 
 
-@pytest.mark.parametrize(("name", "law"), CASES)
+@pytest.mark.parametrize(("name", "law"), TESTED)
 def test_both_worlds_are_possible(name, law):
     worlds = worlds_of(KINDS[name], law, seed=3)
     for seen in worlds.values():

@@ -331,21 +331,22 @@ def test_inferred_units_leave_nine_digits(name, tilt):
     np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-9)
 
 
-def test_a_column_far_from_zero_is_no_combination_of_ones():
-    """A mean of 1e6 and a deviation of 1: centred, it is a column like any other."""
+@pytest.mark.parametrize(("mean", "decimals"), [(1e6, 4), (2e5, 6), (1e8, 3)])
+def test_a_column_far_from_zero_is_no_combination_of_ones(mean, decimals):
+    """With a deviation of 1: centred, it is a column like any other."""
     design, response = table("logistic", n=80)
-    design, response, _ = declared(design, response)
-    far = design + np.array([0.0, 1e6, 0.0])
-    near, _ = rounds(
-        measured(Binomial(), [Rows.of(design, response)]),
-        [Rows.of(design, response)],
-    )
-    found, _ = rounds(
-        measured(Binomial(), [Rows.of(far, response)]), [Rows.of(far, response)]
-    )
-    np.testing.assert_allclose(found.coefficients[1:], near.coefficients[1:], rtol=1e-9)
+    near = design.round(decimals)
+    far = (near + np.array([0.0, mean, 0.0])).round(decimals)
+    fits = []
+    for columns in (near, far):
+        held = [Rows.of(columns, response)]
+        fits.append(rounds(measured(Binomial(), held), held)[0])
+    plain, found = fits
     np.testing.assert_allclose(
-        found.standard_errors[1:], near.standard_errors[1:], rtol=1e-9
+        found.coefficients[1:], plain.coefficients[1:], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        found.standard_errors[1:], plain.standard_errors[1:], rtol=1e-9
     )
 
 
@@ -356,7 +357,10 @@ def test_a_misclassified_row_counts_for_what_it_costs():
     held = Rows.of(np.column_stack([np.ones(7), x]), y)
     newton = measured(Binomial(), [held])
     scales = newton.scales
-    unit, centre = newton.measures.design[1].unit, newton.measures.design[1].centre
+    unit, centre = (
+        newton.scales.measures.design[1].unit,
+        newton.scales.measures.design[1].centre,
+    )
     slope = float(unit) * 0.12
     request = Request("round", np.array([slope * centre, slope, 0.0]))
     found = scales.round(statistics(scales, held, request))

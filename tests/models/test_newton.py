@@ -102,13 +102,13 @@ def fitted(family, parties, **options):
 
 def score_at(newton, rows, coefficients):
     """Return the score at real coefficients."""
-    whole = coefficients * [float(one.unit) for one in newton.measures.design]
+    whole = coefficients * [float(one.unit) for one in newton.scales.measures.design]
     if newton.intercept is not None:
-        centres = [float(one.centre) for one in newton.measures.design]
+        centres = [float(one.centre) for one in newton.scales.measures.design]
         whole[newton.intercept] += whole @ centres
     request = Request("round", np.append(whole, whole[newton.intercept or 0]))
     score = newton.scales.round(statistics(newton.scales, rows, request)).score
-    design, shift = newton.measures.design, score[newton.intercept or 0]
+    design, shift = newton.scales.measures.design, score[newton.intercept or 0]
     return np.array(
         [
             float(of.unit * (one + of.centre * shift))

@@ -9,7 +9,7 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
+from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
 from veilsum.jobs.rules import RowRules
 from veilsum.jobs.running import JobResult, run_job
@@ -93,15 +93,22 @@ class LeastSquaresRecipe(SumsOnly):
         """Return the coefficients."""
         return self.fit(sums).coefficients
 
+    @cached_property
+    def _fits(self) -> dict[Hashable, LeastSquaresFit]:
+        return {}
+
     def fit(self, sums: Sums) -> LeastSquaresFit:
-        """Return the fit of the pooled rows."""
-        return least_squares.fit(
-            sums[0][:-1],
-            self.measures,
-            names=self.names,
-            intercept=self.intercept,
-            ridge=self.ridge,
-        )
+        """Return the fit of the pooled rows; parties of one process share it."""
+        key = by_value(sums)
+        if key not in self._fits:
+            self._fits[key] = least_squares.fit(
+                sums[0][:-1],
+                self.measures,
+                names=self.names,
+                intercept=self.intercept,
+                ridge=self.ridge,
+            )
+        return self._fits[key]
 
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
@@ -316,6 +323,8 @@ class Model:
             "measures": self.measures.terms,
             "ridge": self.ridge,
             "variables": self.variables,
+            "weighted": self.measures.weights is not None,
+            "offset": self.measures.offset is not None,
         }
 
     @property

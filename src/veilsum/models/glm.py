@@ -18,7 +18,7 @@ its own asks first for how many rows are outside, and everybody answers it alike
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
@@ -178,6 +178,18 @@ class Scales:
     family: Family
     measures: RowMeasures
     intercept: int | None = None
+
+    @classmethod
+    def of(cls, family: Family, measures: RowMeasures, intercept: int | None) -> Scales:
+        """Return the scales of columns that are centred, if an intercept allows it.
+
+        However far from 0 a column is, all bits of V tell how its rows differ.
+        """
+        if intercept is not None:
+            columns = [one.centred() for one in measures.design]
+            columns[intercept] = measures.design[intercept]
+            measures = replace(measures, design=tuple(columns))
+        return cls(family, measures, intercept)
 
     @property
     def n_columns(self) -> int:

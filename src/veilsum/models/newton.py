@@ -301,11 +301,10 @@ class Newton:
                 f"a fit takes at least 2 rounds, found max_rounds {self.max_rounds}"
             )
         _ = self.labels, self.scales.counts  # made now, since making them checks them
-        moved = any(one.centre for one in self.measures.design)
-        if self.intercept is not None and self.penalty[self.intercept] and moved:
+        if self.intercept is not None and self.penalty[self.intercept]:
             raise InvalidInputError(
-                "a ridge on the intercept needs columns whose centres are not taken "
-                "off: leave the intercept free"
+                "columns are centred, so a ridge on the intercept would say nothing "
+                "about it: leave it free"
             )
 
     @property
@@ -329,7 +328,7 @@ class Newton:
     @cached_property
     def scales(self) -> Scales:
         """In what units rows are summed."""
-        return Scales(self.family, self.measures, self.intercept)
+        return Scales.of(self.family, self.measures, self.intercept)
 
     def start(self) -> State:
         """Return the state before anything is known."""

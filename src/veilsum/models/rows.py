@@ -6,7 +6,7 @@ large as the design.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,7 +32,6 @@ from veilsum.numbers.units import (
 Design = Float[FloatArray, "n p"]  # one row per observation, one column per coefficient
 PerRow = Float[FloatArray, " n"]
 Gram = Float[FloatArray, "p p"]
-Sums = Float[FloatArray, " s"]  # statistics, laid out one after the other
 
 # Numbers of a design in one block, 16 MiB. Smaller ones fit a core's own cache, but the
 # threads of a product wait for each other at its end, and on a busy machine for long.
@@ -124,24 +123,6 @@ def gram(design: Design, weights: PerRow | None) -> Gram:
     """Return X'WX; the product of an array with itself costs half of another one."""
     scaled = design if weights is None else design * np.sqrt(weights)[:, None]
     return scaled.T @ scaled
-
-
-def sum_over_blocks(
-    rows: Rows, statistics: Callable[[Rows], tuple[Gram, Sums]]
-) -> tuple[Gram, Sums]:
-    """Return the sums of a matrix and a vector over all blocks; refuse nan and inf."""
-    # An empty block first: it has the shapes, and no rows at all are no special case.
-    matrix, vector = statistics(Rows(rows.design[:0], rows.response[:0]))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for block in rows.blocks():
-            more_matrix, more_vector = statistics(block)
-            matrix, vector = matrix + more_matrix, vector + more_vector
-    if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
-        raise InvalidInputError(
-            "rows must hold finite numbers whose squares can be added up, "
-            "found nan, inf or numbers beyond 1e150"
-        )
-    return matrix, vector
 
 
 # Whole numbers
@@ -380,7 +361,8 @@ class RowMeasures:
 
 def _centred(measure: Measure) -> Measure:
     found = measure.centred()
-    return found if found.limbs < measure.limbs else measure
+    # Totals of wide numbers have no bit to spare; others are quicker as they are.
+    return found if found.limbs < measure.limbs or measure.limbs > 2 else measure
 
 
 def _column(

@@ -369,35 +369,36 @@ def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[FloatArr
 
 
 def _split_into(room: FloatArray, rows: WholeRows) -> list[FloatArray]:
-    """Return what `split` does, in memory that is used again; the last of it is spare.
-
-    With numba it takes one pass.
-    """
+    """Return what `split` does, in memory that is used again; the last is spare."""
     limbs = len(room) - 1
     if rows.dtype == object or limbs == 1:
         return split(rows, limbs)
     found = [one[: len(rows)] for one in room[:-1]]
     rest, spare = rows, room[-1, : len(rows)]
-    quick = compiled(_split_once)
+    quick = compiled(_two_limbs) if limbs == 2 else None
+    if quick is not None:
+        quick(rows, np.empty((0, len(rows))), *found, spare)
+        return found
     for lower, upper in pairwise(found):
-        if quick is not None:
-            quick(rest, lower, upper)
-        else:
-            np.multiply(rest, 1.0 / _LIMB, out=upper)
-            np.rint(upper, out=upper)
-            np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
+        np.multiply(rest, 1.0 / _LIMB, out=upper)
+        np.rint(upper, out=upper)
+        np.subtract(rest, np.multiply(upper, _LIMB, out=spare), out=lower)
         rest = upper
     return found
 
 
-def _split_once(rows: Any, lower: Any, upper: Any) -> None:
-    # All of it is exact: the order of operations does not matter.
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            whole = rows[i, j]
-            high = np.rint(whole * 2.0**-20)
-            lower[i, j] = whole - high * 2.0**20
-            upper[i, j] = high
+def _two_limbs(rows: Any, beside: Any, lower: Any, upper: Any, both: Any) -> None:
+    # All of it is exact, so that a compiler may do it in any order.
+    n, p = rows.shape
+    for i in range(n):
+        for j in range(p):
+            upper[i, j] = np.rint(rows[i, j] * 2.0**-20)
+            lower[i, j] = rows[i, j] - upper[i, j] * 2.0**20
+            both[i, j] = lower[i, j] + upper[i, j]
+        for m in range(len(beside)):
+            high = np.rint(beside[m, i] * 2.0**-20)
+            low = beside[m, i] - high * 2.0**20
+            upper[i, p + m], lower[i, p + m], both[i, p + m] = high, low, low + high
 
 
 class GramSum:
@@ -430,31 +431,43 @@ class GramSum:
     def add(self, rows: WholeRows, right: WholeColumn | None = None) -> None:
         """Add rows of whole numbers, whose limbs suffice for every one of them."""
         for start in range(0, len(rows), BLOCK_ROWS):
-            block = rows[start : start + BLOCK_ROWS]
-            if right is not None:
-                block = self._joined(block, right[start : start + BLOCK_ROWS])
-            self._add(block)
+            piece = slice(start, start + BLOCK_ROWS)
+            self._add(rows[piece], None if right is None else right[piece])
 
-    def _joined(self, rows: WholeRows, right: WholeColumn) -> WholeRows:
-        kind = object if rows.dtype == object else np.float64
-        found = self._beside[: len(rows)]
-        if kind is object:
-            found = np.empty(found.shape, dtype=object)
-        found[:, : self._n] = rows
-        pieces = split(right, self._n_pieces, LIMB_BITS * self.limbs)
-        for m, piece in enumerate(pieces):
-            whole = piece if kind is np.float64 else as_integers(piece)
-            found[:, self._n + m] = whole
-        return found
-
-    def _add(self, rows: WholeRows) -> None:
-        limbs, spare = _split_into(self._room, rows), self._room[-1, : len(rows)]
+    def _add(self, rows: WholeRows, right: WholeColumn | None) -> None:
+        spare = self._room[-1, : len(rows)]
+        quick = (
+            None if self.limbs != 2 or rows.dtype == object else compiled(_two_limbs)
+        )
+        pieces: list[FloatArray] = []
+        if right is not None:
+            pieces = split(right, self._n_pieces, LIMB_BITS * self.limbs)
+        if quick is None:
+            limbs = _split_into(self._room, self._joined(rows, pieces))
+        else:  # in one pass, the sum of both limbs too
+            limbs = [one[: len(rows)] for one in self._room[:-1]]
+            beside = np.stack(pieces) if pieces else np.empty((0, len(rows)))
+            quick(rows, beside, *limbs, spare)
         for place, (j, k) in enumerate(self._pairs):
-            both = limbs[j] if j == k else np.add(limbs[j], limbs[k], out=spare)
+            both = limbs[j] if j == k else spare
+            if j != k and quick is None:
+                np.add(limbs[j], limbs[k], out=spare)
             self._sums[place] += (both.T @ both).astype(np.int64)
         self._blocks += 1
         if self._blocks == _BLOCKS:
             self._settle()
+
+    def _joined(self, rows: WholeRows, pieces: list[FloatArray]) -> WholeRows:
+        if not pieces:
+            return rows
+        found = self._beside[: len(rows)]
+        if rows.dtype == object:
+            found = np.empty(found.shape, dtype=object)
+            pieces = [as_integers(one) for one in pieces]
+        found[:, : self._n] = rows
+        for m, piece in enumerate(pieces):
+            found[:, self._n + m] = piece
+        return found
 
     def _settle(self) -> None:
         if not self._blocks:
