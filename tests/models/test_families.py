@@ -10,7 +10,6 @@ from scipy import stats
 from veilsum.errors import InvalidInputError
 from veilsum.models.families import (
     CEILING,
-    Agreed,
     Binomial,
     Gamma,
     GammaInverseLink,
@@ -18,6 +17,7 @@ from veilsum.models.families import (
     LikelihoodSums,
     NegativeBinomial,
     Poisson,
+    RowRanges,
 )
 
 FAMILIES = [
@@ -153,7 +153,7 @@ def test_a_gamma_of_great_shape_keeps_its_digits():
     assert narrow.item() == pytest.approx(np.log(1e20 / (2 * np.pi)) / 2, rel=1e-14)
 
 
-RANGES = Agreed(low=0.01, high=1000.0, unit=0.01, weight=3.0, offset=2.0)
+RANGES = RowRanges(low=0.01, high=1000.0, unit=0.01, weight=3.0, offset=2.0)
 
 
 @every_family

@@ -7,7 +7,7 @@ an edge or to the response. With the unit deviance d and the dispersion phi,
 log-likelihood = saturated - sum(w d) / (2 phi); `saturated` depends on responses,
 weights and phi alone, and it is a sum over rows that is needed once.
 
-It also says, from agreed ranges alone, how large each of these can get (`Limits`), so
+It says too, from agreed ranges alone, how large each of these can get (`RowBounds`), so
 that all parties know in advance in what units and bits they are summed. A log link has
 no such limit by itself: there a mean may be at most 2^10 times the largest response
 that was agreed on, and a row beyond is outside.
@@ -64,7 +64,7 @@ class RowTerms:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RowBounds:
     """What no row exceeds, as follows from agreed ranges; weights are left out.
 
     Attributes:
@@ -94,7 +94,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Agreed:
+class RowRanges:
     """The agreed ranges of a row's numbers: what limits follow from.
 
     Attributes:
@@ -114,7 +114,7 @@ class Agreed:
     @classmethod
     def of(
         cls, response: Measure, weights: Measure | None, offset: Measure | None
-    ) -> Agreed:
+    ) -> RowRanges:
         """Return the ranges that measures have."""
         return cls(
             response.low,
@@ -193,7 +193,7 @@ class Family:
         """Return each row's log-likelihood at mu = y."""
         raise NotImplementedError
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return what no row exceeds."""
         raise NotImplementedError
 
@@ -247,11 +247,11 @@ class Gaussian(Family):
         """Return log(w) / 2; the rest is known without the rows."""
         return log(weights) / 2.0
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means within 2^10 times the responses."""
         most = max(abs(agreed.low), abs(agreed.high), agreed.unit)
         cap = BEYOND * most
-        return Limits(
+        return RowBounds(
             low=-cap,
             high=cap,
             margin=cap / 2.0,
@@ -328,9 +328,9 @@ class Binomial(Family):
         """Return 0: a probability of one for what happened."""
         return np.zeros_like(response)
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of a probability."""
-        return Limits(
+        return RowBounds(
             low=-FAR,
             high=FAR,
             margin=FAR / 2.0,
@@ -401,12 +401,12 @@ class Poisson(LogLink):
         """Return w (y log y - y - log y!)."""
         return weights * _log_peak_of_counts(response)
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means up to 2^10 times the largest count."""
         most = max(agreed.high, 1.0)
         cap = BEYOND * most
         logarithms = max(3.0, float(log(most + 0.1)))
-        return Limits(
+        return RowBounds(
             low=-FAR,
             high=float(log(cap)),
             margin=1.0,
@@ -514,7 +514,7 @@ class NegativeBinomial(Poisson):
             found -= (size + few - 0.5) * float(log1p(few * self.alpha))
         return found
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means up to 2^10 times the largest count."""
         plain = super().limits(agreed)
         most = max(agreed.high, 1.0)
@@ -522,7 +522,7 @@ class NegativeBinomial(Poisson):
         # mu / (1 + alpha mu)^2 is greatest, 1 / (4 alpha), at 1 / alpha.
         steep = min(cap, self._size / 4.0) * (1.0 + alpha * most)
         wide = float(log1p(alpha * most)) + float(log1p(alpha))
-        return Limits(
+        return RowBounds(
             low=plain.low,
             high=plain.high,
             margin=plain.margin,
@@ -560,12 +560,12 @@ class Gamma(LogLink):
         """Return k log k - k - log Gamma(k) - log y with the shape k = w / phi."""
         return _log_peak(weights / dispersion) - log(response)
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means within 2^10 times all responses."""
         least, most = _positive_range(agreed)
         ratio = BEYOND * (most / least)
         logarithms = max(abs(float(log(least))), abs(float(log(most))))
-        return Limits(
+        return RowBounds(
             low=float(log(least / BEYOND)),
             high=float(log(BEYOND * most)),
             margin=1.0,
@@ -612,12 +612,12 @@ class GammaInverseLink(Gamma):
         """Return mu^2."""
         return 1.0 / (eta * eta)
 
-    def limits(self, agreed: Agreed) -> Limits:
+    def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means within 2^10 times all responses."""
         least, most = _positive_range(agreed)
         cap, low = BEYOND * most, 1.0 / (BEYOND * most)
         log_scale = super().limits(agreed)
-        return Limits(
+        return RowBounds(
             low=low,
             high=BEYOND / least,
             margin=low,
@@ -631,7 +631,7 @@ class GammaInverseLink(Gamma):
         )
 
 
-def _positive_range(agreed: Agreed) -> tuple[float, float]:
+def _positive_range(agreed: RowRanges) -> tuple[float, float]:
     if not agreed.high > 0.0:
         raise InvalidInputError(
             f"the response was agreed to be at most {agreed.high:g}, and a gamma "

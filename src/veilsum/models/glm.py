@@ -29,7 +29,13 @@ import numpy as np
 from flint import arb, arb_mat, fmpq
 
 from veilsum.errors import InvalidInputError, NumericalError
-from veilsum.models.families import CEILING, Agreed, Family, LikelihoodSums, Limits
+from veilsum.models.families import (
+    CEILING,
+    Family,
+    LikelihoodSums,
+    RowBounds,
+    RowRanges,
+)
 from veilsum.models.inference import Inference
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
@@ -203,13 +209,13 @@ class Scales:
         return p * (p + 1) // 2 + p + N_NUMBERS + 1
 
     @cached_property
-    def agreed(self) -> Agreed:
+    def agreed(self) -> RowRanges:
         """The ranges of all numbers of a row but the design's."""
         of = self.measures
-        return Agreed.of(of.response, of.weights, of.offset)
+        return RowRanges.of(of.response, of.weights, of.offset)
 
     @cached_property
-    def limits(self) -> Limits:
+    def limits(self) -> RowBounds:
         """What no row inside exceeds."""
         return self.family.limits(self.agreed)
 
@@ -706,14 +712,14 @@ def _add_closing(scales: Scales, totals: _Totals, block: _Block, point: Vector) 
     totals.number(4, saturated)
 
 
-def _n_outside(limits: Limits, eta: PerRow, *, asked: bool = False) -> int:
+def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
     margin = limits.margin if asked else 0.0
     # Written so that nan is outside too.
     inside = (eta >= limits.low + margin) & (eta <= limits.high - margin)
     return int(np.count_nonzero(~inside))
 
 
-def _check_inside(limits: Limits, *etas: PerRow) -> None:
+def _check_inside(limits: RowBounds, *etas: PerRow) -> None:
     if any(_n_outside(limits, eta) for eta in etas):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "
