@@ -115,7 +115,7 @@ def test_both_helps_show_an_example():
         (("float", "--sigma", -1), "sigma must be positive"),
         (("float", "--sigma", "nan"), "sigma must be positive"),
         (("float", "--sigma", 1e-30), "finer grid or a larger sigma"),
-        (("float", "--sigma", 1e30), "coarser grid or a smaller sigma"),
+        (("float", "--sigma", 1e60), "coarser grid or a smaller sigma"),
         (("float", "--runs", 0), "--runs"),
         (("float", "--runs", "many"), "--runs"),
         (("float", "--bits", 61), "--bits"),

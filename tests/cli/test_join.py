@@ -122,7 +122,7 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     assert f"four, run {agreed.run}" in text
     assert grouped(agreed.digest) in text
     assert "a; neighbours: b, c, d" in text
-    assert "cost.toml: a cost of kind squared-distance" in text
+    assert "cost.toml: a cost of kind squared-distance, in whole numbers of 2^-" in text
     assert "3 shares of 2 numbers under lattice masks" in text
     assert f"listens for {agreed.member('a').address}" in text
     assert f"b at {agreed.member('b').address}" in text

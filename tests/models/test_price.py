@@ -173,6 +173,10 @@ def test_equal_sums_of_declared_units_have_equal_bits(cents, moved, price):
     assert search.counts.values(found[0])[0] == pytest.approx(-sum(cents) / 100)
 
 
+def test_a_site_tells_its_owner_how_many_demands_are_not_whole():
+    assert Site.of([0.07, 1.0, 0.075]).n_broken(Fraction(1, 100)) == 1
+
+
 def test_a_site_beyond_what_is_summed_is_refused_by_place_before_it_takes_part():
     with pytest.raises(InvalidInputError, match="generator 1 has a limit above"):
         SEARCH.check(Site.of(0.0, a=[1, 1], b=[0, 0], low=[0, 0], high=[1, 1e40]))

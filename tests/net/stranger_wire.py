@@ -237,11 +237,13 @@ class Law:
         links: of the consortium.
         parties: how many there are.
         masks: the section of the file.
+        unit: of the costs, a decimal as it was written; None without one.
     """
 
     links: list
     parties: int
     masks: dict
+    unit: Fraction | None = None
 
     @property
     def uniform(self):
@@ -264,6 +266,8 @@ class Law:
         return self._uniform_bits() if self.uniform else self._lattice_bits()
 
     def _uniform_bits(self):
+        if self.unit is not None:
+            return 0
         if self.largest is None:
             return 50
         most = math.floor(62 - math.log2(self.parties * self.largest))
@@ -271,19 +275,24 @@ class Law:
 
     def _lattice_bits(self):
         weights = [1.0, *(weight for *_, weight in self.links)]
-        least, most = (self.sigma * math.sqrt(f(weights)) for f in (min, max))
+        sigma = self.sigma / float(self.unit or 1)
+        least, most = (sigma * math.sqrt(f(weights)) for f in (min, max))
         fine = max(50, math.ceil(10 - math.log2(most)))
         room = math.floor(62 - math.log2(self._reach))
+        if self.unit is not None:
+            enough = math.ceil(10 - math.log2(least))
+            return max(0, enough, min(enough + 10, room, fine))
         return max(30, math.ceil(10 - math.log2(least)), min(room, fine))
 
     @property
     def _reach(self):
-        """The page's M."""
+        """The page's M, in units if there is one."""
         ends = [end for a, b, _ in self.links for end in (a, b)]
         most = max(ends.count(end) for end in ends)
         weight = max(1.0, *(weight for *_, weight in self.links))
-        largest = self.largest or 0.0
-        noise = 64 * self.sigma * math.sqrt(2 * most * weight)
+        unit = float(self.unit or 1)
+        largest = (self.largest or 0.0) / unit
+        noise = 64 * self.sigma / unit * math.sqrt(2 * most * weight)
         return max(noise + largest, self.parties * largest)
 
     @property
@@ -300,19 +309,26 @@ class Law:
 
     def encode(self, reals):
         scale = 2**self.bits
+        if self.unit is not None:
+            p, q = self.unit.numerator, self.unit.denominator
+            return self.numbers(round(float(v) * q / p) * scale for v in reals)
         return self.numbers(round(Fraction(float(real)) * scale) for real in reals)
 
     def decode(self, total):
         """The reals that a total stands for."""
         if self.uniform:
             total = ((one + 2**63) % 2**64 - 2**63 for one in total)
-        return [math.ldexp(float(one), -self.bits) for one in total]
+        found = [math.ldexp(float(one), -self.bits) for one in total]
+        if self.unit is None:
+            return found
+        return [one * self.unit.numerator / self.unit.denominator for one in found]
 
     def draw(self, count, weight):
         """A share for a link."""
         if self.uniform:
             return self.numbers(secrets.randbits(64) for _ in range(count))
-        scale = math.ceil(self.sigma * 2.0**self.bits * math.sqrt(weight))
+        steps = self.sigma * 2.0**self.bits / float(self.unit or 1)
+        scale = math.ceil(steps * math.sqrt(weight))
         return self.numbers(_discrete_gaussian(scale) for _ in range(count))
 
 
@@ -347,7 +363,9 @@ def _discrete_gaussian(scale):
 
 
 def law_of(agreed):
-    return Law(agreed.links, len(agreed.names), agreed["masks"])
+    unit = agreed["cost"].get("unit")
+    counted = None if unit is None else Fraction(repr(unit))
+    return Law(agreed.links, len(agreed.names), agreed["masks"], counted)
 
 
 def box(agreed):
@@ -368,6 +386,7 @@ def plan(agreed):
         "law": [agreed["masks"]["law"], law.kind, law.largest],
         "sigma": law.sigma,
         "grid": law.bits,
+        **({} if law.unit is None else {"unit": str(law.unit)}),
         "sizes": [dim, dim, 0],
         "tolerance": TOLERANCE,
         "spread": "flooding",

@@ -116,6 +116,19 @@ def test_a_stranger_takes_part(table, name, tmp_path):
     assert not verify_receipts([*receipts[:3], other], company.consortium).good
 
 
+@pytest.mark.parametrize("law", ["lattice", "uniform"])
+def test_a_stranger_counts_in_the_unit_of_the_costs(law, tmp_path):
+    """Targets are rounded to thousandths, and everybody has the same bits."""
+    masks = {"law": law, **({"sigma": 100.0} if law == "lattice" else {})}
+    table = {**changed(ON_A_BOX, cost={"unit": 0.001}), "masks": masks}
+    company = Company(tmp_path, table)
+    found = with_stranger(company, "c")
+    assert len(found) == 4
+    for answer in answers(found).values():
+        np.testing.assert_allclose(answer, MEAN, atol=1e-3)
+    assert len(bits(found)) == 1
+
+
 # Twins: strangers that keep to all of the page but one sentence
 
 

@@ -36,9 +36,8 @@ def test_an_agreed_unit_holds_for_everybody_and_its_owner_learns_what_was_rounde
     assert consortium.masks.unit == Fraction(1, 100)
     mine = PartyCost.of(consortium, {"targets": [0.07, 1.2345]})
     assert mine.cost.counts.tolist() == [-14, -247]
-    assert "1 of its 2 coefficients were no whole numbers of the unit 1/100" in (
-        mine.rounding
-    )
+    assert mine.rounded == "1 of 2 coefficients were rounded to whole numbers of 1/100"
+    assert PartyCost.of(consortium, {"targets": [0.07, 1.23]}).rounded == ""
     assert any("the unit 1/100" in line for line in mine.guarantee.limits)
     assert (
         mine.plan.digest != PartyCost.of(agreed(COST), {"targets": [1, 1]}).plan.digest
@@ -52,7 +51,8 @@ def test_a_unit_that_is_none_is_refused_where_it_stands():
 
 def test_without_a_unit_it_is_a_step_of_the_grid():
     mine = PartyCost.of(agreed(COST), {"targets": [0.25, 0.07]})
-    assert "1 of its 2 coefficients" in mine.rounding
+    assert mine.rounded.startswith("1 of 2 coefficients were rounded to whole numbers ")
+    assert mine.rounded.endswith(f" of 2^-{mine.terms.law.masks.grid}")
 
 
 @pytest.mark.parametrize(

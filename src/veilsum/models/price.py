@@ -125,6 +125,12 @@ class Site(Secret):
         arrays = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in names.items()}
         return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays)
 
+    def n_broken(self, unit: Fraction) -> int:
+        """Return how many demands are not whole numbers of a unit."""
+        grid = Grid(0, unit)
+        kept = grid.to_floats(grid.quantise(self.demands))
+        return int(np.count_nonzero(kept != self.demands))
+
     def outputs(self, price: Price) -> Vector:
         """Return what each generator runs at a price, within its limits."""
         here = self._at(price.value)

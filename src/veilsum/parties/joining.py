@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import clear_frames
-from typing import Any, ClassVar
+from typing import Any
 
 from veilsum import __version__
 from veilsum.agreement.consortium import Consortium, Minimisation
+from veilsum.agreement.sections import DispatchSection
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import InvalidInputError
+from veilsum.files.datasets import site_of
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
 from veilsum.files.tables import read_table
@@ -22,6 +24,7 @@ from veilsum.jobs.running import JobResult
 from veilsum.net.receipt import Receipt, make_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import unit_of
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
@@ -80,8 +83,11 @@ class OwnTable(Secret):
     @property
     def rounded(self) -> str:
         """What of the table is not whole, in words for its owner; never sent."""
-        schema = self.consortium.schema
+        schema, (question,) = self.consortium.schema, self.consortium.questions
         counts = {} if schema is None else schema.n_rounded(self.table)
+        if isinstance(question, DispatchSection) and question.unit is not None:
+            broken = site_of(self.table).n_broken(unit_of(question.unit))
+            counts = {"demand": broken} if broken else {}
         return rounded_words(counts) if counts else ""
 
     def job(self, party: str, **options: Any) -> JobFile:
@@ -102,20 +108,28 @@ class OwnCost(Secret):
     consortium: Consortium
     name: str
     entries: Mapping[str, Any]
-    rounded: ClassVar[str] = ""
 
     @property
     def words(self) -> str:
         """What this is, for the screen."""
         (question,) = self.consortium.questions
         assert isinstance(question, Minimisation)
-        part = PartyCost.of(self.consortium, self.entries)
-        return f"{self.name}: a cost of kind {question.cost.kind}; {part.rounding}"
+        kind = f"a cost of kind {question.cost.kind}"
+        return f"{self.name}: {kind}, in whole numbers of {self._part.unit}"
+
+    @property
+    def rounded(self) -> str:
+        """What of the cost is not whole, in words for its owner; never sent."""
+        return self._part.rounded
 
     @discreet()
     def run(self, driver: Networked, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
-        return PartyCost.of(self.consortium, self.entries).run(driver, ledger)
+        return self._part.run(driver, ledger)
+
+    @property
+    def _part(self) -> PartyCost:
+        return PartyCost.of(self.consortium, self.entries)
 
 
 @discreet()

@@ -82,12 +82,22 @@ class PartyCost(Secret):
             )
 
     @property
-    def rounding(self) -> str:
-        """What coefficients are rounded to, and how many were, for their owner."""
-        cost = self.cost
+    def unit(self) -> str:
+        """What coefficients are whole numbers of, in words."""
+        masks = self.terms.law.masks
+        return f"2^{-(masks.grid or 0)}" if masks.unit is None else str(masks.unit)
+
+    @property
+    def rounded(self) -> str:
+        """How many coefficients were not whole, in words for their owner; or nothing.
+
+        That is never sent.
+        """
+        if not self.cost.n_broken:
+            return ""
         return (
-            f"{cost.n_broken} of its {cost.basis.size} coefficients were no whole "
-            f"numbers of the unit {cost.unit}, and are rounded"
+            f"{self.cost.n_broken} of {self.cost.basis.size} coefficients were rounded "
+            f"to whole numbers of {self.unit}"
         )
 
     @property
