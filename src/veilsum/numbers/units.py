@@ -199,7 +199,7 @@ class Measure:
         """Return the measure with the middle of its range taken off."""
         return replace(self, centre=(self.least + self.most) // 2)
 
-    def counts(self, values: FloatArray) -> Array[Any]:
+    def counts(self, values: Array[Any]) -> Array[Any]:
         """Return each value's nearest count, ties to even; the centre is not taken off.
 
         One division and one rounding for each value: the same bits on every machine.
@@ -225,7 +225,7 @@ class Measure:
             )
         return found
 
-    def has(self, values: FloatArray) -> bool:
+    def has(self, values: Array[Any]) -> bool:
         """Return whether all values are within the range."""
         try:
             self.counts(values)
@@ -233,7 +233,7 @@ class Measure:
             return False
         return True
 
-    def whole(self, values: FloatArray) -> Array[Any]:
+    def whole(self, values: Array[Any]) -> Array[Any]:
         """Return each value's count with the centre taken off."""
         found = self.counts(values)
         return found - self.centre if self.centre else found
@@ -317,7 +317,7 @@ def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measur
     return Measure.of(Fraction(low), Fraction(high), found)
 
 
-def _exact_counts(values: FloatArray, unit: Fraction) -> Array[Any]:
+def _exact_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
     flat = np.asarray(values).ravel().tolist()
     counts = np.empty(len(flat), dtype=object)
     for place, value in enumerate(flat):
@@ -457,7 +457,7 @@ class GramSum:
         if self._blocks == _BLOCKS:
             self._settle()
 
-    def _joined(self, rows: WholeRows, pieces: list[FloatArray]) -> WholeRows:
+    def _joined(self, rows: Array[Any], pieces: list[Array[Any]]) -> Array[Any]:
         if not pieces:
             return rows
         found = self._beside[: len(rows)]
