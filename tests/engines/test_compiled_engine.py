@@ -202,7 +202,7 @@ def test_tracking_ends_at_the_closed_form(threaded, far_apart):
 def test_least_squares_end_at_the_normal_equations():
     """Remainders that are P_i x are run with their matrices."""
     task = make_task("tracking", "grid:3x4", dim=3, cost="quadratics")
-    squares = np.array([2.0 * _matrix(theta) for theta in task.cost.coefficients])
+    squares = np.array([_matrix(theta) for theta in task.cost.coefficients])
     engine = FusedEngine(task)
     linear = task.cost.coefficients[:, -4:-1]
     expected = np.linalg.solve(squares.sum(axis=0), -linear.sum(axis=0))
@@ -211,9 +211,9 @@ def test_least_squares_end_at_the_normal_equations():
 
 
 def _matrix(theta):
-    """P / 2 of x'Px/2, entry by entry from the upper triangle."""
-    (a, b, c, d, e, f), r = theta[:6], np.sqrt(2.0)
-    return np.array([[a, b / r, c / r], [b / r, d, e / r], [c / r, e / r, f]])
+    """P of x'Px/2, entry by entry from the upper triangle."""
+    a, b, c, d, e, f = theta[:6]
+    return np.array([[a, b, c], [b, d, e], [c, e, f]])
 
 
 def test_a_user_s_gradient_runs_by_its_source():

@@ -504,14 +504,17 @@ def test_ten_clipped_features_are_bounded_by_their_lengths():
     assert found.distance**2 / 2 == pytest.approx(91**2 + 811 + 2 * 819 + 81)
 
 
-def test_only_what_is_centred_counts():
-    """Ages from 0 to 100 and years from 1900 to 2000 move sums alike."""
+def test_a_column_that_is_centred_moves_sums_less():
+    """Years in 40 bits are counted from 1950; in whole years from 0, in fewer bits."""
     keys = {"model": "linear-with-errors", "response": (0, 1)}
-    ages = record_exchange_distance({"x": (0, 100)}, **keys)
-    years = record_exchange_distance({"x": (1900, 2000)}, **keys)
-    assert ages.distance == pytest.approx(years.distance, rel=1e-9)
-    plain = record_exchange_distance({"x": (1900, 2000)}, intercept=False, **keys)
-    assert plain.distance > 30 * years.distance
+    fine = record_exchange_distance({"x": Measure.of(1900, 2000)}, **keys)
+    whole = Measure.of(1900, 2000, Fraction(1))
+    years = record_exchange_distance({"x": whole}, **keys)
+    bound = record_exchange_distance({"x": (1900, 2000)}, **keys)
+    assert 30 * fine.distance < years.distance
+    assert years.distance == pytest.approx(bound.distance, rel=1e-9)
+    plain = record_exchange_distance({"x": whole}, intercept=False, **keys)
+    assert plain.distance < bound.distance
 
 
 def test_a_distance_is_that_of_how_a_column_is_counted():

@@ -55,7 +55,7 @@ COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
     "--intercept/--no-intercept",
     default=True,
     show_default=True,
-    help="Whether a linear model has one; with it, columns are centred.",
+    help="Whether a linear model has one.",
 )
 @click.option(
     "--law",

@@ -22,6 +22,7 @@ from math import sqrt
 from typing import Literal, get_args
 
 from veilsum.errors import InvalidInputError
+from veilsum.models.rows import ONES, RowMeasures
 from veilsum.numbers.units import Measure
 
 Range = tuple[float, float]
@@ -35,10 +36,7 @@ STATISTICS: dict[Model, str] = {
     "linear-with-errors": "x_i x_j for i <= j, x_i y, y^2, and y once more: all that a "
     "least-squares fit sums",
 }
-CENTRED = (
-    "; x includes the intercept, and the middle of its range is taken off every other "
-    "column and off the response"
-)
+INTERCEPT = "; x includes the intercept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +69,10 @@ def record_exchange_distance(
             `linear` the statistics of a least-squares fit, `linear-with-errors` also
             the squared response that standard errors need.
         response: the range of y; the linear models need it, the others take none.
-        intercept: whether a linear model has one; without it nothing is centred.
+        intercept: whether a linear model has one. A fit then takes the middle of its
+            range off a column that is so counted in fewer limbs, which depends on the
+            unit. That moves records less; a range says no unit, so nothing is taken
+            off here unless it is known how a column is counted.
 
     >>> found = record_exchange_distance({"age": (0, 100)}, model="mean")
     >>> found.exact, round(found.distance, 3)
@@ -86,12 +87,19 @@ def record_exchange_distance(
         _refuse_response(response, model)
         squared, exact = sum(_width(_range(one)) ** 2 for one in measures), True
     else:
-        measures = [*measures, _given(response, model)]
+        target = _given(response, model)
         if intercept:
-            measures, words = [one.centred() for one in measures], words + CENTRED
-        *ranges, y = map(_range, measures)
+            words += INTERCEPT
+            made = RowMeasures.of([ONES, *measures], target, intercept=0)
+            centred = zip(columns.values(), measures, made.design[1:], strict=True)
+            measures = [
+                own if isinstance(bounds, Measure) else plain
+                for bounds, plain, own in centred
+            ]
+            target = made.response if isinstance(response, Measure) else target
+        ranges = [*map(_range, measures)]
         x = [(1.0, 1.0), *ranges] if intercept else ranges
-        squared, exact = _linear_diameter(x, y, model)
+        squared, exact = _linear_diameter(x, _range(target), model)
     return RecordDistance(distance=sqrt(2.0 * squared), exact=exact, statistic=words)
 
 
