@@ -175,7 +175,7 @@ def test_no_row_inside_exceeds_the_limits(family):
             assert np.isfinite(part).all()
         assert np.abs(found.pull).max() <= most["pull"]
         assert np.sqrt(found.curvature).max() <= most["root"]
-        assert np.sqrt(family.expected(np.array(eta))) <= most["root"]
+        assert np.sqrt(family.expected(np.array([eta]))) <= most["root"]
         assert found.deviance.min() >= 0.0
         assert found.deviance.max() <= most["deviance"]
         assert found.pearson.max() <= most["pearson"]

@@ -461,7 +461,7 @@ class Scales:
         """
         return self._inside(point[:-1], anchor) and self._null_inside(point[-1], anchor)
 
-    def _inside(self, point: Vector, anchor: Vector | None) -> bool:
+    def _inside(self, point: Vector, anchor: FloatArray | None) -> bool:
         design = self.measures.design
         if anchor is not None:
             away = zip(design, point.tolist(), anchor.tolist()[:-1], strict=True)
@@ -686,7 +686,8 @@ def _add_outside(scales: Scales, totals: _Totals, block: _Block, point: Vector) 
 def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
     eta = block.predictor(point[:-1])
     null_eta = block.null_predictor(point[-1])
-    _check_inside(scales.limits, eta, null_eta)
+    _check_inside(scales.limits, eta)
+    _check_inside(scales.limits, null_eta)
     found = scales.family.terms(block.response, eta)
     totals.information(block, found.curvature)
     totals.pull(block, found.pull)
@@ -697,10 +698,9 @@ def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) ->
         # Rows that are alike are counted.
         response = np.array(scales.family.levels)
         times = [int((block.response == one).sum()) for one in response]
-    null = scales.family.terms(response, null_eta)
+    null = scales.family.terms(response, np.broadcast_to(null_eta, response.shape))
     for place, each in enumerate((null.pull, null.curvature, null.deviance), start=2):
-        spread = np.broadcast_to(each, response.shape)
-        totals.number(place, block.weigh(spread), times)
+        totals.number(place, block.weigh(each), times)
 
 
 def _add_closing(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
@@ -719,8 +719,8 @@ def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
     return int(np.count_nonzero(~inside))
 
 
-def _check_inside(limits: RowBounds, *etas: PerRow) -> None:
-    if any(_n_outside(limits, eta) for eta in etas):
+def _check_inside(limits: RowBounds, eta: PerRow) -> None:
+    if _n_outside(limits, eta):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "
             "rows had been found to have one: the sum before went wrong"

@@ -29,9 +29,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.numbers.arrays import Vector, as_floats, frozen
+from veilsum.numbers.arrays import FloatArray, Vector, as_floats, frozen
 from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import Counts, Integers, power_unit
 
 # The surplus and its slope.
@@ -81,7 +82,7 @@ class Site(Secret):
         high: the greatest output of each.
     """
 
-    demands: Vector
+    demands: Float[FloatArray, " d"]
     a: Vector
     b: Vector
     low: Vector

@@ -116,7 +116,7 @@ def _blocked(
     return whole
 
 
-def _polynomial(coefficients: Sequence[float], x: FloatArray) -> FloatArray:
+def _polynomial(coefficients: Sequence[float], x: Any) -> FloatArray:
     """Return c_0 + c_1 x + ..., from the last coefficient down."""
     value = np.full_like(x, coefficients[-1])
     for one in reversed(coefficients[:-1]):

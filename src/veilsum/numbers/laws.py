@@ -549,7 +549,9 @@ class UniformMasks(Law):
         del weight
         return stream.words(size)
 
-    def encode(self, values: Reals, labels: Sequence[str] | None = None) -> NumberRows:
+    def encode(
+        self, values: NumberRows, labels: Sequence[str] | None = None
+    ) -> NumberRows:
         """Return each coefficient's nearest grid point as a residue."""
         self._check_range(self.grid.reals(values), labels)
         return self.grid.quantise(values).astype(np.int64).view(np.uint64)
