@@ -348,10 +348,11 @@ def limbs_of(bits: int) -> int:
     return max(1, -(-bits // LIMB_BITS))
 
 
-def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[FloatArray]:
+def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[Array[Any]]:
     """Return limbs, the lowest first: whole = sum limb_k 2^(bits k).
 
-    All are at most 2^(bits - 1), but the last, which has what is left.
+    All are at most 2^(bits - 1), but the last, which has what is left. They are
+    float64; where that does not have all of them, Python integers stay what they are.
     """
     parts = []
     rest, base = whole, 2.0**bits
@@ -365,6 +366,8 @@ def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[FloatArr
             parts.append(rest - upper * base)
         rest = upper
     parts.append(rest)
+    if bits > FLOAT_BITS and whole.dtype == object:
+        return parts
     return [one.astype(np.float64, copy=False) for one in parts]
 
 
@@ -439,7 +442,7 @@ class GramSum:
         quick = (
             None if self.limbs != 2 or rows.dtype == object else compiled(_two_limbs)
         )
-        pieces: list[FloatArray] = []
+        pieces: list[Array[Any]] = []
         if right is not None:
             pieces = split(right, self._n_pieces, LIMB_BITS * self.limbs)
         if quick is None:
@@ -461,9 +464,9 @@ class GramSum:
         if not pieces:
             return rows
         found = self._beside[: len(rows)]
-        if rows.dtype == object:
+        if any(one.dtype == object for one in (rows, *pieces)):
             found = np.empty(found.shape, dtype=object)
-            pieces = [as_integers(one) for one in pieces]
+            rows, pieces = as_integers(rows), [as_integers(one) for one in pieces]
         found[:, : self._n] = rows
         for m, piece in enumerate(pieces):
             found[:, self._n + m] = piece
