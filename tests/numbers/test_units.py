@@ -159,3 +159,11 @@ def test_a_column_beside_may_be_wider_than_float64(limbs, bits):
     assert sums.square == sum(one * one for one in right)
     assert sums.cross.tolist() == (plain.T @ held).tolist()
     assert sums.value.tolist() == (plain.T @ plain).tolist()
+
+
+def test_fractions_and_short_floats_are_counted_as_float64():
+    tenths = Measure(Fraction(1, 10), 0, 10**9)
+    exact = np.array([Fraction(3, 10), Fraction(10**7) + Fraction(1, 10)], dtype=object)
+    assert tenths.counts(exact).tolist() == [3.0, 10**8 + 1]
+    short = np.array([16777217 / 10], dtype=np.float32)
+    assert tenths.counts(short) == tenths.counts(short.astype(np.float64))

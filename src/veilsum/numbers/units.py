@@ -211,8 +211,10 @@ class Measure:
             found = _exact_counts(values, self.unit)
         else:
             top, bottom = float(self.unit.numerator), float(self.unit.denominator)
+            # Fractions of a design with a wide column, too, as `RowMeasures` has them.
+            near = np.asarray(values, dtype=np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
-                found = np.rint(values * bottom / top)
+                found = np.rint(near * bottom / top)
         # Written so that nan is refused too.
         beyond = ~((found >= self.least) & (found <= self.most))
         if beyond.any():
