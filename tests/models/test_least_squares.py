@@ -509,7 +509,8 @@ def test_an_offset_far_from_the_response_is_within_the_bound(intercept, weighted
     assert whole.tolist() == dealt.tolist()
     if not weighted:
         away = [
-            round(Fraction(y) / cents) - measures.response.centre
+            round(Fraction(y) / cents)
+            - measures.response.centre
             - round(Fraction(one) / cents)
             for y, one in zip(rows.response.tolist(), rows.offset.tolist(), strict=True)
         ]

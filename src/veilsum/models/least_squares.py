@@ -113,8 +113,15 @@ class Counting:
         bottom = lcm(*(unit.denominator for unit in units))
         common = Fraction(gcd(*(int(unit * bottom) for unit in units)), bottom)
         # Both are taken in this unit before one is taken off the other.
-        ends = (low, high, *(end * one.unit for one in (response, offset)
-                             for end in (one.least, one.most)))
+        ends = (
+            low,
+            high,
+            *(
+                end * one.unit
+                for one in (response, offset)
+                for end in (one.least, one.most)
+            ),
+        )
         span = max(high - low, *map(abs, ends))
         if span > common * 2 ** (FLOAT_BITS + 1):
             common = power_unit(span, DIFFERENCE_BITS)
