@@ -202,9 +202,8 @@ def test_a_guarantee_of_whole_numbers_says_what_is_proved_of_rows(
     options, claim, other
 ):
     """Once: who has which row, what that is worth, and that sums are known."""
-    limits = masked_sum(
-        dict.fromkeys("abcd", 1.25), unit=0.01, **options
-    ).guarantee.limits
+    rows = {p: (r.design, r.response) for p, r in rows_of("gaussian").items()}
+    limits = fit_arrays(rows, intercept=0, **options).guarantee.limits
     for line in (UNITS_LIMIT, claim, EXACT):
         assert limits.count(line) == 1
     assert other not in limits

@@ -257,3 +257,17 @@ def test_real_parties_agree_on_a_unit_beforehand():
     assert len({plan.digest for plan in plans}) == 3
     (unit,) = agreed(0.5, largest=100.0).law.counted.units
     assert unit == Fraction(2) ** (8 - 40), "40 bits of -100 to 100"
+
+
+def test_what_is_said_of_sums_is_not_about_rows():
+    """A party's numbers are rounded for the party: records dealt anew may show."""
+    dealt = (
+        {"a": 0.0, "b": 0.04 + 0.04, "c": 0.07, "d": 0.0},
+        {"a": 0.0, "b": 0.04 + 0.07, "c": 0.04, "d": 0.0},
+    )
+    one, other = (masked_sum(values, unit=0.1) for values in dealt)
+    assert one.value != other.value
+    for law in ({}, {"law": "lattice", "sigma": 1000.0}):
+        limits = masked_sum(dealt[0], unit=0.1, **law).guarantee.limits
+        assert not any("which row" in line for line in limits)
+        assert any("whole inputs exchanged" in line for line in limits)

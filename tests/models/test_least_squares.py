@@ -13,8 +13,9 @@ from strategies import few, seeds
 from veilsum.errors import InvalidInputError
 from veilsum.models import rows as rows_module
 from veilsum.models.inference import table
-from veilsum.models.least_squares import Statistics, fit, statistics
-from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.least_squares import Counting, Statistics, fit, statistics
+from veilsum.models.rows import ONES, RowMeasures, Rows
+from veilsum.numbers.units import BLOCK_ROWS, Measure
 
 CLOSE = {"rtol": 1e-8, "atol": 0.0}
 NAMES = ["const", "age", "income", "visits"]
@@ -462,3 +463,56 @@ def test_a_level_beyond_one_is_refused():
     design, response, _ = data()
     with pytest.raises(InvalidInputError, match="between 0 and 1, found 95"):
         fit_of(design, response).confidence_intervals(95)
+
+
+@pytest.mark.parametrize("intercept", [None, 0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("far", [10**4, 10**6, 10**9, 10**14])
+def test_an_offset_far_from_the_response_is_within_the_bound(intercept, weighted, far):
+    """A response far from 0 needs more bits than its range is long."""
+    draw, cents = np.random.default_rng(2), Fraction(1, 100)
+    n = 3 * BLOCK_ROWS
+    measures = RowMeasures.of(
+        [ONES, Measure.of(0, 1, cents)],
+        Measure.of(far, far + 1, cents),
+        intercept=intercept,
+        offset=Measure.of(0, Fraction(1, 10), cents),
+        weights=Measure.of(0, 4, cents) if weighted else None,
+    )
+    rows = Rows.of(
+        np.stack([np.ones(n), draw.integers(0, 101, n) / 100], axis=1),
+        far + draw.integers(0, 101, n) / 100,
+        offset=draw.integers(0, 11, n) / 100,
+        weights=draw.integers(1, 401, n) / 100 if weighted else None,
+    )
+    measures.check(rows)
+    counting = Counting(measures)
+    for block in measures.blocks(rows):
+        design, target, ones = counting.block(block)
+        for place, one in enumerate((*design.T, target, ones)):
+            assert np.abs(one).max() <= 2 ** counting.bits[place]
+    whole = statistics(rows, measures)
+    order = draw.permutation(n)
+    parts = (order[:7], order[7 : n // 2], order[n // 2 :])
+    dealt = sum(
+        statistics(
+            Rows.of(
+                rows.design[part],
+                rows.response[part],
+                offset=rows.offset[part],
+                weights=rows.weights[part] if weighted else None,
+            ),
+            measures,
+        )
+        for part in parts
+    )
+    assert whole.tolist() == dealt.tolist()
+    if not weighted:
+        away = [
+            round(Fraction(y) / cents)
+            - measures.response.centre
+            - round(Fraction(one) / cents)
+            for y, one in zip(rows.response.tolist(), rows.offset.tolist(), strict=True)
+        ]
+        if counting.target.unit == cents:
+            assert whole[-5] == sum(one * one for one in away)

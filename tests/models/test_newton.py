@@ -1,6 +1,7 @@
 """Generalised linear models by rounds of sums, against statsmodels."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from veilsum.models.families import (
 )
 from veilsum.models.glm import Request, statistics
 from veilsum.models.newton import Newton
-from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.numbers.units import Measure
 
 CLOSE = {"rtol": 1e-8, "atol": 0.0}
@@ -437,3 +438,25 @@ def test_rounds_after_the_last_are_refused():
 def test_settings_that_mean_nothing_are_refused(options, message):
     with pytest.raises(InvalidInputError, match=message):
         newton_for(Poisson(), [SMALL], **{"intercept": 0, **options})
+
+
+def test_a_perfect_fit_of_ones_has_next_to_no_dispersion():
+    """And whoever has a huge weight can answer the closing request, too."""
+    measures = RowMeasures.of(
+        [ONES],
+        Measure(Fraction(1, 2), 1, 8),
+        intercept=0,
+        weights=Measure(Fraction(1), 1, 8 * 10**18),
+    )
+    newton = Newton(Gamma(), measures, names=("const",), intercept=0)
+    weights = np.ones(40)
+    weights[3] = 4e18
+    rows = Rows.of(np.ones((40, 1)), np.ones(40), weights=weights)
+    state = newton.start()
+    while not state.converged:
+        request = newton.propose(state)
+        total = statistics(newton.scales, rows, request)
+        half = 1 << (newton.scales.counts.bits - 1)
+        assert all(-half <= one < half for one in total.tolist())
+        state = newton.advance(state, total)
+    assert newton.fit(state).coefficients.tolist() == [0.0]

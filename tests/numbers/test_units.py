@@ -139,3 +139,31 @@ def test_the_largest_products_of_a_block_are_exact() -> None:
     odd = np.full((8192, 2), 2.0**40 - 2.0**19)
     assert (gram(odd, 2) == 8192 * (2**40 - 2**19) ** 2).all()
     assert sum_bits([40, 40], 13) > (8192 * 2**80).bit_length()
+
+
+@pytest.mark.parametrize("limbs", [1, 2, 3, 4])
+@pytest.mark.parametrize("bits", [20, 53, 58, 60, 72, 100])
+def test_a_column_beside_may_be_wider_than_float64(limbs, bits):
+    draw = np.random.default_rng(bits)
+    most = 2 ** min(20 * limbs, 52)
+    rows = draw.integers(-most, most, (50, 2), endpoint=True)
+    right = [
+        (int(high) << max(bits - 40, 0)) + int(low)
+        for high, low in draw.integers(-(2**19), 2**19, (50, 2)).tolist()
+    ]
+    right[:4] = [2**bits, 1 - 2**bits, 2**bits - 1, -(2**bits)]
+    held = np.array(right, dtype=object)
+    sums = GramSum(2, limbs, limbs_of(bits))
+    sums.add(rows.astype(np.float64), held if bits > 53 else held.astype(np.float64))
+    plain = rows.astype(object)
+    assert sums.square == sum(one * one for one in right)
+    assert sums.cross.tolist() == (plain.T @ held).tolist()
+    assert sums.value.tolist() == (plain.T @ plain).tolist()
+
+
+def test_fractions_and_short_floats_are_counted_as_float64():
+    tenths = Measure(Fraction(1, 10), 0, 10**9)
+    exact = np.array([Fraction(3, 10), Fraction(10**7) + Fraction(1, 10)], dtype=object)
+    assert tenths.counts(exact).tolist() == [3.0, 10**8 + 1]
+    short = np.array([16777217 / 10], dtype=np.float32)
+    assert tenths.counts(short) == tenths.counts(short.astype(np.float64))

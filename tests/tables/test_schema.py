@@ -794,3 +794,21 @@ def test_a_check_does_not_go_row_by_row(gap):
         return calls(lambda: schema.check("a", frame))
 
     assert checked(20_000) <= checked(100) + 50
+
+
+@pytest.mark.parametrize(
+    ("levels", "held"),
+    [
+        (("1.1", "1.10", "x"), [1.1, 1.1]),
+        (("1", "01"), [1, 1]),
+        (("9007199254740992", "9007199254740993"), [9007199254740993.0, np.nan]),
+    ],
+)
+def test_categories_that_are_one_number_are_text(levels, held):
+    """A row's category never depends on what else is in the table."""
+    column = Column("code", "category", categories=levels)
+    schema = Schema((column,), minimum_rows=1, missing="drop")
+    with pytest.raises(SchemaError, match="text = "):
+        schema.check("north", pd.DataFrame({"code": held}))
+    found = schema.check("north", pd.DataFrame({"code": list(levels)}))
+    assert found.frame["code"].tolist() == list(levels)

@@ -101,7 +101,7 @@ class QuadraticProgram(Minimise):
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds: nothing of these costs is left unmasked."""
-        return with_releases(promise, releases, whole=True)
+        return with_releases(promise, releases, whole=True, by_row=False)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

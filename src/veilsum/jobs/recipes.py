@@ -89,6 +89,8 @@ class SumsOnly:
     round_size: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-9
     stand_in: ClassVar[bool] = True
+    # Whether what a party gives is a sum over rows, each of them rounded by itself.
+    by_row: ClassVar[bool] = True
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
@@ -98,7 +100,7 @@ class SumsOnly:
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
         whole = getattr(self, "counts", None) is not None
-        return with_releases(promise, releases, whole=whole)
+        return with_releases(promise, releases, whole=whole, by_row=self.by_row)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

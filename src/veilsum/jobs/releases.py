@@ -15,6 +15,9 @@ from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
+    PARTY_NEAR_VIEWS_LIMIT,
+    PARTY_SAME_VIEWS_LIMIT,
+    PARTY_UNITS_LIMIT,
     REMAINDER_LIMIT,
     SAME_VIEWS_LIMIT,
     UNITS_LIMIT,
@@ -133,12 +136,17 @@ class ReleaseLimit:
 
 
 def with_releases(
-    promise: Guarantee, releases: Sequence[Release], *, whole: bool = False
+    promise: Guarantee,
+    releases: Sequence[Release],
+    *,
+    whole: bool = False,
+    by_row: bool = True,
 ) -> Guarantee:
     """Return the guarantee with every round's sums listed for every honest piece.
 
     Rounds have fresh masks, so their divergences add. `whole` says that sums are of
-    whole numbers of agreed units, so that it does not matter who has which row.
+    whole numbers of agreed units, so that it does not matter who has which row; without
+    `by_row` a party's numbers are its own making, and it matters but for whole inputs.
     """
     if not promise.kind.hides:
         return promise
@@ -150,8 +158,11 @@ def with_releases(
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = [line for line in promise.limits if line != REMAINDER_LIMIT]
     if whole:
-        views = SAME_VIEWS_LIMIT if promise.kind.sums_only else NEAR_VIEWS_LIMIT
-        more = (*more, UNITS_LIMIT, views)
+        same, near = SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT
+        if not by_row:
+            same, near = PARTY_SAME_VIEWS_LIMIT, PARTY_NEAR_VIEWS_LIMIT
+        units = UNITS_LIMIT if by_row else PARTY_UNITS_LIMIT
+        more = (*more, units, same if promise.kind.sums_only else near)
         kept = [line for line in kept if not line.startswith("on the grid")]
     added = repeated(promise, len(releases))
     return replace(added, released=shown, limits=(*kept, EXACT, *more))

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,8 @@ class OneSum(SumsOnly):
     counts: Counts
     what: str
     limit: ReleaseLimit | None = None
+
+    by_row: ClassVar[bool] = False
 
     @property
     def size(self) -> int:

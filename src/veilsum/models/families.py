@@ -43,6 +43,8 @@ BEYOND = 2.0**10
 FAR = 2.0**20
 # What Pearson's term of one row counts for at most, where it estimates nothing.
 CEILING = 2.0**40
+# And a gamma law's shape, whose logarithm is summed.
+LARGEST_SHAPE = 1e300
 _LOG_2_PI = float(log(2.0 * np.pi))
 
 
@@ -558,7 +560,10 @@ class Gamma(LogLink):
 
     def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
         """Return k log k - k - log Gamma(k) - log y with the shape k = w / phi."""
-        return _log_peak(weights / dispersion) - log(response)
+        # Nobody may fail to answer: a perfect fit has next to no dispersion.
+        with np.errstate(over="ignore"):
+            shape = np.minimum(weights / dispersion, LARGEST_SHAPE)
+        return _log_peak(shape) - log(response)
 
     def limits(self, agreed: RowRanges) -> RowBounds:
         """Return the limits of means within 2^10 times all responses."""

@@ -112,11 +112,20 @@ class Counting:
         units = response.unit, offset.unit
         bottom = lcm(*(unit.denominator for unit in units))
         common = Fraction(gcd(*(int(unit * bottom) for unit in units)), bottom)
-        found = Measure.of(low, high, common)
-        if found.wide:
-            span = max(high - low, abs(low), abs(high))
-            found = Measure.of(low, high, power_unit(span, DIFFERENCE_BITS))
-        return found
+        # Both are taken in this unit before one is taken off the other.
+        ends = (
+            low,
+            high,
+            *(
+                end * one.unit
+                for one in (response, offset)
+                for end in (one.least, one.most)
+            ),
+        )
+        span = max(high - low, *map(abs, ends))
+        if span > common * 2 ** (FLOAT_BITS + 1):
+            common = power_unit(span, DIFFERENCE_BITS)
+        return Measure.of(low, high, common)
 
     @cached_property
     def shifts(self) -> tuple[Fraction, ...]:
@@ -137,11 +146,13 @@ class Counting:
 
     @cached_property
     def _plain_bits(self) -> tuple[int, ...]:
-        target = self.target
-        # Half a unit may be added by rounding.
-        reach = target.most - target.least + 1
-        if self.measures.offset is None:
-            reach = target.reach
+        target, shift = self.target, self.shifts[-1]
+        reach = target.reach
+        if self.measures.offset is not None:
+            # What was taken off the response is not taken off the target's ends.
+            ends = (end * target.unit - shift for end in (target.least, target.most))
+            # Half a unit may be added by rounding.
+            reach = ceil(max(map(abs, ends)) / target.unit) + 1
         return (*(one.bits for one in self.measures.design), bits_of(reach))
 
     @cached_property

@@ -501,7 +501,8 @@ class Newton:
             + sum(
                 (cost * one for cost, one in zip(paid, at, strict=True)), Fraction(0)
             ),
-            dispersion=max(dispersion, scatter / n_rows),
+            # Of a perfect fit of responses that are alike both are 0.
+            dispersion=max(dispersion, scatter / n_rows, TINY),
             noise=scatter,
         )
 

@@ -211,8 +211,10 @@ class Measure:
             found = _exact_counts(values, self.unit)
         else:
             top, bottom = float(self.unit.numerator), float(self.unit.denominator)
+            # Fractions of a design with a wide column, too, as `RowMeasures` has them.
+            near = np.asarray(values, dtype=np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
-                found = np.rint(values * bottom / top)
+                found = np.rint(near * bottom / top)
         # Written so that nan is refused too.
         beyond = ~((found >= self.least) & (found <= self.most))
         if beyond.any():
@@ -348,10 +350,11 @@ def limbs_of(bits: int) -> int:
     return max(1, -(-bits // LIMB_BITS))
 
 
-def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[FloatArray]:
+def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[Array[Any]]:
     """Return limbs, the lowest first: whole = sum limb_k 2^(bits k).
 
-    All are at most 2^(bits - 1), but the last, which has what is left.
+    All are at most 2^(bits - 1), but the last, which has what is left. They are
+    float64; where that does not have all of them, Python integers stay what they are.
     """
     parts = []
     rest, base = whole, 2.0**bits
@@ -365,6 +368,8 @@ def split(whole: Array[Any], limbs: int, bits: int = LIMB_BITS) -> list[FloatArr
             parts.append(rest - upper * base)
         rest = upper
     parts.append(rest)
+    if bits > FLOAT_BITS and whole.dtype == object:
+        return parts
     return [one.astype(np.float64, copy=False) for one in parts]
 
 
@@ -439,7 +444,7 @@ class GramSum:
         quick = (
             None if self.limbs != 2 or rows.dtype == object else compiled(_two_limbs)
         )
-        pieces: list[FloatArray] = []
+        pieces: list[Array[Any]] = []
         if right is not None:
             pieces = split(right, self._n_pieces, LIMB_BITS * self.limbs)
         if quick is None:
@@ -461,9 +466,9 @@ class GramSum:
         if not pieces:
             return rows
         found = self._beside[: len(rows)]
-        if rows.dtype == object:
+        if any(one.dtype == object for one in (rows, *pieces)):
             found = np.empty(found.shape, dtype=object)
-            pieces = [as_integers(one) for one in pieces]
+            rows, pieces = as_integers(rows), [as_integers(one) for one in pieces]
         found[:, : self._n] = rows
         for m, piece in enumerate(pieces):
             found[:, self._n + m] = piece

@@ -66,9 +66,8 @@ GRID_LIMIT = (
 )
 # Of sums of whole numbers, whose units the agreement says.
 UNITS_LIMIT = (
-    "sums are of whole numbers of the agreed units, rounded for each row (where there "
-    "are no rows, for each party): who of the honest parties has which row changes no "
-    "sum"
+    "sums are of whole numbers of the agreed units, rounded for each row: who of the "
+    "honest parties has which row changes no sum"
 )
 SAME_VIEWS_LIMIT = (
     "records exchanged between honest parties, or their rows dealt to them in any way "
@@ -80,6 +79,21 @@ NEAR_VIEWS_LIMIT = (
     "that every party's rules admit, are told apart no better than epsilon ||A - B||^2 "
     "allows, A - B the change of the parties' own numbers in their real scale; where "
     "the honest graph is in pieces, if rows stay in their piece"
+)
+# Where a party gives numbers of its own making, and not rows.
+PARTY_UNITS_LIMIT = (
+    "sums are of whole numbers of the agreed units, rounded for each party: records "
+    "from which a party made its numbers are not covered, were they another party's "
+    "the sums might differ"
+)
+PARTY_SAME_VIEWS_LIMIT = (
+    "two honest parties' whole inputs exchanged give identical views, timing apart, if "
+    "both are in one piece of the honest graph"
+)
+PARTY_NEAR_VIEWS_LIMIT = (
+    "two honest parties' whole inputs exchanged, both in one piece of the honest "
+    "graph, are told apart no better than epsilon ||A - B||^2 allows, A - B the change "
+    "of the parties' own numbers in their real scale"
 )
 GENERATOR_LIMIT = (
     "for shares that are truly random no computing power helps; shares from a "

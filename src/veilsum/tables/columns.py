@@ -418,6 +418,8 @@ def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, i
 
 def clean_categories(party: str, column: Column, values: Series) -> Codes:
     """Return a column's categories as places in the schema, with -1 for none."""
+    if nature(values) in _COUNTED:
+        _check_spelling(party, column)
     codes, levels = _factorised(values)
     place = {name: code for code, name in enumerate(column.categories)}
     table = np.array([place.get(name, -2) for name in levels] + [-1], dtype=np.int64)
@@ -426,6 +428,29 @@ def clean_categories(party: str, column: Column, values: Series) -> Codes:
         wrong = codes[places == -2]
         _refuse_category(party, column, levels[wrong[0]], len(wrong))
     return places
+
+
+def _check_spelling(party: str, column: Column) -> None:
+    """Refuse numbers for categories that are written differently, but one number.
+
+    Whether a file's column became numbers depends on what else is in it: 1.10 would be
+    1.1 in one table and stay itself in another, and a row's category would not follow
+    from the row alone.
+    """
+    seen: dict[float, str] = {}
+    for name in column.categories:
+        try:
+            number = float(name)
+        except ValueError:
+            continue
+        if number in seen:
+            raise SchemaError(
+                *(party, column.name, "category"),
+                f"column {column.name!r} holds numbers, and the categories "
+                f'"{seen[number]}" and "{name}" are the same number to a computer; '
+                f"read the file with text = [{column.name!r}]",
+            )
+        seen[number] = name
 
 
 def levels_of(values: Series) -> set[str]:
