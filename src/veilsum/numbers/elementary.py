@@ -257,7 +257,7 @@ def log_expit(x: FloatArray) -> FloatArray:
 def stirling_rest(y: FloatArray) -> FloatArray:
     """Return log Gamma(y) - ((y - 1/2) log y - y + log(2 pi) / 2) for y >= STIRLING."""
     inverse = 1.0 / y
-    return _polynomial(_STIRLING, inverse * inverse) * inverse
+    return np.asarray(_polynomial(_STIRLING, inverse * inverse) * inverse)
 
 
 @_blocked
