@@ -291,7 +291,7 @@ def mix(weights: Weights, parts: tuple[Weighting, ...], told: Messages) -> Messa
     return np.concatenate(sums, axis=-1)
 
 
-def _product(weights: Any, told: FloatArray) -> FloatArray:
+def _product(weights: Any, told: Any) -> Any:
     # numpy's `dot` takes half as long as its operator over a few numbers; scipy's takes
     # longer.
     return weights.dot(told) if isinstance(weights, np.ndarray) else weights @ told
