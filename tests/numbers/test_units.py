@@ -15,7 +15,6 @@ from veilsum.numbers.units import (
     GramSum,
     Measure,
     decimal_unit,
-    gram,
     inferred_measure,
     limbs_of,
     power_unit,
@@ -26,6 +25,12 @@ from veilsum.numbers.units import (
     triangle,
     unit_of,
 )
+
+
+def gram(whole, limbs):
+    sums = GramSum(whole.shape[1], limbs)
+    sums.add(whole)
+    return sums.value
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import comb
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +42,8 @@ from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.laws import Law
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Integers, unit_of
+
+T = TypeVar("T")
 
 Gradient = Callable[[Vector], Vector]
 Value = Callable[[Vector], float]
@@ -281,35 +283,27 @@ def _degree(size: int, dim: int) -> int:
 def common_basis(costs: Mapping[str, Cost]) -> Basis:
     """Return the basis all costs share; name every party that differs."""
     bases = {party: cost.basis for party, cost in costs.items()}
-    wanted = Counter(bases.values()).most_common(1)[0][0]
-    odd = [
-        f"{party} has {_in_words(basis)}"
-        for party, basis in bases.items()
-        if basis != wanted
-    ]
-    if odd:
-        raise InvalidInputError(
-            f"all costs must share one basis, {_in_words(wanted)} for most parties, "
-            f"but {'; '.join(odd)}"
-        )
-    return wanted
+    return _common(bases, "share one basis", "has", _in_words)
 
 
 def common_unit(costs: Mapping[str, Cost]) -> Fraction | None:
     """Return the unit that all costs count in, if they do; name who differs."""
     units = {party: cost.unit for party, cost in costs.items()}
-    wanted = Counter(units.values()).most_common(1)[0][0]
-    odd = [
-        f"{party} counts in {'none' if unit is None else unit}"
-        for party, unit in units.items()
-        if unit != wanted
-    ]
+    return _common(units, "count in one unit", "counts in", lambda u: str(u or "none"))
+
+
+def _common(
+    held: Mapping[str, T], wanted: str, verb: str, words: Callable[[T], str]
+) -> T:
+    """Return what all parties have; name every one that has something else."""
+    most = Counter(held.values()).most_common(1)[0][0]
+    odd = [f"{party} {verb} {words(one)}" for party, one in held.items() if one != most]
     if odd:
         raise InvalidInputError(
-            f"all costs must count in one unit, {wanted or 'none'} for most parties, "
+            f"all costs must {wanted}, {words(most)} for most parties, "
             f"but {'; '.join(odd)}"
         )
-    return wanted
+    return most
 
 
 def _in_words(basis: Basis) -> str:

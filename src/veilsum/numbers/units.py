@@ -312,11 +312,7 @@ def inferred_measure(values: FloatArray, unit: Fraction | None = None) -> Measur
     low, high = float(values.min()), float(values.max())
     if not (isfinite(low) and isfinite(high)):
         raise InvalidInputError("only finite numbers can be counted, found nan or inf")
-    found = unit or decimal_unit(values)
-    if unit is None and found is not None:
-        span = Fraction(max(abs(low), abs(high)))
-        found = found if span / found < 2 ** (BITS - 1) else None
-    return Measure.of(Fraction(low), Fraction(high), found)
+    return Measure.of(Fraction(low), Fraction(high), unit or few_decimals(values))
 
 
 def _exact_counts(values: Array[Any], unit: Fraction) -> Array[Any]:
@@ -563,13 +559,6 @@ def total(whole: WholeColumn, bits: int) -> int:
         for place, limb in enumerate(parts):
             found += int(limb.sum()) << (LIMB_BITS * place)
     return found
-
-
-def gram(rows: WholeRows, limbs: int) -> Integers:
-    """Return Z'Z exactly."""
-    sums = GramSum(rows.shape[1], limbs)
-    sums.add(rows)
-    return sums.value
 
 
 def triangle(matrix: Integers) -> Integers:
