@@ -59,7 +59,7 @@ _UNIT = re.compile(
 _BLOCKS = 512
 
 
-def unit_of(given: object, *, what: str = "unit") -> Fraction:
+def unit_of(given: object, *, what: str = "unit", more: str = "") -> Fraction:
     """Return a unit as it was written: 1, 0.01, "1/8" or "2 decimals".
 
     A float stands for the shortest decimal that is this float: 0.01 is a hundredth.
@@ -67,7 +67,8 @@ def unit_of(given: object, *, what: str = "unit") -> Fraction:
     >>> unit_of(0.01), unit_of("1/8"), unit_of("2 decimals")
     (Fraction(1, 100), Fraction(1, 8), Fraction(1, 100))
     """
-    wanted = f'{what} must be a number above 0, "1/8" or "2 decimals", found {given!r}'
+    ways = f'a number above 0, "1/8" or "2 decimals"{more}'
+    wanted = f"{what} must be {ways}, found {given!r}"
     try:
         if isinstance(given, Fraction):
             unit = given

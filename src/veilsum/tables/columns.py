@@ -252,7 +252,11 @@ class Column:
                     "agree on minimum and maximum too, the one below the other"
                 )
             given = power_unit(Fraction(high) - Fraction(low), int(bits[1]))
-        unit = unit_of(given, what=f"column {self.name!r}: unit")
+        unit = unit_of(
+            given,
+            what=f"column {self.name!r}: unit",
+            more=', or "40 bits" of its range',
+        )
         if self.kind == "integer" and unit.denominator > 1:
             raise InvalidInputError(
                 f"column {self.name!r} holds whole numbers, and its unit must be one, "
