@@ -216,6 +216,7 @@ class Company:
             return await self.start(*names)
         finally:
             self.over.set()
+            self._moved.set()  # who waits for a move waits in vain now
 
     def _end_all(self):
         for driver in self.drivers.values():

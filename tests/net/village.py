@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import time
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.net.hello import Limits
 from veilsum.net.identity import new_identity
 from veilsum.net.links import Network
+from veilsum.parties.local import DOORS
 
 HOST = "127.0.0.1"
 PLAN = bytes(range(32))
@@ -32,9 +34,11 @@ PATIENCE = 300.0
 
 
 def free_port():
-    with closing(socket.socket()) as found:
-        found.bind((HOST, 0))
-        return found.getsockname()[1]
+    """A port that nobody has, and that no outgoing call of anybody is given."""
+    while True:
+        with closing(socket.socket()) as found, suppress(OSError):
+            found.bind((HOST, random.SystemRandom().choice(DOORS)))
+            return found.getsockname()[1]
 
 
 def ring(names):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import runpy
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import forkserver
@@ -39,6 +40,8 @@ from veilsum.tables.columns import level
 # Seconds for a process that was asked to end, and between two looks at all of them.
 GRACE, LOOK_SECONDS = 5.0, 0.02
 HOST = "127.0.0.1"
+# Below what systems number outgoing calls by: a party that dials must not take a door.
+DOORS = range(12_000, 32_000)
 # What every party loads.
 LOADED = ("veilsum.cli.join", "veilsum.parties.joining", "pandas", "formulaic")
 
@@ -281,12 +284,15 @@ def _private(path: Path) -> IO[str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens at now."""
+    """Return ports that nobody has now, and that no outgoing call will be given."""
+    chance, found = random.SystemRandom(), list[int]()
     with ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind((HOST, 0))
-        return [int(one.getsockname()[1]) for one in found]
+        while len(found) < count:
+            one, port = socket.socket(), chance.choice(DOORS)
+            with suppress(OSError):
+                stack.enter_context(one).bind((HOST, port))
+                found.append(port)
+    return found
 
 
 def _end(process: BaseProcess) -> None:
