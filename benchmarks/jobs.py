@@ -39,7 +39,6 @@ from veilsum.drivers.driver import Assignment
 from veilsum.drivers.loopback import Loopback
 from veilsum.jobs.recipes import Contribution, PartyWork, Sums
 from veilsum.jobs.regression import FitResult, fit_arrays
-from veilsum.jobs.rules import RowRules
 from veilsum.jobs.sums import OneSum
 from veilsum.jobs.sums import sum as private_sum
 from veilsum.jobs.terms import Terms
@@ -47,6 +46,7 @@ from veilsum.models.least_squares import statistics as exact_sums
 from veilsum.models.newton import SMALL
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.units import Counts, Measure
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Column, Schema
 
 PARTIES = ("a", "b", "c", "d", "e")
@@ -164,7 +164,7 @@ def ours(data: Tables, family: str, measures: RowMeasures | None = None) -> FitR
         family=family,
         intercept=0,
         measures=measures,
-        rules=RowRules(minimum_rows=n_rows),
+        rules=Rules(minimum_rows=n_rows),
     )
 
 

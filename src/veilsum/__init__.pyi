@@ -161,7 +161,6 @@ from .jobs.regression import (
 from .jobs.regression import (
     fit_arrays as fit_arrays,
 )
-from .jobs.rules import RowRules as RowRules
 from .jobs.solve import (
     Run as Run,
 )
@@ -295,6 +294,7 @@ from .tables.columns import (
 from .tables.columns import (
     SchemaError as SchemaError,
 )
+from .tables.rules import Rules as Rules
 from .tables.schema import Schema as Schema
 
 __version__: str

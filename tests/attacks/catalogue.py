@@ -133,7 +133,7 @@ class Kind:
 
 
 def _fit(formula, tables, **options):
-    named = {"schema": SCHEMA, "release_fraction": 100.0, **options}
+    named = {"schema": SCHEMA, "rules": vs.Rules.none(), **options}
     return vs.fit(formula, tables, **named)
 
 
@@ -147,7 +147,7 @@ def _arrays(table):
 
 
 def statistics(**asked):
-    named = {"schema": SCHEMA, "release_fraction": 100.0, **asked}
+    named = {"schema": SCHEMA, "rules": vs.Rules.none(), **asked}
     return Kind(partial(vs.statistics, **named))
 
 

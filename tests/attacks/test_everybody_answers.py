@@ -42,7 +42,7 @@ def fit_time(tables, **options):
         tables,
         family="gamma-inverse",
         schema=SCHEMA,
-        release_fraction=100.0,
+        rules=vs.Rules.none(),
         **options,
     )
 

@@ -272,13 +272,13 @@ def tiny_tables():
 
 
 JOB_RESULTS = {
-    "Fit": lambda: vs.fit("y ~ x", tiny_tables(), release_fraction=1.0, seed=0),
+    "Fit": lambda: vs.fit("y ~ x", tiny_tables(), rules=vs.Rules.none(), seed=0),
     "Statistics": lambda: vs.statistics(
         tiny_tables(),
         columns=["x", "y"],
         histograms={"x": [0, 3, 9]},
         tables=[["z"]],
-        release_fraction=1.0,
+        rules=vs.Rules.none(),
         seed=0,
     ),
     "Dispatch": lambda: vs.dispatch(

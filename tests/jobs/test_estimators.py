@@ -41,7 +41,7 @@ from veilsum.jobs.estimators import (
     _dealt,
 )
 from veilsum.jobs.regression import fit_arrays
-from veilsum.jobs.rules import RowRules
+from veilsum.tables.rules import Rules
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -199,7 +199,7 @@ def test_probabilities_far_out_keep_their_digits():
 @pytest.mark.parametrize("kind", ALL)
 def test_parties_rows_take_the_road_of_fit_arrays(kind):
     design, response, owners = rows_for(kind)
-    model = private(kind, ridge=0.5, minimum_rows=20, release_fraction=0.9)
+    model = private(kind, ridge=0.5, rules=Rules(minimum_rows=20, release_fraction=0.9))
     model.fit(design, response, parties=owners)
     ones = np.column_stack([np.ones(len(design)), design])
     direct = fit_arrays(
@@ -207,7 +207,7 @@ def test_parties_rows_take_the_road_of_fit_arrays(kind):
         family=type(model)._family,
         intercept=0,
         ridge=0.5,
-        rules=RowRules(minimum_rows=20, release_fraction=0.9),
+        rules=Rules(minimum_rows=20, release_fraction=0.9),
         **QUICK,
     )
     found = np.append(model.intercept_, model.coef_)
@@ -221,7 +221,7 @@ def test_coefficients_do_not_depend_on_whose_rows_they_are(kind):
     design, response, owners = rows_for(kind)
     weights = weights_for(design)
     alone = private(kind).fit(design, response, sample_weight=weights)
-    model = private(kind, release_fraction=50.0)
+    model = private(kind, rules=Rules(release_fraction=50.0))
     model.fit(design, response, parties=owners, sample_weight=weights)
     assert_same_fit(model, alone, rtol=1e-9)
 
@@ -456,7 +456,7 @@ def test_coefficients_are_the_estimator_s_own():
 @pytest.mark.parametrize("kind", ALL)
 def test_a_pickled_estimator_holds_no_row(kind, driver):
     design, response, owners = rows_for(kind)
-    model = kind(driver=driver, minimum_rows=20, release_fraction=9.0)
+    model = kind(driver=driver, rules=Rules(minimum_rows=20, release_fraction=9.0))
     model.fit(design, response, parties=owners)
     model.result_.summary()
     stored = pickle.dumps(model)

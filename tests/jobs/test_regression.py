@@ -9,7 +9,7 @@ import statsmodels.formula.api as smf
 from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.files import datasets
 from veilsum.jobs.regression import fit, fit_arrays
-from veilsum.jobs.rules import RowRules
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 
 # Relative; statsmodels itself is refitted as far as float64 goes.
@@ -319,7 +319,7 @@ def test_too_few_rows_are_not_sent(counts):
         fit("count ~ x", short)
     arrays = {p: (f[["x"]].to_numpy(), f["count"]) for p, f in short.items()}
     with pytest.raises(InvalidInputError, match="site-0: 3 rows"):
-        fit_arrays(arrays, rules=RowRules(minimum_rows=4))
+        fit_arrays(arrays, rules=Rules(minimum_rows=4))
 
 
 def test_columns_that_a_formula_does_not_name_may_be_anything(counts):
@@ -346,7 +346,7 @@ def test_a_row_without_a_mean_stops_nobody_but_the_step(counts):
             x[0, 1], y[0] = 40.0, 1e-9
         arrays[party] = (x, y)
     found = fit_arrays(
-        arrays, family="gamma-inverse", intercept=0, rules=RowRules(minimum_rows=40)
+        arrays, family="gamma-inverse", intercept=0, rules=Rules(minimum_rows=40)
     )
     assert np.isfinite(found.fit.coefficients).all()
 
@@ -360,7 +360,7 @@ def test_separation_is_named_even_where_the_limit_stops_first(counts):
 
 def test_terms_that_promise_less_say_so(counts):
     arrays = {p: (f[["x", "z"]].to_numpy(), f["count"]) for p, f in counts.items()}
-    free = fit_arrays(arrays, rules=RowRules(release_fraction=2.0), tolerate=0)
+    free = fit_arrays(arrays, rules=Rules(release_fraction=2.0), tolerate=0)
     said = " ".join(free.guarantee.limits)
     assert "enough to solve for rows" in said
     assert "tolerate = 0" in said

@@ -11,7 +11,6 @@ from veilsum.files.ledger import open_ledger
 from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.regression import Model, fit, fit_arrays
 from veilsum.jobs.releases import EXACT, Release, ReleaseLimit, condensed
-from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import sum as masked_sum
 from veilsum.jobs.terms import Terms
@@ -26,6 +25,7 @@ from veilsum.privacy.guarantee import (
 )
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Quit
+from veilsum.tables.rules import Rules
 
 PARTIES = ("north", "east", "south", "west", "centre")
 
@@ -174,7 +174,7 @@ def test_every_round_is_listed_for_every_piece(driver):
         family="logistic",
         intercept=0,
         driver=driver,
-        rules=RowRules(minimum_rows=60),
+        rules=Rules(minimum_rows=60),
     )
     listed = result.guarantee.released
     assert len(listed) == len(result.released.sums)
@@ -273,12 +273,12 @@ def test_four_rows_under_six_rounds_are_refused():
         for k, p in enumerate(PARTIES)
     }
     with pytest.raises(InvalidInputError, match="numbers would be released"):
-        fit_arrays(few, family="logistic", rules=RowRules(minimum_rows=1))
+        fit_arrays(few, family="logistic", rules=Rules(minimum_rows=1))
 
 
 def test_rounds_stop_where_the_limit_is_reached():
     rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
-    rules = RowRules(minimum_rows=10)  # 4 x 10 x 3 / 2 = 60 numbers: three sums
+    rules = Rules(minimum_rows=10)  # 4 x 10 x 3 / 2 = 60 numbers: three sums
     with pytest.raises(InvalidInputError, match="numbers would be released"):
         fit_arrays(rows, family="logistic", intercept=0, rules=rules)
 
@@ -343,7 +343,7 @@ def test_the_ledger_refuses_the_differencing_pair(tmp_path, driver):
 def test_rounds_are_charged_before_they_are_shown(tmp_path):
     books = ledgers(tmp_path)
     rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
-    rules = RowRules(minimum_rows=60)
+    rules = Rules(minimum_rows=60)
     result = fit_arrays(
         rows, family="logistic", intercept=0, rules=rules, ledgers=books
     )
@@ -358,7 +358,7 @@ def test_rounds_under_a_lattice_add_up():
     rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
     options = {"law": "lattice", "sigma": 1e3, "driver": "vectorised"}
     result = fit_arrays(
-        rows, family="logistic", intercept=0, rules=RowRules(minimum_rows=60), **options
+        rows, family="logistic", intercept=0, rules=Rules(minimum_rows=60), **options
     )
     once, rounds = result.terms.guarantee, len(result.released.sums)
     assert rounds > 2

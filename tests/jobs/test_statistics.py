@@ -15,6 +15,7 @@ from veilsum.files import datasets
 from veilsum.files.output import as_json
 from veilsum.jobs.statistics import statistics
 from veilsum.tables.columns import SchemaError
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 
 
@@ -92,7 +93,7 @@ def test_who_has_which_row_does_not_show(frame, owners, law):
         "law": law,
         "sigma": 100.0 if law == "lattice" else None,
         "driver": "vectorised",
-        "release_fraction": 2.0,
+        "rules": Rules.none(),
     }
     one = statistics({str(k): padded[k::4] for k in range(4)}, **wishes)
     other = statistics({str(k): padded[owned == k][::-1] for k in range(4)}, **wishes)
@@ -114,7 +115,7 @@ def test_cents_are_cents():
         statistics(
             {party: {"x": values} for party, values in held.items()},
             schema=schema,
-            release_fraction=9.0,
+            rules=Rules.none(),
         )
         for held in (one, other)
     ]
@@ -206,8 +207,13 @@ def test_json_is_strict(data):
 
 
 def test_a_small_cell_keeps_its_party_at_home(data):
-    with pytest.raises(SchemaError, match=r"minimum_cell = 60.*Not sent"):
-        statistics(data, columns=[], tables=[("sex", "smoker")], minimum_cell=60)
+    with pytest.raises(SchemaError, match=r"minimum_count = 60.*Not sent"):
+        statistics(
+            data,
+            columns=[],
+            tables=[("sex", "smoker")],
+            rules=Rules.none(minimum_count=60),
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import statsmodels.api as sm
 from nist import CERTIFIED, lines, root
 from veilsum.jobs.regression import fit
 from veilsum.jobs.summary import summary_text
+from veilsum.tables.rules import Rules
 
 LINES = {line.name: line for line in lines()}
 # All that float64 can show.
@@ -45,7 +46,7 @@ def fitted(line, **options):
         line.formula,
         parties,
         minimum_rows=1,
-        release_fraction=1000.0,
+        rules=Rules.none(),
         driver="vectorised",
         tolerate=0,
         **options,

@@ -37,7 +37,6 @@ from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.regression import LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import shown_of
-from veilsum.jobs.rules import RowRules
 from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
@@ -64,6 +63,7 @@ from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
 from veilsum.tables.frames import as_frame
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
 from worlds import Setting
 
@@ -607,7 +607,7 @@ def test_the_pages_limit_is_the_one_that_is_kept(
     names = [f"p{k}" for k in range(n)]
     options = {"tolerate": tolerate, "drop": drop}
     terms = Terms.of(names, counts=Counts((Fraction(1),), 60), options=options)
-    rules = RowRules(minimum_rows=5, maximum_rows=most)
+    rules = Rules(minimum_rows=5, maximum_rows=most)
     least_refused = ceil(
         page_limit(terms.policy, rules, n=n, columns=columns, rows=rows)
     )

@@ -34,6 +34,7 @@ from veilsum.reading import (
     check_keys,
     missing,
 )
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import SchemaSection
 
 # Opens a graph file, with the attribute that holds its weights.
@@ -258,6 +259,13 @@ def settings_of(
 # What everybody keeps to while summing, and how long they wait for each other.
 SUMMING = ("tolerate", "minimum_honest", "drop")
 WAITS = ("resend", "meeting", "deadline", "patience")
+# What may be asked of tables; a schema says how many rows they have.
+_ROWS = ("minimum_rows", "maximum_rows")
+RULES = tuple(
+    one.name
+    for one in fields(Rules)
+    if one.name not in ("minimum_rows", "maximum_rows")
+)
 
 
 class PolicySection(Section, frozen=True, kw_only=True):
@@ -269,8 +277,7 @@ class PolicySection(Section, frozen=True, kw_only=True):
         minimum_honest: how many others there must be.
         drop: whether the others may go on without a party that is lost early.
         resend: seconds; see `Policy`, for the three after it too.
-        release_fraction: of the numbers in honest rows, how many may be released.
-        minimum_cell: a party with a smaller count in a cell, but not 0, is refused.
+        minimum_count: see `Rules`, for all that follow too.
     """
 
     corrupted: Names | None = None
@@ -281,15 +288,24 @@ class PolicySection(Section, frozen=True, kw_only=True):
     meeting: Number | None = None
     deadline: Number | None = None
     patience: Whole | None = None
+    minimum_count: Whole | None = None
+    effective_count: Number | None = None
+    maximum_leverage: Number | None = None
+    residual_rows: Whole | None = None
+    maximum_levels: Whole | None = None
+    maximum_columns: Number | None = None
+    dominance: Number | None = None
+    site_terms: Flag | None = None
     release_fraction: Number | None = None
-    minimum_cell: Whole | None = None
+    most_rounds: Whole | None = None
 
     def __post_init__(self) -> None:
-        for key in ("tolerate", "minimum_honest", "minimum_cell"):
+        for key in ("tolerate", "minimum_honest"):
             if (getattr(self, key) or 0) < 0:
                 raise InvalidScenarioError(f"[policy] {key} must not be negative")
         with about("policy"):
             policy_of(**self._said(*WAITS))
+            _ = self.rules
 
     def _said(self, *keys: str) -> dict[str, Any]:
         return {key: value for key, value in self.given().items() if key in keys}
@@ -305,13 +321,13 @@ class PolicySection(Section, frozen=True, kw_only=True):
         return {**self._said(*SUMMING), "waits": self._said(*WAITS)}
 
     @property
-    def releases(self) -> dict[str, Any]:
-        """What a job is told about what may be released."""
-        return self._said("release_fraction", "minimum_cell")
+    def rules(self) -> Rules:
+        """What every party keeps to before it answers."""
+        return Rules(**self._said(*RULES))
 
     def check_for(self, job: JobSection) -> None:
         """Refuse a rule that this kind of job does not have: it would not be kept."""
-        known = (*SUMMING, *WAITS, *job.rules)
+        known = (*SUMMING, *WAITS, *(RULES if job.on_tables else ()))
         for key in self.given():
             if key not in known:
                 raise InvalidScenarioError(
@@ -339,13 +355,11 @@ class JobSection(Section, frozen=True, kw_only=True):
     Attributes:
         heading: of its section.
         command: which of veilsum's runs it.
-        rules: of a policy, beside those of every job.
         on_tables: whether a schema says what every table looks like.
     """
 
     heading: ClassVar[Literal["model", "statistics", "dispatch"]]
     command: ClassVar[str]
-    rules: ClassVar[tuple[str, ...]] = ()
     on_tables: ClassVar[bool] = True
 
 
@@ -354,7 +368,6 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
 
     heading = "model"
     command = "fit"
-    rules = ("release_fraction",)
 
     formula: Text = ""
     family: Text | None = None
@@ -370,7 +383,6 @@ class StatisticsSection(JobSection, frozen=True, kw_only=True):
 
     heading = "statistics"
     command = "stats"
-    rules = ("release_fraction", "minimum_cell")
 
     columns: Names | None = None
     histograms: (

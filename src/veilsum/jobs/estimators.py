@@ -21,15 +21,13 @@ from scipy.special import expit, log_expit
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import GraphLike
 from veilsum.jobs.regression import FitResult, fit_arrays
-from veilsum.jobs.releases import FRACTION
-from veilsum.jobs.rules import RowRules
 from veilsum.jobs.terms import Options
 from veilsum.models.families import Binomial, Family, Gamma, Gaussian, Poisson
 from veilsum.models.rows import Design, PerRow
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.laws import LawName
 from veilsum.tables.frames import needed
-from veilsum.tables.schema import MINIMUM_ROWS
+from veilsum.tables.rules import Rules
 
 # Who imports this module wants scikit-learn: classes cannot wait for their bases.
 needed("sklearn", extra="sklearn", what="estimators")
@@ -44,7 +42,7 @@ Held = Mapping[str, Array[np.intp]]
 INTERCEPT = "Intercept"
 
 # Rows of one holder are hidden from nobody: any number of sums may be released.
-ONE_HOLDER = RowRules(minimum_rows=1, release_fraction=np.inf)
+ONE_HOLDER = Rules.none()
 
 
 class Rates(Poisson):
@@ -72,9 +70,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         sigma: for `lattice`, the standard deviation of a share.
         tolerate: how many parties may pool what they saw.
         minimum_honest: how many others there must be.
-        minimum_rows: a party with fewer rows is refused.
-        maximum_rows: so is one with more, if that was agreed.
-        release_fraction: of the numbers in honest rows, how many may be released.
+        rules: what every party keeps to.
         n_parties: to how many rows are dealt when `fit` is not told whose they are.
         driver: `loopback`, each party a machine of its own, or `vectorised`.
         seed: repeats a simulation.
@@ -100,9 +96,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         sigma: float | None = None,
         tolerate: int = 1,
         minimum_honest: int = 3,
-        minimum_rows: int = MINIMUM_ROWS,
-        maximum_rows: int | None = None,
-        release_fraction: float = FRACTION,
+        rules: Rules | None = None,
         n_parties: int = 4,
         driver: str = "loopback",
         seed: int | None = None,
@@ -114,9 +108,7 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
         self.sigma = sigma
         self.tolerate = tolerate
         self.minimum_honest = minimum_honest
-        self.minimum_rows = minimum_rows
-        self.maximum_rows = maximum_rows
-        self.release_fraction = release_fraction
+        self.rules = rules
         self.n_parties = n_parties
         self.driver = driver
         self.seed = seed
@@ -180,15 +172,8 @@ class PrivateRegression(_base.BaseEstimator):  # type: ignore[misc]
             intercept=0 if self.fit_intercept else None,
             weights=weighed,
             ridge=self.ridge,
-            rules=ONE_HOLDER if alone else self._rules(),
+            rules=ONE_HOLDER if alone else self.rules,
             **self._options(one_holder=alone),
-        )
-
-    def _rules(self) -> RowRules:
-        return RowRules(
-            minimum_rows=self.minimum_rows,
-            maximum_rows=self.maximum_rows,
-            release_fraction=self.release_fraction,
         )
 
     def _options(self, *, one_holder: bool) -> Options:

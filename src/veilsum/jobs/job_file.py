@@ -35,7 +35,8 @@ from veilsum.jobs.terms import Options
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.frames import Frame
-from veilsum.tables.schema import MINIMUM_ROWS, Schema
+from veilsum.tables.rules import MINIMUM_ROWS
+from veilsum.tables.schema import Schema
 
 Kind = Literal["model", "statistics", "dispatch"]
 
@@ -102,7 +103,7 @@ class JobFile(Secret):
             schema=self.schema,
             compare=self.compare,
             **self.question.given(),
-            **self.rules.releases,
+            rules=self.rules.rules,
             **chosen,
         )
 
@@ -114,7 +115,7 @@ class JobFile(Secret):
             schema=self.schema,
             compare=self.compare,
             **self.question.given(),
-            **self.rules.releases,
+            rules=self.rules.rules,
             **chosen,
         )
 

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
-from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
-from veilsum.jobs.rules import RowRules
+from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms, by_name, table_parts
@@ -45,7 +44,8 @@ from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula, read_formula
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.schema import MINIMUM_ROWS, CheckedTable, Schema
+from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
@@ -577,13 +577,13 @@ class FitResult(JobResult):
 
     Attributes:
         model: what was fitted.
-        rules: what was agreed about rows.
+        rules: what every party kept to.
         reference: the pooled coefficients, where one computer has all rows and was
             asked to compare.
     """
 
     model: Model
-    rules: RowRules
+    rules: Rules
     reference: Vector | None = None
 
     @property
@@ -682,7 +682,7 @@ def fit(
     bits: int = BITS,
     schema: Schema | None = None,
     minimum_rows: int = MINIMUM_ROWS,
-    release_fraction: float = FRACTION,
+    rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
 ) -> FitResult:
@@ -701,7 +701,8 @@ def fit(
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused.
-        release_fraction: of the numbers in honest rows, how many may be released.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
         compare: whether to fit the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
@@ -729,7 +730,7 @@ def fit(
         rows,
         model,
         sources={party: table_parts(frame) for party, frame in frames.items()},
-        rules=RowRules.of(agreed, release_fraction),
+        rules=agreed.rules(rules or Rules()),
         dropped={party: table.n_dropped for party, table in tables.items()},
         agreed=job.agreed,
         compare=compare,
@@ -748,7 +749,7 @@ def fit_arrays(
     offset: Mapping[str, ArrayLike] | None = None,
     ridge: float = 0.0,
     measures: RowMeasures | None = None,
-    rules: RowRules | None = None,
+    rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
 ) -> FitResult:
@@ -765,7 +766,7 @@ def fit_arrays(
         ridge: as for `fit`.
         measures: how numbers are counted. Without them they are read off all arrays
             together, which only a simulation can do.
-        rules: how many rows a party must have, and how much may be released.
+        rules: what every party keeps to.
         compare: as for `fit`.
         options: how to sum; see `Options`.
     """
@@ -802,7 +803,7 @@ def fit_rows(
     rows: Mapping[str, Rows],
     model: Model,
     *,
-    rules: RowRules | None = None,
+    rules: Rules | None = None,
     dropped: Mapping[str, int] | None = None,
     sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
     agreed: Mapping[str, Any] | None = None,
@@ -814,20 +815,20 @@ def fit_rows(
     Args:
         rows: by party; all must have the model's columns.
         model: what is fitted.
-        rules: how many rows a party must have, and how much may be released.
+        rules: what every party keeps to.
         dropped: by party, how many rows were left out.
         sources: by party, the whole table that rows are from, for its ledger.
         agreed: what parties compare beside how they sum.
         compare: whether to fit the pooled rows as well.
         options: how to sum; see `Options`.
     """
-    rules = rules or RowRules()
+    rules = rules or Rules()
     for party, part in rows.items():
-        rules.check(party, part.n_rows)
+        rules.check_rows(party, part.n_rows)
         model.check(party, part)
     counts = model.recipe().counts
     terms = Terms.of(list(rows), counts=counts, options=options)
-    recipe = model.recipe(rules.limit(model.numbers_in_a_row, terms))
+    recipe = model.recipe(ReleaseLimit.of(rules, model.numbers_in_a_row, terms))
     missing = dropped or {}
     released = run_job(
         recipe,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import (
     NEAR_VIEWS_LIMIT,
@@ -23,9 +24,7 @@ from veilsum.privacy.guarantee import (
     UNITS_LIMIT,
     Guarantee,
 )
-
-# Of the numbers in honest rows; beyond it somebody could begin to solve for them.
-FRACTION = 0.5
+from veilsum.tables.rules import Rules
 
 IDENTICAL = (
     "inputs that every party's rules admit, and whose listed sums agree in every "
@@ -100,13 +99,19 @@ class ReleaseLimit:
     columns: int
     minimum_rows: int
     maximum_rows: int | None = None
-    fraction: float = FRACTION
+    fraction: float = 0.5
 
-    def __post_init__(self) -> None:
-        if not self.fraction > 0.0:
-            raise InvalidInputError(
-                f"the fraction that may be released is positive, found {self.fraction}"
-            )
+    @classmethod
+    def of(cls, rules: Rules, columns: int, terms: Terms) -> ReleaseLimit:
+        """Return how many numbers the rules allow about rows of so many numbers."""
+        return cls(
+            honest=terms.honest,
+            tolerate=terms.tolerate,
+            columns=columns,
+            minimum_rows=rules.minimum_rows,
+            maximum_rows=rules.maximum_rows,
+            fraction=rules.release_fraction,
+        )
 
     def honest_rows(self, rows: float | None = None) -> float:
         """Return how many rows honest parties hold at least.

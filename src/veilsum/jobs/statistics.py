@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
-from veilsum.jobs.releases import FRACTION, Release, ReleaseLimit
-from veilsum.jobs.rules import RowRules
+from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name, table_parts
@@ -30,7 +29,8 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.schema import MINIMUM_ROWS, CheckedTable, Schema
+from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.schema import CheckedTable, Schema
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Wishes:
         columns: numbers, for moments.
         histograms: the edges of bins, by column.
         tables: which categories are crossed, and how many levels each has.
-        minimum_cell: a party with a smaller count in a cell, but not 0, takes no part.
+        minimum_count: a party with a smaller count in a cell, but not 0, takes no part.
         measures: how each of the numbers is counted, by column.
     """
 
     columns: tuple[str, ...]
     histograms: Mapping[str, Bins]
     tables: Mapping[tuple[str, ...], CrossTable]
-    minimum_cell: int = 0
+    minimum_count: int = 0
     measures: tuple[Measure, ...] = ()
 
     @property
@@ -104,13 +104,13 @@ class Wishes:
             SchemaError: a cell is too small to be shown, or a number out of its range.
         """
         cells = self.cells(table)
-        if small_cells(cells, self.minimum_cell):
+        if small_cells(cells, self.minimum_count):
             raise SchemaError(
                 table.party,
                 None,
                 "cell",
-                "a cell of the counts holds fewer than minimum_cell = "
-                f"{self.minimum_cell} rows, but not none: use wider bins or merge "
+                "a cell of the counts holds fewer than minimum_count = "
+                f"{self.minimum_count} rows, but not none: use wider bins or merge "
                 "levels. Not sent.",
             )
         moments: Integers = np.array([table.n_rows], dtype=object)
@@ -128,7 +128,7 @@ def wishes_of(
     columns: Sequence[str] | None,
     histograms: Mapping[str, ArrayLike],
     tables: Sequence[Sequence[str]],
-    minimum_cell: int = 0,
+    minimum_count: int = 0,
 ) -> Wishes:
     """Return what is asked for, checked against the schema."""
     numeric = [one.name for one in schema.columns if not one.is_category]
@@ -152,7 +152,7 @@ def wishes_of(
             )
             for names in tables
         },
-        minimum_cell,
+        minimum_count,
         tuple(schema.column(name).measure.centred() for name in chosen),
     )
 
@@ -372,8 +372,7 @@ def statistics(
     tables: Sequence[Sequence[str]] = (),
     schema: Schema | None = None,
     minimum_rows: int = MINIMUM_ROWS,
-    minimum_cell: int = 0,
-    release_fraction: float = FRACTION,
+    rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
 ) -> StatisticsResult:
@@ -387,8 +386,8 @@ def statistics(
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused.
-        minimum_cell: a party with a smaller count in a cell, but not 0, is refused.
-        release_fraction: of the numbers in honest rows, how many may be released.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
         compare: whether to average the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
@@ -399,15 +398,15 @@ def statistics(
         agreed = schema.measured(frames)
     else:
         agreed = schema  # a real party sees its own table only
-    wishes = wishes_of(agreed, columns, histograms or {}, tables, minimum_cell)
+    kept = agreed.rules(rules or Rules())
+    wishes = wishes_of(agreed, columns, histograms or {}, tables, kept.minimum_count)
     used = tuple(one for one in agreed.columns if one.name in wishes.used)
     looked_at = replace(agreed, columns=used)
     checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
     # Here, before anybody joins: what is wrong with a table keeps its party at home.
     vectors = {name: wishes.vector(table) for name, table in checked.items()}
-    rules = RowRules.of(agreed, release_fraction)
     terms = Terms.of(list(frames), counts=wishes.counts, options=options)
-    limit = rules.limit(len(used), terms)
+    limit = ReleaseLimit.of(kept, len(used), terms)
     recipe = StatisticsRecipe(wishes, limit)
     released = run_job(
         recipe,
@@ -416,7 +415,7 @@ def statistics(
         agreed={
             "schema": looked_at.to_table(),
             "statistics": wishes.words,
-            "rules": asdict(rules),
+            "rules": asdict(kept),
         },
     )
     return StatisticsResult(

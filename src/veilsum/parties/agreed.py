@@ -16,14 +16,14 @@ from veilsum.agreement.sections import ModelSection, StatisticsSection
 from veilsum.jobs.dispatch import search_of
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.regression import FormulaJob, family_of
-from veilsum.jobs.releases import FRACTION
-from veilsum.jobs.rules import RowRules
+from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.statistics import StatisticsRecipe, wishes_of
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.reading import about
 from veilsum.tables.frames import as_frame
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable
 
 
@@ -72,7 +72,7 @@ def _model(question: ModelSection, job: JobFile) -> Checks:
             CheckedTable("", job.schema, row, 0).numbers(column)
 
     def allow(terms: Terms) -> None:
-        limit = _rules(job).limit(made.model.numbers_in_a_row, terms)
+        limit = ReleaseLimit.of(_rules(job), made.model.numbers_in_a_row, terms)
         made.model.recipe(limit).request([])
 
     return made.model.recipe().counts, allow
@@ -89,15 +89,15 @@ def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
     )
 
     def allow(terms: Terms) -> None:
-        limit = _rules(job).limit(len(wishes.used), terms)
+        limit = ReleaseLimit.of(_rules(job), len(wishes.used), terms)
         StatisticsRecipe(wishes, limit).request([])
 
     return wishes.counts, allow
 
 
-def _rules(job: JobFile) -> RowRules:
+def _rules(job: JobFile) -> Rules:
     assert job.schema is not None
-    return RowRules.of(job.schema, job.rules.releases.get("release_fraction", FRACTION))
+    return job.schema.rules(job.rules.rules)
 
 
 def _balance_nothing(consortium: Consortium, _: Terms) -> None:

@@ -41,11 +41,11 @@ from veilsum.tables.columns import (
     nature,
 )
 from veilsum.tables.frames import Frame, Series, as_frame, load_pandas
+from veilsum.tables.rules import MINIMUM_ROWS, Rules
 
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
 Missing = Literal["refuse", "drop"]
-MINIMUM_ROWS = 5
 MOST_COLUMNS = 10_000
 MISSING: tuple[Missing, ...] = get_args(Missing)
 
@@ -120,6 +120,12 @@ class Schema:
         _check_rows("minimum_rows", self.minimum_rows, least=1)
         if self.maximum_rows is not None:
             _check_rows("maximum_rows", self.maximum_rows, least=self.minimum_rows)
+
+    def rules(self, others: Rules) -> Rules:
+        """Return rules with what is agreed here about row counts."""
+        return replace(
+            others, minimum_rows=self.minimum_rows, maximum_rows=self.maximum_rows
+        )
 
     @classmethod
     def from_table(cls, table: Table) -> Schema:
