@@ -17,6 +17,18 @@ from veilsum.errors import InvalidInputError
 MINIMUM_ROWS = 5
 
 
+class DisclosureError(InvalidInputError):
+    """A question would show too much of a table; in full for its owner only.
+
+    Attributes:
+        rule: which one of `Rules` refuses.
+    """
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message, plain=f"refused by {rule}")
+        self.rule = rule
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What every party keeps to before it answers; names as the field has them.
