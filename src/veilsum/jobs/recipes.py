@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from veilsum.errors import NumericalError
 from veilsum.jobs.releases import Release, shown_of, with_releases
@@ -39,6 +48,11 @@ class Recipe(Protocol):
     @property
     def answer_size(self) -> int:
         """How many numbers the answer has."""
+        ...
+
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers all its sums may show: reserved before the first."""
         ...
 
     def request(self, sums: Sums) -> Any | None:
@@ -91,6 +105,11 @@ class SumsOnly:
     stand_in: ClassVar[bool] = True
     # Whether what a party gives is a sum over rows, each of them rounded by itself.
     by_row: ClassVar[bool] = True
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum."""
+        return cast("Recipe", self).size
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""

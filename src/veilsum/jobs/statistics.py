@@ -29,7 +29,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 
@@ -371,7 +371,7 @@ def statistics(
     histograms: Mapping[str, ArrayLike] | None = None,
     tables: Sequence[Sequence[str]] = (),
     schema: Schema | None = None,
-    minimum_rows: int = MINIMUM_ROWS,
+    minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -385,7 +385,8 @@ def statistics(
         tables: categories to cross, such as [("sex", "smoker")].
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
-        minimum_rows: without a schema, a party with fewer rows is refused.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to average the pooled rows as well, as only a simulation can.
