@@ -21,7 +21,7 @@ from typing import (
 )
 
 from veilsum.errors import NumericalError
-from veilsum.jobs.releases import Release, shown_of, with_releases
+from veilsum.jobs.releases import BY_ROW, Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -103,8 +103,8 @@ class SumsOnly:
     round_size: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-9
     stand_in: ClassVar[bool] = True
-    # Whether what a party gives is a sum over rows, each of them rounded by itself.
-    by_row: ClassVar[bool] = True
+    # What a party gives is a sum over rows, each of them rounded by itself.
+    wording: ClassVar[tuple[str, str, str]] = BY_ROW
 
     @property
     def most_numbers(self) -> int:
@@ -119,7 +119,7 @@ class SumsOnly:
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
         whole = getattr(self, "counts", None) is not None
-        return with_releases(promise, releases, whole=whole, by_row=self.by_row)
+        return with_releases(promise, releases, whole=whole, wording=self.wording)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

@@ -19,6 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import (
+    SITE_TERMS,
+    Cells,
+    Group,
+    Look,
+    Pair,
+    answering,
+    is_pair,
+    screened,
+    size_of,
+)
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
@@ -40,7 +51,7 @@ from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers
+from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula, read_formula
 from veilsum.tables.frames import Frame, as_frame
@@ -362,6 +373,27 @@ class Model:
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have one of two, as far as measures tell."""
+        found: list[Group] = [
+            Pair(name, one, place)
+            for place, (name, one) in enumerate(
+                zip(self.names, self.measures.design, strict=True)
+            )
+            if is_pair(one)
+        ]
+        for name in ("response", "weights", "offset"):
+            one = getattr(self.measures, name)
+            if one is not None and is_pair(one):
+                found.append(Pair(name, one, name))
+        return tuple(found)
+
+    def look(self, rows: Rows, at: str | int) -> Array[Any]:
+        """Return a column of some rows: of the design by its place."""
+        found = rows.design[:, at] if isinstance(at, int) else getattr(rows, at)
+        return np.asarray(found)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         if not isinstance(self.family, Gaussian):
@@ -558,6 +590,32 @@ class FormulaJob:
             "bits": self.bits,
         }
 
+    def groups(self, design: Sequence[Measure]) -> tuple[Group, ...]:
+        """Return levels, cells and values that few parties might hold.
+
+        Of columns of the schema, in its order; then of categories that are multiplied,
+        and of what else in the design has two values.
+        """
+        schema, made = self.schema, self.formula.made_of
+        found: list[Group] = []
+        for one in schema.columns:
+            if one.is_category:
+                found.append(Cells((one.name,), (one.categories,)))
+            elif is_pair(one.measure):
+                found.append(Pair(one.name, one.measure, one.name))
+        for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
+            levels = tuple(schema.column(name).categories for name in names)
+            found.append(Cells(names, levels))
+        for place, (names, numbers) in enumerate(made):
+            alone = not names and len(numbers) == 1 and numbers[0] in schema
+            if numbers and not alone and is_pair(design[place]):
+                found.append(Pair(self.formula.columns[place], design[place], place))
+        return tuple(found)
+
+    def look(self, table: CheckedTable, rows: Rows, at: str | int) -> Array[Any]:
+        """Return one party's column of its table by name, or of its design by place."""
+        return rows.design[:, at] if isinstance(at, int) else table.look(at)
+
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""
         design, response = self.formula.design(table, self.bits)
@@ -594,13 +652,15 @@ class FitResult(JobResult):
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
-        free = self.rules.release_fraction >= 1.0
-        return (*super().further_limits, *((UNLIMITED,) if free else ()))
+        free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
+        sites = (SITE_TERMS,) if self.rules.site_terms else ()
+        return (*super().further_limits, *free, *sites)
 
     @cached_property
     def fit(self) -> LeastSquaresFit | GlmFit:
         """Coefficients, their errors, and everything else that follows from sums."""
-        return cast("RegressionRecipe", self.recipe).fit(self.released.sums)
+        recipe, sums = self.inner
+        return cast("RegressionRecipe", recipe).fit(sums)
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -610,7 +670,8 @@ class FitResult(JobResult):
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out: only this sum is known."""
-        return cast("RegressionRecipe", self.recipe).missing(self.released.sums)
+        recipe, sums = self.inner
+        return cast("RegressionRecipe", recipe).missing(sums)
 
     @property
     def max_error(self) -> float | None:
@@ -736,6 +797,8 @@ def fit(
         rows,
         model,
         sources={party: table_parts(frame) for party, frame in frames.items()},
+        groups=job.groups(model.measures.design),
+        looks={party: partial(job.look, tables[party], rows[party]) for party in rows},
         rules=agreed.rules(rules or Rules()),
         dropped={party: table.n_dropped for party, table in tables.items()},
         agreed=job.agreed,
@@ -812,6 +875,8 @@ def fit_rows(
     rules: Rules | None = None,
     dropped: Mapping[str, int] | None = None,
     sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
+    groups: Sequence[Group] | None = None,
+    looks: Mapping[str, Look] | None = None,
     agreed: Mapping[str, Any] | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -824,6 +889,8 @@ def fit_rows(
         rules: what every party keeps to.
         dropped: by party, how many rows were left out.
         sources: by party, the whole table that rows are from, for its ledger.
+        groups: what is asked first who holds it; without them, of the design.
+        looks: by party, how it finds the columns of these groups.
         agreed: what parties compare beside how they sum.
         compare: whether to fit the pooled rows as well.
         options: how to sum; see `Options`.
@@ -832,15 +899,22 @@ def fit_rows(
     for party, part in rows.items():
         rules.check_rows(party, part.n_rows)
         model.check(party, part)
-    counts = model.recipe().counts
+    asked = () if rules.site_terms else model.groups if groups is None else groups
+    counts = screened(model.recipe(), asked).counts
     terms = Terms.of(list(rows), counts=counts, options=options)
-    recipe = model.recipe(ReleaseLimit.of(rules, model.numbers_in_a_row, terms))
+    limit = ReleaseLimit.of(rules, model.numbers_in_a_row, terms, size_of(asked))
+    recipe = screened(model.recipe(limit), asked, terms.tolerate)
     missing = dropped or {}
+    look = looks or {party: partial(model.look, part) for party, part in rows.items()}
     released = run_job(
         recipe,
         {
-            party: model.contribution(
-                part, missing.get(party, 0), (sources or {}).get(party)
+            party: answering(
+                recipe,
+                model.contribution(
+                    part, missing.get(party, 0), (sources or {}).get(party)
+                ),
+                look[party],
             )
             for party, part in rows.items()
         },

@@ -20,6 +20,9 @@ from veilsum.privacy.guarantee import (
     PARTY_UNITS_LIMIT,
     REMAINDER_LIMIT,
     SAME_VIEWS_LIMIT,
+    SCREENED_NEAR_VIEWS_LIMIT,
+    SCREENED_SAME_VIEWS_LIMIT,
+    SCREENED_UNITS_LIMIT,
     UNITS_LIMIT,
     Guarantee,
 )
@@ -37,6 +40,15 @@ EXACT = (
 ROUNDS = (
     "epsilon is that of {rounds} rounds together, for the largest change of statistics "
     "in any of them"
+)
+# What is said of sums of whole numbers: of their units, and of who has which row, under
+# masks that hide everything but sums and under others.
+BY_ROW = (UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT)
+BY_PARTY = (PARTY_UNITS_LIMIT, PARTY_SAME_VIEWS_LIMIT, PARTY_NEAR_VIEWS_LIMIT)
+SCREENED = (
+    SCREENED_UNITS_LIMIT,
+    SCREENED_SAME_VIEWS_LIMIT,
+    SCREENED_NEAR_VIEWS_LIMIT,
 )
 
 
@@ -94,7 +106,8 @@ class ReleaseLimit:
         columns: numbers in a row.
         minimum_rows: every party has at least as many.
         fraction: of the numbers in honest rows.
-        most_rounds: sums that one job may take.
+        most_rounds: sums that a fit may take.
+        before: numbers that are released before the first of these.
     """
 
     honest: int
@@ -102,9 +115,12 @@ class ReleaseLimit:
     minimum_rows: int
     fraction: float = 0.5
     most_rounds: int = 15
+    before: int = 0
 
     @classmethod
-    def of(cls, rules: Rules, columns: int, terms: Terms) -> ReleaseLimit:
+    def of(
+        cls, rules: Rules, columns: int, terms: Terms, before: int = 0
+    ) -> ReleaseLimit:
         """Return how many numbers the rules allow about rows of so many numbers."""
         return cls(
             honest=terms.honest,
@@ -112,6 +128,7 @@ class ReleaseLimit:
             minimum_rows=rules.minimum_rows,
             fraction=rules.release_fraction,
             most_rounds=rules.most_rounds,
+            before=before,
         )
 
     @property
@@ -121,18 +138,20 @@ class ReleaseLimit:
 
     def rounds(self, size: int) -> int:
         """Return how many sums of so many numbers there is room for."""
-        room = self.fraction * self.held
+        room = self.fraction * self.held - self.before
         if size * self.most_rounds < room:
             return self.most_rounds
         return max(0, ceil(room / size) - 1)
 
     def check(self, numbers: int, rounds: int = 1) -> None:
         """Refuse to release so many numbers in each of some rounds."""
-        total = numbers * rounds
+        total = self.before + numbers * rounds
         if total < self.fraction * self.held:
             return
         enough = ceil((total + 1) / (self.fraction * self.columns * self.honest))
-        times = f", {numbers} in each of {rounds} rounds," if rounds > 1 else ""
+        first = f" {self.before} counts of parties," if self.before else ""
+        times = f",{first} {numbers} in each of {rounds} rounds,"
+        times = times if self.before or rounds > 1 else ""
         raise DisclosureError(
             "release_fraction",
             f"{total} numbers{times} would be released about honest parties' rows, "
@@ -149,13 +168,12 @@ def with_releases(
     releases: Sequence[Release],
     *,
     whole: bool = False,
-    by_row: bool = True,
+    wording: tuple[str, str, str] = BY_ROW,
 ) -> Guarantee:
     """Return the guarantee with every round's sums listed for every honest piece.
 
     Rounds have fresh masks, so their divergences add. `whole` says that sums are of
-    whole numbers of agreed units, so that it does not matter who has which row; without
-    `by_row` a party's numbers are its own making, and it matters but for whole inputs.
+    whole numbers of agreed units, and `wording` what follows for who has which row.
     """
     if not promise.kind.hides:
         return promise
@@ -167,10 +185,7 @@ def with_releases(
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = [line for line in promise.limits if line != REMAINDER_LIMIT]
     if whole:
-        same, near = SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT
-        if not by_row:
-            same, near = PARTY_SAME_VIEWS_LIMIT, PARTY_NEAR_VIEWS_LIMIT
-        units = UNITS_LIMIT if by_row else PARTY_UNITS_LIMIT
+        units, same, near = wording
         more = (*more, units, same if promise.kind.sums_only else near)
         kept = [line for line in kept if not line.startswith("on the grid")]
     added = repeated(promise, len(releases))

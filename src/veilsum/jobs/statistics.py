@@ -18,6 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import (
+    SITE_TERMS,
+    Binned,
+    Cells,
+    Group,
+    Pair,
+    answering,
+    is_pair,
+    screened,
+    size_of,
+)
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
@@ -81,6 +92,16 @@ class Wishes:
         parts += [f"histogram of {name} on {edges}" for name, edges in bins]
         parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
         return "; ".join(parts)
+
+    def groups(self, schema: Schema) -> tuple[Group, ...]:
+        """Return bins, cells and values that few parties might hold."""
+        found: list[Group] = [Binned(*one) for one in self.histograms.items()]
+        for names in self.tables:
+            levels = tuple(schema.column(name).categories for name in names)
+            found.append(Cells(names, levels))
+        pairs = zip(self.columns, self.measures, strict=True)
+        found += [Pair(name, one, name) for name, one in pairs if is_pair(one)]
+        return tuple(found)
 
     @property
     def counts(self) -> Counts:
@@ -214,14 +235,22 @@ class StatisticsResult(JobResult):
 
     Attributes:
         wishes: what was asked for.
+        rules: what every party kept to.
         levels: of each category.
         reference: the pooled means, where one computer has all rows and was asked to
             compare.
     """
 
     wishes: Wishes
+    rules: Rules
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reference: Vector | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        sites = (SITE_TERMS,) if self.rules.site_terms else ()
+        return (*super().further_limits, *sites)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -233,18 +262,19 @@ class StatisticsResult(JobResult):
         """Sums, means, variances, covariances and correlations."""
         if not self.columns:
             raise InvalidInputError("no columns of numbers were asked for")
-        assert isinstance(self.recipe, StatisticsRecipe)
-        return self.recipe.moments(self.released.sums)
+        recipe, sums = self.inner
+        assert isinstance(recipe, StatisticsRecipe)
+        return recipe.moments(sums)
 
     @property
     def count(self) -> int:
         """The rows of all parties."""
-        return int(self.released.sums[0][0])
+        return int(self.inner[1][0][0])
 
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out."""
-        return int(self.released.sums[0][-1])
+        return int(self.inner[1][0][-1])
 
     @property
     def max_error(self) -> float | None:
@@ -276,7 +306,7 @@ class StatisticsResult(JobResult):
 
     def _counts(self) -> Iterator[Integers]:
         ends = np.cumsum(self.wishes.sizes, dtype=np.int64)[:-1]
-        cells = self.released.sums[0][self.wishes.n_moments : -1]
+        cells = self.inner[1][0][self.wishes.n_moments : -1]
         return iter(np.split(cells, ends))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -406,12 +436,19 @@ def statistics(
     checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
     # Here, before anybody joins: what is wrong with a table keeps its party at home.
     vectors = {name: wishes.vector(table) for name, table in checked.items()}
-    terms = Terms.of(list(frames), counts=wishes.counts, options=options)
-    limit = ReleaseLimit.of(kept, len(used), terms)
-    recipe = StatisticsRecipe(wishes, limit)
+    asked = () if kept.site_terms else wishes.groups(agreed)
+    counts = screened(StatisticsRecipe(wishes, None), asked).counts
+    terms = Terms.of(list(frames), counts=counts, options=options)
+    limit = ReleaseLimit.of(kept, len(used), terms, size_of(asked))
+    recipe = screened(StatisticsRecipe(wishes, limit), asked, terms.tolerate)
     released = run_job(
         recipe,
-        {name: _contribution(own, frames[name]) for name, own in vectors.items()},
+        {
+            name: answering(
+                recipe, _contribution(own, frames[name]), checked[name].look
+            )
+            for name, own in vectors.items()
+        },
         terms,
         agreed={
             "schema": looked_at.to_table(),
@@ -424,6 +461,7 @@ def statistics(
         recipe=recipe,
         released=released,
         wishes=wishes,
+        rules=kept,
         reference=_pooled_means(wishes, checked) if compare else None,
         levels={one.name: one.categories for one in used if one.is_category},
     )

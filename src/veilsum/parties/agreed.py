@@ -15,6 +15,7 @@ from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import ModelSection, StatisticsSection
 from veilsum.jobs.dispatch import search_of
 from veilsum.jobs.job_file import JobFile, job_of
+from veilsum.jobs.presence import screened, size_of
 from veilsum.jobs.regression import FormulaJob, family_of
 from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.statistics import StatisticsRecipe, wishes_of
@@ -71,11 +72,15 @@ def _model(question: ModelSection, job: JobFile) -> Checks:
             row = as_frame({column: [1.0]})
             CheckedTable("", job.schema, row, 0).numbers(column)
 
-    def allow(terms: Terms) -> None:
-        limit = ReleaseLimit.of(_rules(job), made.model.numbers_in_a_row, terms)
-        made.model.recipe(limit).request([])
+    model = made.model
+    groups = () if _rules(job).site_terms else made.groups(model.measures.design)
 
-    return made.model.recipe().counts, allow
+    def allow(terms: Terms) -> None:
+        numbers, before = model.numbers_in_a_row, size_of(groups)
+        limit = ReleaseLimit.of(_rules(job), numbers, terms, before)
+        model.recipe(limit).request([])
+
+    return screened(model.recipe(), groups).counts, allow
 
 
 def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
@@ -88,11 +93,13 @@ def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
         question.tables or (),
     )
 
+    groups = () if _rules(job).site_terms else wishes.groups(job.schema)
+
     def allow(terms: Terms) -> None:
-        limit = ReleaseLimit.of(_rules(job), len(wishes.used), terms)
+        limit = ReleaseLimit.of(_rules(job), len(wishes.used), terms, size_of(groups))
         StatisticsRecipe(wishes, limit).request([])
 
-    return wishes.counts, allow
+    return screened(StatisticsRecipe(wishes, None), groups).counts, allow
 
 
 def _rules(job: JobFile) -> Rules:

@@ -290,6 +290,21 @@ class ModelFormula:
         return found
 
     @property
+    def made_of(self) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+        """For each of the design's columns its categories, and its numbers as text."""
+        right, found = self._right, []
+        for pieces in right.pieces:
+            factors = [one.factor for one in pieces]
+            coded = [k for k in factors if right.levels[k]]
+            found.append(
+                (
+                    tuple(next(named_in(right.factors[k])) for k in coded),
+                    tuple(shown(right.factors[k]) for k in factors if k not in coded),
+                )
+            )
+        return tuple(found)
+
+    @property
     def codings(self) -> dict[str, list[str]]:
         """How categories are coded that are coded by other numbers than 0 and 1.
 

@@ -25,7 +25,7 @@ from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import FloatArray, listed, nearest
+from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, Table, Whole, read
 from veilsum.tables.columns import (
@@ -361,6 +361,12 @@ class CheckedTable(Secret):
                 'needed here; choose another column, or agree on kind = "number"'
             )
         return np.ascontiguousarray(self.frame[column].to_numpy(), dtype=np.float64)
+
+    def look(self, column: str) -> Array[Any]:
+        """Return a column of numbers, or the codes of a category's levels."""
+        if self.schema.column(column).is_category:
+            return np.asarray(self.frame[column].cat.codes.to_numpy())
+        return self.numbers(column)
 
 
 def rounded_words(counts: Mapping[str, int]) -> str:
