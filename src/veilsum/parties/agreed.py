@@ -72,7 +72,10 @@ def _model(question: ModelSection, job: JobFile) -> Checks:
             CheckedTable("", job.schema, row, 0).numbers(column)
 
     def allow(terms: Terms) -> None:
-        limit = ReleaseLimit.of(_rules(job), made.model.numbers_in_a_row, terms)
+        rules = _rules(job)
+        rules.check_levels(made.levels)
+        rules.check_design(len(made.model.names), terms.honest)
+        limit = ReleaseLimit.of(rules, made.model.numbers_in_a_row, terms)
         made.model.recipe(limit).request([])
 
     return made.model.recipe().counts, allow
@@ -89,6 +92,7 @@ def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
     )
 
     def allow(terms: Terms) -> None:
+        _rules(job).check_levels(wishes.levels)
         limit = ReleaseLimit.of(_rules(job), len(wishes.used), terms)
         StatisticsRecipe(wishes, limit).request([])
 
