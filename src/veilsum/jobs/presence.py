@@ -34,10 +34,6 @@ PRESENCE = "presence"
 FURTHER_HOLDERS = 2
 # How one party finds a column: of its table by name, of its design by place.
 Look: TypeAlias = Callable[[Any], Array[Any]]
-SITE_TERMS = (
-    "site_terms = true: columns, levels and cells may tell one party from the others, "
-    "and sums over all parties may then be those of one of them"
-)
 
 
 class Group(Protocol):

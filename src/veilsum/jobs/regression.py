@@ -9,7 +9,7 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import (
-    SITE_TERMS,
     Cells,
     Group,
     Look,
@@ -42,6 +41,7 @@ from veilsum.models.families import (
     Gamma,
     GammaInverseLink,
     Gaussian,
+    LogLink,
     NegativeBinomial,
     Poisson,
 )
@@ -53,9 +53,17 @@ from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.formula import ModelFormula, read_formula
+from veilsum.tables.formula import (
+    Coded,
+    ModelFormula,
+    Named,
+    Node,
+    named_in,
+    read_formula,
+    shown,
+)
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
@@ -394,6 +402,31 @@ class Model:
         found = rows.design[:, at] if isinstance(at, int) else getattr(rows, at)
         return np.asarray(found)
 
+    def check_at_home(self, home: AtHome, rows: Rows, **columns: Any) -> None:
+        """Refuse rows of which the fit would show too much; see `AtHome.design`."""
+        for what in ("weights", "offset"):
+            if (values := getattr(rows, what)) is not None:
+                measure = getattr(self.measures, what)
+                home.column(what, values, two_valued=partial(_is_two_valued, measure))
+        if rows.offset is not None and isinstance(self.family, LogLink):
+            # A row counts as much as its mean, which grows like this.
+            grown = np.exp(rows.offset - rows.offset.max())
+            home.column("exp(offset)", grown, two_valued=lambda: True)
+        home.design(rows, self.names, intercept=self.intercept, **columns)
+
+    def check_columns_at_home(self, home: AtHome, rows: Rows) -> None:
+        """Refuse the same where nothing is known of a column but its numbers."""
+
+        def two_valued(column: int) -> bool:
+            return _is_two_valued(self.measures.design[column])
+
+        home.column(
+            self.response,
+            rows.response,
+            two_valued=partial(_is_two_valued, self.measures.response),
+        )
+        self.check_at_home(home, rows, two_valued=two_valued)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         if not isinstance(self.family, Gaussian):
@@ -458,6 +491,10 @@ class Model:
         scale = np.linalg.norm(design, axis=0)
         found, *_ = np.linalg.lstsq(design / scale, right, rcond=None)
         return np.asarray(found / scale)
+
+
+def _is_two_valued(measure: Measure) -> bool:
+    return measure.most - measure.least <= 1
 
 
 def _joined(rows: Mapping[str, Rows]) -> Rows:
@@ -616,6 +653,38 @@ class FormulaJob:
         """Return one party's column of its table by name, or of its design by place."""
         return rows.design[:, at] if isinstance(at, int) else table.look(at)
 
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels each category has."""
+        return {
+            one.name: len(one.categories)
+            for one in self.schema.columns
+            if one.is_category
+        }
+
+    def check_at_home(self, table: CheckedTable, home: AtHome) -> None:
+        """Refuse a table whose columns, or what is made of them, would show too much."""
+        formula = self.formula
+        coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
+        for node, values in formula.parts(table):
+            name = shown(node)
+            labels: Sequence[Any] = ()
+            if isinstance(node, Named | Coded):
+                labels = self.schema.column(next(named_in(node))).categories
+            if labels:
+                home.category(name, values, labels)
+                home.cells([name], [values], [labels])
+                coded[node] = name, values, labels
+                continue
+            home.column(name, values, two_valued=partial(formula.is_two_valued, node))
+            found = np.unique(values[:1000])
+            if len(found) <= 2 and np.isin(values, found).all():
+                coded[node] = name, np.searchsorted(found, values), found.tolist()
+        for factors in formula.crossed:
+            cells = [coded[node] for node in factors if node in coded]
+            if len(cells) > 1:
+                home.cells(*(list(one) for one in zip(*cells, strict=True)))
+
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""
         design, response = self.formula.design(table, self.bits)
@@ -653,8 +722,7 @@ class FitResult(JobResult):
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
         free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
-        sites = (SITE_TERMS,) if self.rules.site_terms else ()
-        return (*super().further_limits, *free, *sites)
+        return (*super().further_limits, *self.rules.open, *free)
 
     @cached_property
     def fit(self) -> LeastSquaresFit | GlmFit:
@@ -793,13 +861,25 @@ def fit(
             rows, job.formula.intercept, positive=kind.positive
         )
         model = job.counted(measures)
+    kept = agreed.rules(rules or Rules())
+    kept.check_levels(job.levels)
+    looks = {
+        "computed": job.formula.response_is_computed,
+        "groups": job.formula.by_variables,
+    }
+
+    def at_home(home: AtHome) -> None:
+        job.check_at_home(tables[home.party], home)
+        model.check_at_home(home, rows[home.party], **looks)
+
     return fit_rows(
         rows,
         model,
         sources={party: table_parts(frame) for party, frame in frames.items()},
         groups=job.groups(model.measures.design),
         looks={party: partial(job.look, tables[party], rows[party]) for party in rows},
-        rules=agreed.rules(rules or Rules()),
+        rules=kept,
+        at_home=at_home,
         dropped={party: table.n_dropped for party, table in tables.items()},
         agreed=job.agreed,
         compare=compare,
@@ -873,6 +953,7 @@ def fit_rows(
     model: Model,
     *,
     rules: Rules | None = None,
+    at_home: Callable[[AtHome], None] | None = None,
     dropped: Mapping[str, int] | None = None,
     sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
     groups: Sequence[Group] | None = None,
@@ -887,6 +968,8 @@ def fit_rows(
         rows: by party; all must have the model's columns.
         model: what is fitted.
         rules: what every party keeps to.
+        at_home: refuses what shows too much of one party's own table; without it, the
+            columns of its rows are looked at.
         dropped: by party, how many rows were left out.
         sources: by party, the whole table that rows are from, for its ledger.
         groups: what is asked first who holds it; without them, of the design.
@@ -896,12 +979,19 @@ def fit_rows(
         options: how to sum; see `Options`.
     """
     rules = rules or Rules()
-    for party, part in rows.items():
-        rules.check_rows(party, part.n_rows)
-        model.check(party, part)
     asked = () if rules.site_terms else model.groups if groups is None else groups
     counts = screened(model.recipe(), asked).counts
     terms = Terms.of(list(rows), counts=counts, options=options)
+    # What all can know comes first: then a refusal says nothing about a table.
+    rules.check_design(len(model.names), terms.honest)
+    for party, part in rows.items():
+        rules.check_rows(party, part.n_rows)
+        model.check(party, part)
+        home = AtHome(party, rules)
+        if at_home is None:
+            model.check_columns_at_home(home, part)
+        else:
+            at_home(home)
     limit = ReleaseLimit.of(rules, model.numbers_in_a_row, terms, size_of(asked))
     recipe = screened(model.recipe(limit), asked, terms.tolerate)
     missing = dropped or {}

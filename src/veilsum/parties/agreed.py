@@ -72,12 +72,14 @@ def _model(question: ModelSection, job: JobFile) -> Checks:
             row = as_frame({column: [1.0]})
             CheckedTable("", job.schema, row, 0).numbers(column)
 
-    model = made.model
-    groups = () if _rules(job).site_terms else made.groups(model.measures.design)
+    model, rules = made.model, _rules(job)
+    groups = () if rules.site_terms else made.groups(model.measures.design)
 
     def allow(terms: Terms) -> None:
+        rules.check_levels(made.levels)
+        rules.check_design(len(model.names), terms.honest)
         numbers, before = model.numbers_in_a_row, size_of(groups)
-        limit = ReleaseLimit.of(_rules(job), numbers, terms, before)
+        limit = ReleaseLimit.of(rules, numbers, terms, before)
         model.recipe(limit).request([])
 
     return screened(model.recipe(), groups).counts, allow
@@ -96,6 +98,7 @@ def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
     groups = () if _rules(job).site_terms else wishes.groups(job.schema)
 
     def allow(terms: Terms) -> None:
+        _rules(job).check_levels(wishes.levels)
         limit = ReleaseLimit.of(_rules(job), len(wishes.used), terms, size_of(groups))
         StatisticsRecipe(wishes, limit).request([])
 
