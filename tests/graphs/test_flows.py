@@ -82,7 +82,7 @@ def test_vertex_connectivity_of_named_graphs_is_networkx_s(spec):
 def test_few_links_tell_how_many_paths_there_are(topology, paths):
     found = certificate(topology, paths)
     assert found.n_edges <= paths * topology.n_parties
-    assert {*map(tuple, found.edges)} <= {*map(tuple, topology.edges)}
+    assert (topology.adjacency.toarray() != 0)[found.adjacency.toarray() != 0].all()
     kappas = (nx.node_connectivity(one.to_networkx()) for one in (topology, found))
     assert len({min(kappa, paths) for kappa in kappas}) == 1
 
