@@ -46,7 +46,7 @@ from veilsum.tables.rules import MINIMUM_ROWS, Rules
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
 Missing = Literal["refuse", "drop"]
-MOST_COLUMNS = 10_000
+MOST_COLUMNS, MOST_ROWS = 10_000, 10**9
 MISSING: tuple[Missing, ...] = get_args(Missing)
 
 Values = FloatArray | Codes
@@ -402,11 +402,12 @@ def _check_columns(names: Sequence[str]) -> None:
         raise InvalidInputError(f"the schema has two columns named {twice[0]!r}")
 
 
-def _check_rows(key: str, value: object, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def _check_rows(key: str, value: Any, *, least: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not (whole and least <= value <= MOST_ROWS):
         raise InvalidInputError(
-            f"the schema's {key} must be a whole number, {least} or more, "
-            f"found {value!r}"
+            f"the schema's {key} must be a whole number, {MOST_ROWS:,} at most and "
+            f"{least} or more, found {value!r}"
         )
 
 
