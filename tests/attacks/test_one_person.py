@@ -34,7 +34,7 @@ BUMPS = {
     "a bump": (BUMP, 1.0),
     "all but a bump": (f"1 - {BUMP}", 0.0),
     "a pole": (f"1/(1e-12 + {NEAR})", 1e12),
-    "a root": (f"1/(1e-9 + sqrt({NEAR}))", 1e9),
+    "a root": (f"exp(-1000*sqrt({NEAR}))", 1.0),
     "a logarithm": (f"log1p(1e12*{BUMP})", np.log1p(1e12)),
     "a corner": (f"exp(-500*abs(age - {AGE}) - 500*abs(bmi - {BMI}))", 1.0),
     "a step": (f"1/(1 + (1000*{NEAR})**3)", 1.0),
