@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from veilsum.errors import NumericalError
-from veilsum.jobs.releases import Release, shown_of, with_releases
+from veilsum.jobs.releases import Foreseen, Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -53,6 +62,11 @@ class Recipe(Protocol):
         """Return what the next sum will show to everybody."""
         ...
 
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Every kind of round that there may be, in order; see `Foreseen`."""
+        ...
+
     def among(self, members: tuple[str, ...]) -> Recipe:
         """Return the recipe for those whose vectors are in the sums."""
         ...
@@ -91,6 +105,11 @@ class SumsOnly:
     stand_in: ClassVar[bool] = True
     # Whether what a party gives is a sum over rows, each of them rounded by itself.
     by_row: ClassVar[bool] = True
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """One sum, where a recipe says nothing else."""
+        return (Foreseen("the only round", cast("Recipe", self).release(()).statistics),)
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
