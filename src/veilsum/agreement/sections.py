@@ -479,6 +479,7 @@ class DeploymentSection(Section, frozen=True, kw_only=True):
     largest: Real | None = None
     addresses: PartyTexts | None = None
     certificates: PartyTexts | None = None
+    organiser: Text | None = None
 
 
 class ScenarioFile(Section, frozen=True, kw_only=True):

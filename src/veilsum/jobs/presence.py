@@ -3,7 +3,7 @@
 A level of a category that one party has, a cell of a table, or a column that says where
 a row is from turns a sum over all parties into one over a few. No party can see that in
 its own table. So a first sum counts the *parties* that hold each place: a level, a cell
-or a bin, or one of two values of a column. Every place is held by nobody, or by at least
+or a bin, or one of two values of a column. Each is held by nobody, or by at least
 `tolerate + 2` parties, which leaves two honest ones whoever colludes; and as many hold
 several places of each group. Otherwise everybody ends the run, and all that was shown
 are these counts.
@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
-from veilsum.jobs.releases import SCREENED, Release, with_releases
+from veilsum.jobs.releases import SCREENED, Foreseen, Release, with_releases
 from veilsum.models.tallies import Bins, CrossTable
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
@@ -184,6 +184,17 @@ class Screened(SumsOnly):
     def most_numbers(self) -> int:
         """Counts of parties, and what the rest may show."""
         return size_of(self.groups) + int(self.inner.most_numbers)
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the recipe inside has."""
+        return 1 + int(self.inner.most_rounds)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts of parties first, then what the recipe inside shows."""
+        first = Foreseen("a round before all others", self.release(()).statistics)
+        return (first, *self.inner.foreseen)
 
     def within(self, sums: Sums) -> Sums:
         """Return the sums as the recipe inside has them."""

@@ -21,7 +21,7 @@ from typing import (
 )
 
 from veilsum.errors import NumericalError
-from veilsum.jobs.releases import BY_ROW, Release, shown_of, with_releases
+from veilsum.jobs.releases import BY_ROW, Foreseen, Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -67,6 +67,11 @@ class Recipe(Protocol):
         """Return what the next sum will show to everybody."""
         ...
 
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Every kind of round that there may be, in order; see `Foreseen`."""
+        ...
+
     def among(self, members: tuple[str, ...]) -> Recipe:
         """Return the recipe for those whose vectors are in the sums."""
         ...
@@ -110,6 +115,18 @@ class SumsOnly:
     def most_numbers(self) -> int:
         """Those of one sum."""
         return cast("Recipe", self).size
+
+    @property
+    def most_rounds(self) -> int:
+        """How many sums there are at most."""
+        return sum(one.most for one in self.foreseen)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """One sum, where a recipe says nothing else."""
+        return (
+            Foreseen("the only round", cast("Recipe", self).release(()).statistics),
+        )
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""

@@ -30,7 +30,7 @@ from veilsum.jobs.presence import (
     size_of,
 )
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
-from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.terms import Options, Terms, by_name, table_parts
@@ -240,6 +240,26 @@ class NewtonRecipe(SumsOnly):
         if len(point):
             point = np.append(self.newton.scales.real(point[:-1]), point[-1])
         return Release(self.what, shown, tuple(point.tolist()))
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What a first, a further, a closing round shows; and one that only asks."""
+        most = self.most_rounds
+        closing = int(self.newton.family.closes)
+
+        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
+            shown = _shown(stage, self.newton.n_columns) | {"rows left out": 1}
+            return Foreseen(when, shown, least, most)
+
+        found = (
+            rounds("the first round", "first", 1, 1),
+            rounds(
+                "every round that tries coefficients", "round", 1, most - 1 - closing
+            ),
+            rounds("a round that asks who could try them", "outside", 0, most - 2),
+            rounds("a last round, at the answer", "closing", closing, closing),
+        )
+        return tuple(one for one in found if one.most)
 
     def _state(self, sums: Sums) -> State:
         return self._places.state(sums)

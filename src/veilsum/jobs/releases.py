@@ -79,6 +79,23 @@ class Release:
         return "; ".join(f"{name} ({count})" for name, count in self.statistics.items())
 
 
+@dataclass(frozen=True)
+class Foreseen:
+    """One kind of round that a job may take, known before anybody's data are.
+
+    Attributes:
+        when: which rounds these are, in words.
+        statistics: how many numbers of each kind such a round shows.
+        least: how many such rounds there are at least.
+        most: and at most.
+    """
+
+    when: str
+    statistics: Mapping[str, int]
+    least: int = 1
+    most: int = 1
+
+
 def condensed(releases: Sequence[Release]) -> tuple[str, ...]:
     """Return what was released for a person: rounds that show the same in one line."""
     lines, start = [], 0

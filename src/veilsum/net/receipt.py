@@ -32,7 +32,7 @@ from veilsum.net.identity import Identity, certificate_name, fingerprint, public
 from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
 
-FORMAT = "veilsum receipt 1"
+FORMAT = "veilsum receipt 2"
 # A signature under a receipt is for that, and for no other use of the key.
 CONTEXT = b"veilsum receipt\0"
 # Results whose files do not hold the answer that was signed, by a key they have.
@@ -54,6 +54,8 @@ class Receipt:
         run: the run's name.
         plan: digest of everything the parties' machines had agreed on, hexadecimal.
         consortium: digest of the consortium file.
+        consent: digest of the page that its owner agreed to, of the part of it that
+            says the same to all members.
         party: who signs.
         certificate: with what key, PEM.
         parties: who took part to the end.
@@ -72,6 +74,7 @@ class Receipt:
     run: str
     plan: str
     consortium: str
+    consent: str
     party: str
     certificate: str
     parties: tuple[str, ...]
@@ -280,6 +283,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "run": _TEXT,
     "plan": _DIGEST,
     "consortium": _DIGEST,
+    "consent": _DIGEST,
     "party": (_is_name, "a name"),
     "certificate": _TEXT,
     "parties": _NAMES,
@@ -378,6 +382,7 @@ def verify_receipts(
         *([] if consortium is None else _agreed(receipts, consortium)),
         _once_each(receipts),
         *(_alike(receipts, field) for field in ALIKE),
+        _agreed_to(receipts),
         _committed(receipts),
         _in_order(receipts),
         _members(receipts, consortium),
@@ -468,6 +473,21 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
             camp.append(one.party)
     against = " against ".join(listed(names) for _, names in camps)
     return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
+
+
+def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
+    """Return whether all agreed to one page; each version has words of its own."""
+    pages: dict[str, dict[str, list[str]]] = {}
+    for one in receipts:
+        camps = pages.setdefault(one.version, {})
+        camps.setdefault(one.consent, []).append(one.party)
+    wrong = [
+        " against ".join(map(listed, camps.values()))
+        for camps in pages.values()
+        if len(camps) > 1
+    ]
+    check = "the same page was agreed to, by programs of one version"
+    return _finding(check, wrong, _all_of(receipts))
 
 
 def _same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
