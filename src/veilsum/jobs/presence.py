@@ -3,7 +3,7 @@
 A level of a category that one party has, a cell of a table, or a column that says where
 a row is from turns a sum over all parties into one over a few. No party can see that in
 its own table. So a first sum counts the *parties* that hold each place: a level, a cell
-or a bin, or one of two values of a column. Every place is held by nobody, or by at least
+or a bin, or one of two values of a column. Each is held by nobody, or by at least
 `tolerate + 2` parties, which leaves two honest ones whoever colludes; and as many hold
 several places of each group. Otherwise everybody ends the run, and all that was shown
 are these counts.
