@@ -20,6 +20,7 @@ import sklearn.datasets
 import statsmodels.api as sm
 
 from veilsum.files import datasets
+from veilsum.tables.rules import MINIMUM_ROWS
 from veilsum.tables.schema import Schema
 
 
@@ -71,7 +72,7 @@ class Plan:
                 if one.measure.low > 0.0:  # a logarithm may be asked for
                     entry["minimum"] = rounded(low, ROUND_FLOOR) or one.measure.low
             columns[one.name] = entry
-        least = min(len(table) for table in tables.values())
+        least = max(MINIMUM_ROWS, min(len(table) for table in tables.values()))
         return Schema.from_table({"minimum_rows": least, "columns": columns})
 
 
@@ -233,9 +234,9 @@ PLANS = (
     fit("star98", 10, f"share ~ {SCHOOLS}"),
     fit("star98", 12, "poor ~ perblack + perhisp + avyrsexp + ptratio", "logistic"),
     fit("sunspots", 10, "sunactivity ~ year + I(year**2)"),
-    stats("anes96", 8, columns=["age", "income"], tables=[["pid"]]),
+    stats("anes96", 8, columns=["age", "income"], tables=[["school"]]),
     stats("diabetes", 10, columns=["age", "bmi", "bp", "progression"]),
-    stats("fair", 10, columns=["age", "educ"], tables=[["religious", "marriage"]]),
+    stats("fair", 10, columns=["age", "educ"], tables=[["religious"], ["marriage"]]),
     stats("randhie", 20, columns=["mdvis", "lpi"], histograms={"disea": [0, 10, 20]}),
     # Fewer rows, and still enough for what is asked.
     fit("ccard", 4, "avgexp ~ age + income + ownrent"),

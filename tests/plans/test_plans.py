@@ -1,16 +1,13 @@
 """People can work with the default rules, and a refusal says which line to change."""
 
-from collections import Counter
-
 import pytest
-from plans.ordinary import PLANS, Plan
 
+from plans.ordinary import PLANS, Plan
 from veilsum.errors import VeilsumError
 from veilsum.files.ledger import open_ledger
 from veilsum.jobs.regression import fit
 from veilsum.jobs.statistics import statistics
 from veilsum.privacy.accountant import Budget
-from veilsum.tables.schema import Schema
 
 ENOUGH_ROWS, ENOUGH_A_PARTY = 200, 20
 
