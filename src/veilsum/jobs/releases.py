@@ -166,12 +166,14 @@ class ReleaseLimit:
         if total < self.fraction * self.held:
             return
         enough = ceil((total + 1) / (self.fraction * self.columns * self.honest))
-        first = f" {self.before} counts of parties," if self.before else ""
-        times = f",{first} {numbers} in each of {rounds} rounds,"
-        times = times if self.before or rounds > 1 else ""
+        parts = [f"{self.before} counts of parties"] if self.before else []
+        parts += [
+            f"{numbers} in each of {rounds} rounds" if rounds > 1 else f"{numbers}"
+        ]
+        each = f" ({', '.join(parts)})" if len(parts) > 1 or rounds > 1 else ""
         raise DisclosureError(
             "release_fraction",
-            f"{total} numbers{times} would be released about honest parties' rows, "
+            f"{total} numbers{each} would be released about honest parties' rows, "
             f"which hold {self.held} at least ({self.honest} parties of "
             f"{self.minimum_rows} rows of {self.columns} numbers), and "
             f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
