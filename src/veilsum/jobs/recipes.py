@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
 
 from veilsum.errors import NumericalError
 from veilsum.jobs.releases import Release, shown_of, with_releases
@@ -17,6 +17,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.work import Rounds, request_digest
+from veilsum.tables.fingerprints import Source
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")
@@ -39,6 +40,11 @@ class Recipe(Protocol):
     @property
     def answer_size(self) -> int:
         """How many numbers the answer has."""
+        ...
+
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers all sums together may show at most."""
         ...
 
     def request(self, sums: Sums) -> Any | None:
@@ -92,6 +98,11 @@ class SumsOnly:
     # Whether what a party gives is a sum over rows, each of them rounded by itself.
     by_row: ClassVar[bool] = True
 
+    @property
+    def most_numbers(self) -> int:
+        """One sum's, where there is one."""
+        return cast("Recipe", self).size
+
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
         del members
@@ -115,12 +126,12 @@ class Contribution(Secret):
 
     Attributes:
         answer: its vector for a request.
-        data: what its ledger knows the data set by.
+        data: the table, or arrays that are none: what its ledger knows the data by.
         rounds: how it goes on from its first masked vector, in an iterative method.
     """
 
     answer: Callable[[Any], Array[Any]]
-    data: tuple[Array[Any], ...]
+    data: Source | tuple[Array[Any], ...]
     rounds: Rounds | None = None
 
 
