@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, cast, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from veilsum.errors import NumericalError
 from veilsum.jobs.releases import Release, shown_of, with_releases
@@ -44,7 +53,7 @@ class Recipe(Protocol):
 
     @property
     def most_numbers(self) -> int:
-        """How many numbers all sums together may show at most."""
+        """How many numbers all its sums may show: reserved before the first."""
         ...
 
     def request(self, sums: Sums) -> Any | None:
@@ -100,7 +109,7 @@ class SumsOnly:
 
     @property
     def most_numbers(self) -> int:
-        """One sum's, where there is one."""
+        """Those of one sum."""
         return cast("Recipe", self).size
 
     def among(self, members: tuple[str, ...]) -> Self:

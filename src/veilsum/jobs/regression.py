@@ -44,11 +44,13 @@ from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula, read_formula
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
+# Nearly every fit that there is ends by then; with room for fewer none is begun.
+LEAST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -159,37 +161,45 @@ class NewtonRecipe(SumsOnly):
         """One number for each column."""
         return self.newton.n_columns
 
+    @property
+    def most_rounds(self) -> int:
+        """As many sums as there is room for, those that ask for rows outside too."""
+        if self.limit is None:
+            return 2 * self.newton.max_rounds
+        return self.limit.rounds(self.size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        return self.size * self.most_rounds
+
     def request(self, sums: Sums) -> Request | None:
         """Ask for statistics at Newton's next point."""
+        if not sums and self.limit is not None:
+            least = min(LEAST_ROUNDS, self.limit.most_rounds)
+            self.limit.check(self.size, least)
         state = self._state(sums)
         if state.converged:
             return None
-        if self.limit is not None:
-            self._check_limit(self.limit, state, sums)
+        if len(sums) == self.most_rounds:
+            raise InvalidInputError(self._unfinished(state))
         return self.newton.propose(state)
 
-    def _check_limit(self, limit: ReleaseLimit, state: State, sums: Sums) -> None:
-        """Refuse one more sum; say so if a coefficient grows without end."""
-        try:
-            limit.check(self._released(state, len(sums)), rows=self._rows(sums))
-        except InvalidInputError as error:
-            fading = self.newton.fading_columns(state)
-            if not fading:
-                raise
-            raise InvalidInputError(
+    def _unfinished(self, state: State) -> str:
+        """Return what to say of a fit for which no room is left."""
+        told = (
+            f"the fit has not converged in {self.most_rounds} sums, and more than "
+            "that there is no room for: scale the columns, use ridge or fewer columns, "
+            "or agree on more [schema] minimum_rows, or openly on more [policy] "
+            "most_rounds or release_fraction"
+        )
+        if fading := self.newton.fading_columns(state):
+            told = (
                 f"the coefficient of {listed(fading)} seems to grow without end, which "
                 "takes many rounds to be sure of: leave the column out, merge "
-                f"categories, or use ridge. And {error}"
-            ) from None
-
-    def _released(self, state: State, n_sums: int) -> int:
-        """Return how many numbers are known after the next sum."""
-        asked = n_sums - state.rounds
-        if self.newton.propose(state).stage == "outside":
-            asked += 1
-        # Of a sum that asks for rows outside all else is zero, and was not unknown.
-        few = sum(_shown("outside", self.newton.n_columns).values()) + 1
-        return self.size * (n_sums + 1 - asked) + few * asked
+                f"categories, or use ridge. And {told}"
+            )
+        return told
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -211,11 +221,6 @@ class NewtonRecipe(SumsOnly):
         if len(point):
             point = np.append(self.newton.scales.real(point[:-1]), point[-1])
         return Release(self.what, shown, tuple(point.tolist()))
-
-    def _rows(self, sums: Sums) -> float | None:
-        if not sums:
-            return None
-        return float(self.newton.scales.first(sums[0][:-1]).n_rows)
 
     def _state(self, sums: Sums) -> State:
         return self._places.state(sums)
@@ -442,7 +447,7 @@ def inferred_schema(
     formula: str,
     used: Sequence[str | None],
     frames: Mapping[str, Frame],
-    minimum_rows: int,
+    minimum_rows: int | None,
 ) -> Schema:
     """Return a schema that fits all tables, of the columns that the job names.
 
@@ -681,7 +686,7 @@ def fit(
     ridge: float = 0.0,
     bits: int = BITS,
     schema: Schema | None = None,
-    minimum_rows: int = MINIMUM_ROWS,
+    minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -700,7 +705,8 @@ def fit(
             beyond 52 terms of arithmetic are computed exactly.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
-        minimum_rows: without a schema, a party with fewer rows is refused.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to fit the pooled rows as well, as only a simulation can.

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from veilsum.errors import InvalidInputError
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import (
@@ -24,7 +23,7 @@ from veilsum.privacy.guarantee import (
     UNITS_LIMIT,
     Guarantee,
 )
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import DisclosureError, Rules
 
 IDENTICAL = (
     "inputs that every party's rules admit, and whose listed sums agree in every "
@@ -58,6 +57,11 @@ class Release:
     where: str = ""
 
     @property
+    def numbers(self) -> int:
+        """How many numbers become known."""
+        return sum(self.statistics.values())
+
+    @property
     def words(self) -> str:
         """Return the statistics in words."""
         return "; ".join(f"{name} ({count})" for name, count in self.statistics.items())
@@ -83,60 +87,60 @@ def _line(first: int, same: Sequence[Release]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseLimit:
-    """How many numbers may be released about rows.
+    """How many numbers may be released about rows, as agreed numbers alone tell.
 
     Attributes:
         honest: how many parties are honest at least.
-        tolerate: how many may collude.
         columns: numbers in a row.
         minimum_rows: every party has at least as many.
-        maximum_rows: no party has more, if that was agreed.
         fraction: of the numbers in honest rows.
+        most_rounds: sums that one job may take.
     """
 
     honest: int
-    tolerate: int
     columns: int
     minimum_rows: int
-    maximum_rows: int | None = None
     fraction: float = 0.5
+    most_rounds: int = 15
 
     @classmethod
     def of(cls, rules: Rules, columns: int, terms: Terms) -> ReleaseLimit:
         """Return how many numbers the rules allow about rows of so many numbers."""
         return cls(
             honest=terms.honest,
-            tolerate=terms.tolerate,
             columns=columns,
             minimum_rows=rules.minimum_rows,
-            maximum_rows=rules.maximum_rows,
             fraction=rules.release_fraction,
+            most_rounds=rules.most_rounds,
         )
 
-    def honest_rows(self, rows: float | None = None) -> float:
-        """Return how many rows honest parties hold at least.
+    @property
+    def held(self) -> int:
+        """How many numbers honest parties hold at least."""
+        return self.honest * self.minimum_rows * self.columns
 
-        Args:
-            rows: of all parties together, once their sum is known.
-        """
-        least = float(self.honest * self.minimum_rows)
-        if rows is None or self.maximum_rows is None:
-            return least
-        return max(least, rows - self.tolerate * self.maximum_rows)
+    def rounds(self, size: int) -> int:
+        """Return how many sums of so many numbers there is room for."""
+        room = self.fraction * self.held
+        if size * self.most_rounds < room:
+            return self.most_rounds
+        return max(0, ceil(room / size) - 1)
 
-    def check(self, numbers: int, *, rows: float | None = None) -> None:
-        """Refuse to release so many numbers in all."""
-        held = self.honest_rows(rows) * self.columns
-        if numbers < self.fraction * held:
+    def check(self, numbers: int, rounds: int = 1) -> None:
+        """Refuse to release so many numbers in each of some rounds."""
+        total = numbers * rounds
+        if total < self.fraction * self.held:
             return
-        enough = ceil((numbers + 1) / (self.fraction * self.columns * self.honest))
-        raise InvalidInputError(
-            f"{numbers} numbers would be released in all about honest parties' rows, "
-            f"which hold {held:.0f} at least ({held / self.columns:.0f} rows of "
-            f"{self.columns} numbers), and {self.fraction:g} of these is the limit: "
-            f"use fewer columns, agree on minimum_rows = {enough} or more (more still "
-            "for further rounds) or on maximum_rows, or raise the limit openly with "
-            "release_fraction"
+        enough = ceil((total + 1) / (self.fraction * self.columns * self.honest))
+        times = f", {numbers} in each of {rounds} rounds," if rounds > 1 else ""
+        raise DisclosureError(
+            "release_fraction",
+            f"{total} numbers{times} would be released about honest parties' rows, "
+            f"which hold {self.held} at least ({self.honest} parties of "
+            f"{self.minimum_rows} rows of {self.columns} numbers), and "
+            f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
+            f"[schema] minimum_rows = {enough} or more, or raise the limit openly "
+            "with [policy] release_fraction",
         )
 
 

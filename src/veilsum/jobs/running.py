@@ -234,7 +234,7 @@ class Bookkeeping(Secret):
     def _rows(self) -> int | None:
         """Return how many rows honest parties have at least, if it is about rows."""
         limit = getattr(self.recipe, "limit", None)
-        return None if limit is None else int(limit.honest_rows())
+        return None if limit is None else limit.honest * limit.minimum_rows
 
     def _reservation(self, party: str, ledger: Ledger) -> Reservation:
         policy, limit = self.terms.policy, getattr(self.recipe, "limit", None)
@@ -286,7 +286,7 @@ class Bookkeeping(Secret):
             point=release.point,
             parties=emission.parties,
             data=data.data,
-            numbers=sum(release.statistics.values()),
+            numbers=release.numbers,
             columns=data.asked,
             rows=self._rows(),
             run=terms.run,

@@ -22,14 +22,14 @@ from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import plain_table
-from veilsum.jobs.terms import Options, Terms, by_name, table_parts
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.moments import Moments, moments_of
 from veilsum.models.tallies import Bins, CrossTable, Histogram, small_cells
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 
@@ -371,7 +371,7 @@ def statistics(
     histograms: Mapping[str, ArrayLike] | None = None,
     tables: Sequence[Sequence[str]] = (),
     schema: Schema | None = None,
-    minimum_rows: int = MINIMUM_ROWS,
+    minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -385,7 +385,8 @@ def statistics(
         tables: categories to cross, such as [("sex", "smoker")].
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
-        minimum_rows: without a schema, a party with fewer rows is refused.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to average the pooled rows as well, as only a simulation can.
@@ -410,7 +411,12 @@ def statistics(
     recipe = StatisticsRecipe(wishes, limit)
     released = run_job(
         recipe,
-        {name: _contribution(own, frames[name]) for name, own in vectors.items()},
+        {
+            name: Contribution(
+                partial(_always, own), Source(frames[name], tuple(wishes.used))
+            )
+            for name, own in vectors.items()
+        },
         terms,
         agreed={
             "schema": looked_at.to_table(),

@@ -140,7 +140,7 @@ class Schema:
         columns: Sequence[str] | None = None,
         *,
         missing: Missing = "drop",
-        minimum_rows: int = MINIMUM_ROWS,
+        minimum_rows: int | None = None,
     ) -> Schema:
         """Return a schema that fits these tables: for simulations only.
 
@@ -153,14 +153,20 @@ class Schema:
             frames: every party's table.
             columns: the columns to keep; without them, those of the first table.
             missing: what to do about missing values.
-            minimum_rows: the fewest rows a table may have.
+            minimum_rows: the fewest rows a table may have; by default as few as one of
+                these has, but no fewer than 5.
         """
         tables = {party: as_frame(frame) for party, frame in frames.items()}
         if not tables:
             raise InvalidInputError("a schema is inferred from one table or more")
+        made = _inferred_columns(tables, columns)
+        if minimum_rows is None:
+            names = [one.name for one in made]
+            whole = [len(frame.dropna(subset=names)) for frame in tables.values()]
+            minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
-            _inferred_columns(tables, columns),
+            made,
             missing=missing,
             minimum_rows=minimum_rows,
             maximum_rows=max(largest, minimum_rows),
