@@ -237,7 +237,7 @@ def _take_part(
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
         path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
-        driver.ledger = stack.enter_context(_ledger(path))
+        driver.ledger = stack.enter_context(_ledger(path, agreed))
         return driver, part.run(driver, driver.ledger)
 
 
@@ -285,13 +285,22 @@ def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
         )
 
 
-def _ledger(path: Path) -> Ledger:
+def _ledger(path: Path, agreed: Consortium) -> Ledger:
+    """Open this party's ledger; a new one keeps to what was agreed here first."""
     from veilsum.files.ledger import open_ledger
     from veilsum.privacy.accountant import Budget
 
     if path.exists():
         return open_ledger(path)
-    return open_ledger(path, create=Budget())
+    policy, rules = agreed.rules.policy, agreed.rules.rules
+    least = Budget()
+    budget = Budget(
+        release_fraction=rules.release_fraction,
+        minimum_rows=max(least.minimum_rows, rules.minimum_rows),
+        minimum_honest=max(least.minimum_honest, policy.minimum_honest),
+        tolerate=policy.tolerate,
+    )
+    return open_ledger(path, create=budget)
 
 
 def _confirm(

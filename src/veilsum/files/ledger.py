@@ -221,7 +221,7 @@ class Ledger(Secret):
         """Return what each data set has spent and has left."""
         return accounts(self.history())
 
-    def data(self, source: Source | Sequence[ReadableBuffer]) -> Known:
+    def data(self, source: Source | Sequence[Any]) -> Known:
         """Return what this ledger knows a table by, or arrays that are no table."""
         if isinstance(source, Source):
             prints = Fingerprints(source.frame, self._keyed)
@@ -261,7 +261,7 @@ class Ledger(Secret):
     @contextmanager
     def inquiry(
         self,
-        source: Source | Sequence[ReadableBuffer],
+        source: Source | Sequence[Any],
         *,
         file: str,
         run: str,

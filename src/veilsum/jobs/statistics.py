@@ -28,7 +28,8 @@ from veilsum.models.tallies import Bins, CrossTable, Histogram, small_cells
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -412,9 +413,7 @@ def statistics(
     released = run_job(
         recipe,
         {
-            name: Contribution(
-                partial(_always, own), Source(frames[name], tuple(wishes.used))
-            )
+            name: _contribution(own, Source(frames[name], tuple(wishes.used)))
             for name, own in vectors.items()
         },
         terms,
@@ -434,8 +433,8 @@ def statistics(
     )
 
 
-def _contribution(vector: Integers, whole: Frame) -> Contribution:
-    return Contribution(lambda _: vector, table_parts(whole))
+def _contribution(vector: Integers, source: Source) -> Contribution:
+    return Contribution(lambda _: vector, source)
 
 
 def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:

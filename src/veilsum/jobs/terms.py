@@ -14,15 +14,13 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
-import numpy as np
-
 from veilsum.agreement.sections import policy_of
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import Array, listed, nearest
+from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against

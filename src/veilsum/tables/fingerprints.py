@@ -159,9 +159,7 @@ class Fingerprints(Secret):
     def _whole(self) -> tuple[Words, dict[str, Sketch]]:
         rows, sketches = np.zeros(self.n_rows, np.uint64), {}
         for name in self.columns:
-            sketches[name] = _added(
-                self._bits(name), self._key(name), rows, sketch=True
-            )
+            sketches[name] = _sketched(self._bits(name), self._key(name), rows)
         return _numbered(rows), sketches
 
     @property
@@ -181,7 +179,7 @@ class Fingerprints(Secret):
         if key not in self._parts:
             rows = np.zeros(self.n_rows, np.uint64)
             for name in key:
-                _added(self._bits(name), self._key(name), rows, sketch=False)
+                _added(self._bits(name), self._key(name), rows)
             self._parts[key] = _numbered(rows)
         return self._parts[key]
 
@@ -290,7 +288,14 @@ def _numbered(rows: Words) -> Words:
     return made
 
 
-def _added(bits: Words, key: Words, rows: Words, *, sketch: bool) -> Sketch | None:
+def _added(bits: Words, key: Words, rows: Words) -> None:
+    """Add a column's hashes to its rows'."""
+    for low in range(0, len(bits), BLOCK):
+        part = slice(low, low + BLOCK)
+        rows[part] += _mixed(bits[part], key)
+
+
+def _sketched(bits: Words, key: Words, rows: Words) -> Sketch:
     """Add a column's hashes to its rows', and return the column's sketch."""
     buckets, sizes = np.zeros(BUCKETS), np.zeros(BUCKETS, np.int64)
     limit = 2**64 - 1
@@ -301,15 +306,12 @@ def _added(bits: Words, key: Words, rows: Words, *, sketch: bool) -> Sketch | No
         part = slice(low, low + BLOCK)
         hashed = _mixed(bits[part], key)
         rows[part] += hashed
-        if sketch:
-            # So few bits that a sum over 2^29 rows is exact, in whatever order.
-            small = (hashed & np.uint64(0xFFFFFF)).astype(np.float64)
-            which = (hashed >> np.uint64(56)).astype(np.intp)
-            buckets += np.bincount(which, small, BUCKETS)
-            sizes += np.bincount(which, minlength=BUCKETS)
-            candidates.append(hashed[hashed < np.uint64(limit)])
-    if not sketch:
-        return None
+        # So few bits that a sum over 2^29 rows is exact, in whatever order.
+        small = (hashed & np.uint64(0xFFFFFF)).astype(np.float64)
+        which = (hashed >> np.uint64(56)).astype(np.intp)
+        buckets += np.bincount(which, small, BUCKETS)
+        sizes += np.bincount(which, minlength=BUCKETS)
+        candidates.append(hashed[hashed < np.uint64(limit)])
     values, counts = np.unique(np.concatenate(candidates or [bits]), return_counts=True)
     bound = int(values[KEPT]) if len(values) > KEPT else limit
     return Sketch(
@@ -335,7 +337,7 @@ def _mixed(bits: Words, key: Words) -> Words:
 def _bits(column: Any, keyed: Keyed) -> Words:
     """Return each cell of a column as 64 bits; equal cells have equal ones."""
     pandas = load_pandas()
-    values = column.array if hasattr(column, "array") else np.asarray(column)
+    values: Any = column.array
     kind = getattr(values.dtype, "kind", "O")
     if isinstance(values.dtype, pandas.CategoricalDtype):
         codes, levels = values.codes, values.categories
