@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -292,12 +293,10 @@ def _ledger(path: Path, agreed: Consortium) -> Ledger:
 
     if path.exists():
         return open_ledger(path)
-    policy, rules = agreed.rules.policy, agreed.rules.rules
-    least = Budget()
+    policy, fraction = agreed.rules.policy, agreed.rules.rules.release_fraction
     budget = Budget(
-        release_fraction=rules.release_fraction,
-        minimum_rows=max(least.minimum_rows, rules.minimum_rows),
-        minimum_honest=max(least.minimum_honest, policy.minimum_honest),
+        release_fraction=fraction if isfinite(fraction) else None,
+        minimum_honest=policy.minimum_honest,
         tolerate=policy.tolerate,
     )
     return open_ledger(path, create=budget)

@@ -444,7 +444,7 @@ def _given_away(
         return None
     return (
         f"{new.statistic!r} over {listed(new.parties)}, added to and subtracted from "
-        f"what is known over {len(sets) - 1} other sets of parties, could give away "
+        f"what is known over other sets of parties, could give away "
         f"{listed(found)}: what follows from a data set's sums must be about at least "
         f"{limits.few + 1} parties (minimum_honest = {limits.minimum_honest} and "
         f"tolerate = {limits.tolerate}); keep to one set of parties"

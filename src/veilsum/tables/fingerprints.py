@@ -15,6 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -99,10 +100,13 @@ class Sketch:
         least = min(len(one), len(two))
         if least < 8:
             return False
-        common = sum(two.get(value) == times for value, times in one.items())
-        # Values that hardly ever occur twice are nobody else's.
-        rare = max(*one.values(), *two.values()) <= 2
-        return common >= (max(3, least // 20) if rare else least // 2)
+        # As many pairs of rows as two unrelated tables share, if values occur so often.
+        chance = 2 * sqrt(
+            prod(sum(n * (n - 1) / 2 for n in d.values()) for d in (one, two))
+        )
+        common = sum(min(times, two.get(value, 0)) for value, times in one.items())
+        equal = sum(two.get(value) == times for value, times in one.items())
+        return common >= 3 + 3 * chance or 2 * equal >= least
 
     def n_changed(self, other: Sketch) -> int:
         """Return how many rows differ at least; 0 only if all values are the same.
