@@ -151,6 +151,21 @@ def test_changed_rows_are_never_counted_too_high(gone, new, edited):
     assert (found > 0) == (gone + new + edited > 0)
 
 
+def test_a_column_that_is_always_new_hides_no_change_of_another():
+    table = cohort(200, 1).assign(noise=np.arange(200.0))
+    later = table[3:].assign(noise=np.arange(197.0) + 1000)
+    asked = ("bmi", "noise", "pay")
+    assert kept(table[[*asked]]).n_changed(prints(later), asked) == 3
+    strangers = cohort(197, 2).assign(noise=1.0)
+    assert kept(table[[*asked]]).n_changed(prints(strangers), asked) > 150
+
+
+def test_rows_that_come_and_go_are_not_taken_for_few_by_a_column_of_two_values():
+    table = cohort(400, 1)
+    one, two = (table[k : k + 300][["sex", "age", "pay"]] for k in (0, 60))
+    assert kept(one).n_changed(prints(two), ("sex", "age", "pay")) == 60
+
+
 def test_values_dealt_out_to_other_rows_are_changes():
     table = cohort(100, 1)
     swapped = table.assign(age=[*table["age"][1::-1], *table["age"][2:]])

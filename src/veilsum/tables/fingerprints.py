@@ -15,7 +15,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod, sqrt
+from math import log1p, prod, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -90,6 +90,11 @@ class Sketch:
         """Whether one value fills the column, as far as that can be seen."""
         return sum(map(bool, self.sizes)) < 2
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether two rows hardly ever have one value."""
+        return sum(n * n for n in self.sizes) < 0.03 * sum(self.sizes) ** 2
+
     def resembles(self, other: Sketch) -> bool:
         """Say whether two columns share values, more than any two columns would."""
         bound = min(self.bound, other.bound)
@@ -109,14 +114,16 @@ class Sketch:
         return common >= 3 + 3 * chance or 2 * equal >= least
 
     def n_changed(self, other: Sketch) -> int:
-        """Return how many rows differ at least; 0 only if all values are the same.
+        """Return in about how many rows it differs; 0 only if all values are the same.
 
         A row that was changed takes its value out of one group, and adds to another.
+        Several changes that fall into one group are made up for, as far as that goes.
         """
         groups = zip(self.buckets, other.buckets, strict=True)
         moved = zip(self.sizes, other.sizes, strict=True)
-        touched = sum(one != two for one, two in groups)
-        return (max(touched, sum(abs(one - two) for one, two in moved)) + 1) // 2
+        touched = min(sum(one != two for one, two in groups), BUCKETS - 1)
+        made_up = int(-BUCKETS * log1p(-touched / BUCKETS))
+        return (max(made_up, sum(abs(one - two) for one, two in moved)) + 1) // 2
 
     def to_text(self) -> str:
         """Return it for a file."""
@@ -251,23 +258,31 @@ class Kept:
         return 2 * equal > len(filled)
 
     def n_changed(self, now: Fingerprints, asked: Sequence[str]) -> int:
-        """Return how few rows were changed, added or taken out, as one column shows.
+        """Return how few rows were changed, added or taken out.
 
-        Sums of two tables differ by what was changed, column by column: rows in which
-        only other columns were changed hide nobody. Where no column both were asked
-        about holds other values, some may have been dealt out to other rows.
+        In the columns of the earlier question; and in each column of both questions by
+        itself, if its values are fine enough to tell rows apart: another one whose
+        values are all new would hide nobody.
 
         Args:
             now: the table.
             asked: which of its columns are asked about now.
         """
         longer = abs(now.n_rows - len(self.rows))
-        both = [one for one in self.columns if one in asked]
-        found = [one.n_changed(two) for one, two in self._pairs(now, both)]
-        changed = [n for n in found if n]
-        if not longer and not changed and {*self.columns} <= {*now.columns}:
-            return now.n_rows - n_common(now.rows(self.columns), self.rows)
-        return max(longer, min(changed, default=0))
+        if {*self.columns} <= {*now.columns}:
+            common = n_common(now.rows(self.columns), self.rows)
+            found = max(now.n_rows, len(self.rows)) - common
+        else:
+            pairs = self._pairs(now, self.columns)
+            found = max((longer, *(one.n_changed(two) for one, two in pairs)))
+        both = self._pairs(now, [one for one in self.columns if one in asked])
+        fine = [
+            max(longer, one.n_changed(two))
+            for one, two in both
+            if one.is_fine and two.is_fine and one != two
+        ]
+        # A column's number is rough: what counts is that it is far from the rows'.
+        return min((found, *(n for n in fine if 2 * n < found)))
 
     def _pairs(
         self, now: Fingerprints, columns: Sequence[str]
