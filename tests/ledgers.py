@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from veilsum.privacy.accountant import KnownSum
+from veilsum.privacy.accountant import KnownSum, Reservation, Version
 from veilsum.privacy.composition import Charge, Exposure
 
 PARTIES = ("a", "b", "c", "d", "e")
@@ -37,3 +37,22 @@ def run(epoch, *exposures, **changes):
 def aggregate(statistic="sum of income", parties=PARTIES, **changes):
     values = {"statistic": statistic, "parties": parties, "data": mark("data")}
     return KnownSum(**{**values, **changes})
+
+
+def reservation(run="study", **changes):
+    """What a run may need of the usual data set."""
+    values = {"statistic": "a fit", "parties": PARTIES, "data": mark("data")}
+    return Reservation(run=run, **{**values, "numbers": 1, **changes})
+
+
+def version(name, *, same=()):
+    """A version of a table, known by its name, of the data set of earlier ones."""
+    return Version(
+        data=mark(name),
+        columns=("x",),
+        n_rows=1,
+        rows="",
+        sketches=(),
+        is_whole=True,
+        same=tuple(map(mark, same)),
+    )

@@ -2,15 +2,19 @@
 
 import json
 import sqlite3
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
 
-from ledgers import PARTIES, aggregate, mark, private, run
+from ledgers import PARTIES, aggregate, mark, private, reservation, run
 from veilsum.cli.app import app
+from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import open_ledger
 from veilsum.privacy.accountant import Budget
 from veilsum.privacy.composition import Exposure
+
+NOON = "2030-01-03T12:00:00+00:00"
 
 
 def call(*words):
@@ -43,23 +47,35 @@ def path(tmp_path):
     first = run("fit-1", private(0.25, "a"))
     again = {"masks": first.masks, "effective": first.effective}
     with open_ledger(path, create=Budget(epsilon=9.0)) as ledger:
-        ledger.change_budget(Budget(epsilon=1.0, releases=10), when="2030-01-01")
-        ledger.charge(first, releases=[aggregate("count")], when="2030-01-02")
+        ledger.change_budget(Budget(epsilon=1.0), when="2030-01-01")
+        about = {"columns": ("x", "y"), "rows": 20}
+        ledger.reserve(reservation("fit", numbers=9, **about), when="2030-01-01")
+        shown = aggregate("count", run="fit", numbers=4, **about)
+        ledger.charge(first, releases=[shown], when="2030-01-02")
         ledger.charge(run("fit-2", private(0.25, "a"), **again))
         ledger.charge(run("fit-3", private(0.125, "b", tolerate=1)))
         ledger.release(aggregate("score", point=(0.5, 2.0)))
         ledger.charge(run("other", private(0.5, "a"), data=mark("other")))
+        with (
+            suppress(InvalidInputError),
+            ledger.inquiry(
+                (b"other",), file="f", run="r", question="q", bounds="b", when=NOON
+            ),
+        ):
+            raise InvalidInputError("52000 is too high", plain="too\thigh")
     return path
 
 
 def test_json_has_the_entries_and_what_is_left(path):
     found = document(path)
     assert list(found) == [
-        *("budget", "earlier_budgets", "charges", "releases", "data_sets")
+        *("budget", "earlier_budgets", "charges", "releases"),
+        *("reservations", "refusals", "data_sets"),
     ]
     assert found["budget"] == {
         "epsilon": 1.0,
-        "releases": 10,
+        "release_fraction": 0.5,
+        "minimum_rows": 5,
         "minimum_honest": 3,
         "tolerate": 0,
         "when": "2030-01-01",
@@ -80,15 +96,21 @@ def test_json_has_the_entries_and_what_is_left(path):
             "components": [],
         }
     ]
+    assert found["releases"][0]["numbers"] == 4
     assert found["releases"][1]["point"] == [0.5, 2.0]
+    (begun,) = found["reservations"]
+    assert (begun["run"], begun["numbers"], begun["still_reserved"]) == ("fit", 9, 5)
+    (refused,) = found["refusals"]
+    assert (refused["reason"], refused["when"]) == ("too\thigh", NOON)
 
 
 def test_json_has_the_totals_of_each_data_set(path):
-    one, two = document(path)["data_sets"]
-    assert (one["runs"], one["resent"], one["releases"]) == (2, 1, 2)
-    assert (one["epsilon"], one["epsilon_left"], one["releases_left"]) == (
-        *(0.375, 0.625, 8),
-    )
+    one, two, three = document(path)["data_sets"]
+    assert (one["runs"], one["resent"]) == (2, 1)
+    assert (one["epsilon"], one["epsilon_left"]) == (0.375, 0.625)
+    # 0.5 of 40 is 20: 19 at most, of which 5 are known and 5 reserved.
+    assert (one["numbers"], one["reserved"], one["numbers_left"]) == (5, 5, 9)
+    assert (three["runs"], three["refusals"]) == (0, 1)
     assert one["coalitions"] == [
         {"coalition": ["a"], "tolerate": None, "epsilon": 0.375, "reason": None},
         {
@@ -105,8 +127,11 @@ def test_people_get_tables(path):
     found = call(path)
     assert found.exit_code == 0
     lines = [line.split() for line in found.output.splitlines()]
-    assert ["1", "2", "1", "0.375", "0.625", "2", "8"] in lines
-    assert ["2", "1", "0", "0.5", "0.5", "0", "10"] in lines
+    account = ["0.375", "0.625", "5", "5", "9", "0"]
+    assert ["1", "0", "2", "1", *account] in lines
+    assert ["2", "0", "1", "0", "0.5", "0.5", "0", "0", "none", "0"] in lines
+    assert ["fit", "1", "9", "5"] in lines
+    assert r"too\thigh" in found.output
     assert "any 1 party" in found.output
     assert "score" in found.output
 

@@ -365,7 +365,7 @@ def test_the_ledger_refuses_the_differencing_pair(tmp_path, driver):
     masked_sum(data, ledgers=books, driver=driver)
     fewer = {name: data[name] for name in PARTIES[:-1]}
     some = {name: books[name] for name in fewer}
-    with pytest.raises(BudgetError, match="differ"):
+    with pytest.raises(BudgetError, match="could give away centre"):
         masked_sum(fewer, ledgers=some, driver=driver, seed=2)
 
 
@@ -409,7 +409,7 @@ def test_a_second_question_is_about_the_same_data_set(tmp_path):
     statistics(data, columns=["a"], ledgers=books)
     fewer = {p: data[p] for p in PARTIES[:-1]}
     some = {p: books[p] for p in fewer}
-    with pytest.raises(BudgetError, match="differ by at least"):
+    with pytest.raises(BudgetError, match="could give away centre"):
         statistics(fewer, columns=["a", "b"], ledgers=some, seed=3)
     fit("a ~ b + c", data, ledgers=books, seed=4)
     assert len(books["north"].totals()) == 1

@@ -1,20 +1,24 @@
 """The rules: what may be shown, what costs nothing, what is refused and why."""
 
+from dataclasses import replace
 from math import inf, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledgers import PARTIES, aggregate, mark, private, run
+from ledgers import PARTIES, aggregate, mark, private, reservation, run, version
 from veilsum.errors import InvalidInputError
 from veilsum.privacy.accountant import (
     Budget,
     Decision,
     History,
+    RunLimits,
+    Settlement,
     accounts,
     decide_charge,
     decide_release,
+    decide_reservation,
     epsilon_left,
 )
 from veilsum.privacy.composition import Exposure, Total, mobile_total
@@ -222,38 +226,61 @@ def test_runs_that_cost_nothing_go_on_when_the_budget_is_spent():
 # Releases
 
 
-def test_the_pair_of_all_and_all_but_one_is_refused_and_both_sets_are_named():
+def test_the_pair_of_all_and_all_but_one_is_refused_and_who_would_be_known_is_named():
     decision = decide_release(
         after(aggregate()), aggregate(parties=PARTIES[:-1]), UNLIMITED
     )
     assert decision.outcome == "refused"
-    assert "over a, b, c, d, e;" in decision.reason
-    assert "over a, b, c, d could give away e" in decision.reason
+    assert "over a, b, c, d, added to and subtracted from" in decision.reason
+    assert "could give away e:" in decision.reason
 
 
 party_sets = st.sets(st.sampled_from("abcdefgh"), min_size=1).map(sorted).map(tuple)
 
 
 @given(party_sets, party_sets, st.integers(1, 4), st.integers(0, 2))
-def test_two_sets_must_be_equal_or_differ_by_enough_parties(one, two, least, colluders):
+def test_two_sets_and_their_difference_are_about_enough_parties(
+    one, two, least, colluders
+):
     budget = Budget(minimum_honest=least, tolerate=colluders)
     decision = decide_release(
-        after(aggregate(parties=one)), aggregate(parties=two), budget
+        after(aggregate(parties=one)), aggregate("count", parties=two), budget
     )
-    gap = len(set(one) ^ set(two))
-    if gap == 0:
-        assert decision.outcome == "already"
-    else:
-        expected = "accepted" if gap >= least + colluders else "refused"
-        assert decision.outcome == expected
+    sizes = [len(one), len(two), len(set(one) ^ set(two))]
+    enough = all(size >= least + colluders for size in sizes if size)
+    assert decision.outcome == ("accepted" if enough else "refused")
 
 
-@given(st.lists(party_sets, max_size=6))
-def test_no_two_recorded_sets_can_be_subtracted(sets):
-    history, _ = admitted([aggregate(parties=one) for one in sets], UNLIMITED)
-    kept = [set(release.parties) for release in history.releases]
-    gaps = [len(a ^ b) for i, a in enumerate(kept) for b in kept[:i]]
-    assert all(gap >= UNLIMITED.minimum_honest for gap in gaps)
+def test_three_sets_that_are_harmless_in_pairs_are_refused_together():
+    """All seven, three of them, three others: the seventh is what is left."""
+    seven = tuple("abcdefg")
+    pair = after(aggregate(parties=seven), aggregate(parties=tuple("abc")))
+    third = aggregate(parties=tuple("def"))
+    for one in pair.releases:
+        assert decide_release(after(one), third, UNLIMITED).outcome == "accepted"
+    decision = decide_release(pair, third, UNLIMITED)
+    assert decision.outcome == "refused"
+    assert "could give away g:" in decision.reason
+
+
+def test_the_stricter_of_policy_and_budget_decides_who_may_be_left():
+    """Eight and five parties leave three, of whom one may be a colluder."""
+    eight = tuple("abcdefgh")
+    known = after(aggregate(parties=eight))
+    five = {"run": "r", "parties": eight[:5], "numbers": 1}
+    for own, agreed, outcome in (
+        (0, 0, "accepted"),
+        (0, 1, "refused"),
+        (1, 0, "refused"),
+    ):
+        wanted = reservation(
+            **five, limits=RunLimits(minimum_honest=3, tolerate=agreed)
+        )
+        found = decide_reservation(known, wanted, Budget(tolerate=own))
+        assert found.outcome == outcome
+        begun = known.plus(wanted)
+        later = aggregate(parties=eight[:5], run="r")
+        assert decide_release(begun, later, Budget(tolerate=own)).outcome == outcome
 
 
 def test_differencing_is_refused_at_other_points_too():
@@ -262,37 +289,133 @@ def test_differencing_is_refused_at_other_points_too():
     assert decide_release(known, near, UNLIMITED).outcome == "refused"
 
 
-def test_another_data_set_is_not_differencing_but_another_name_is():
-    known = after(aggregate())
+def test_another_data_set_is_not_differencing_but_another_name_or_version_is():
+    known = after(aggregate(), version("data"), version("later", same=["data"]))
+    known = known.plus(version("last", same=["later"]))
     fewer = PARTIES[:-1]
     other = aggregate(parties=fewer, data=mark("other"))
     assert decide_release(known, other, UNLIMITED).outcome == "accepted"
-    renamed = aggregate("count", parties=fewer)
-    assert decide_release(known, renamed, UNLIMITED).outcome == "refused"
+    for same in (
+        aggregate("count", parties=fewer),
+        aggregate(parties=fewer, data=mark("later")),
+        aggregate(parties=fewer, data=mark("last")),
+    ):
+        assert decide_release(known, same, UNLIMITED).outcome == "refused"
 
 
-@given(st.integers(0, 6), st.integers(1, 9))
-def test_the_number_of_aggregates_is_limited_for_each_data_set(limit, wanted):
-    asked = [aggregate(point=(float(k),)) for k in range(wanted)]
-    history, outcomes = admitted(asked, Budget(releases=limit))
-    assert len(history.releases) == min(limit, wanted)
-    assert outcomes.count("refused") == max(0, wanted - limit)
-    other = aggregate(data=mark("other"))
-    assert decide_release(history, other, Budget(releases=1)).outcome == "accepted"
+def test_an_aggregate_is_known_in_its_own_epoch_only():
+    """A name does not say what is summed: weights, or others' data, may differ."""
+    first = aggregate(numbers=5, epoch="one")
+    assert decide_release(after(first), first, UNLIMITED).outcome == "already"
+    again = replace(first, epoch="two")
+    assert decide_release(after(first), again, UNLIMITED).outcome == "accepted"
 
 
-def test_a_refused_aggregate_says_how_many_are_left():
-    known = after(aggregate("count"), aggregate("sum"))
-    decision = decide_release(known, aggregate("mean"), Budget(releases=2))
-    assert "may release 2 exact aggregates, and of these 0 are left" in decision.reason
-    decision = decide_release(known, aggregate("mean"), Budget(releases=10))
-    assert decision == Decision("accepted", "7 exact aggregates are left")
+# Numbers
 
 
-def test_an_aggregate_that_is_known_is_free():
-    history, outcomes = admitted([aggregate()] * 3, Budget(releases=1))
-    assert outcomes == ["accepted", "already", "already"]
-    assert len(history.releases) == 1
+@given(st.lists(st.integers(1, 40), max_size=8))
+def test_numbers_of_all_jobs_stay_below_the_fraction_of_what_rows_hold(sizes):
+    """0.5 of 10 rows of 2 numbers: 9 at most, whatever the jobs are called."""
+    history, spent = History(), 0
+    for k, size in enumerate(sizes):
+        wanted = reservation(run=f"run {k}", numbers=size, columns=("x", "y"), rows=10)
+        found = decide_reservation(history, wanted, Budget(release_fraction=0.5))
+        assert found.is_news == (spent + size < 10)
+        if found.is_news:
+            spent, history = spent + size, history.plus(wanted)
+
+
+def test_the_stricter_fraction_holds_and_none_leaves_it_to_the_other():
+    wanted = {"numbers": 6, "columns": ("x",), "rows": 10}
+    for own, agreed, outcome in (
+        (0.5, 0.9, "refused"),
+        (0.9, 0.5, "refused"),
+        (0.9, 0.9, "accepted"),
+        (None, 0.5, "refused"),
+        (0.5, None, "refused"),
+        (None, None, "accepted"),
+    ):
+        asked = reservation(**wanted, limits=RunLimits(release_fraction=agreed))
+        budget = Budget(release_fraction=own)
+        assert decide_reservation(History(), asked, budget).outcome == outcome
+
+
+def test_questions_about_other_columns_make_no_room_for_more_about_one():
+    budget = Budget(release_fraction=0.5)
+    columns = tuple(f"z{k}" for k in range(48))
+    wide = reservation(run="wide", numbers=1, columns=("x", "y", *columns), rows=10)
+    many = reservation(run="many", numbers=10, columns=("x", "y"), rows=10)
+    few = replace(many, numbers=9)
+    assert decide_reservation(after(wide), few, budget).outcome == "accepted"
+    found = decide_reservation(after(wide), many, budget)
+    assert found.outcome == "refused"
+    assert "about x, y of this data set" in found.reason
+    assert "release_fraction = 0.5 of the 20 numbers" in found.reason
+
+
+def test_a_larger_consortium_makes_no_room_for_more_about_a_small_one():
+    budget = Budget(release_fraction=0.5)
+    everybody = tuple("abcdefghijkl")
+    large = reservation(
+        run="large", numbers=1, columns=("x",), rows=1000, parties=everybody
+    )
+    small = reservation(
+        run="small", numbers=10, columns=("x",), rows=20, parties=everybody[:6]
+    )
+    assert decide_reservation(after(large), small, budget).outcome == "refused"
+    found = decide_reservation(after(large), replace(small, numbers=9), budget)
+    assert found.outcome == "accepted"
+
+
+def test_what_a_run_reserved_is_there_for_it_and_for_nobody_else():
+    budget = Budget(release_fraction=0.5)
+    begun = reservation(run="one", numbers=8, columns=("x",), rows=20)
+    history = after(begun)
+    assert decide_reservation(history, begun, budget).outcome == "already"
+    other = replace(begun, run="two", numbers=2)
+    assert decide_reservation(history, other, budget).outcome == "refused"
+    about = {"columns": ("x",), "rows": 20}
+    rounds = [
+        aggregate(numbers=4, run="one", epoch=f"one / {k}", **about) for k in "ab"
+    ]
+    for one in rounds:
+        found = decide_release(history, one, budget)
+        assert found.outcome == "accepted"
+        history = history.plus(one)
+    # Beyond what it reserved a run has what is left, and that is 1.
+    more = aggregate(numbers=2, run="one", epoch="one / c", **about)
+    assert decide_release(history, more, budget).outcome == "refused"
+    found = decide_release(history, replace(more, numbers=1), budget)
+    assert found.outcome == "accepted"
+
+
+def test_what_was_not_used_comes_back_at_the_end_and_not_before():
+    budget = Budget(release_fraction=0.5)
+    begun = reservation(run="one", numbers=8, columns=("x",), rows=20)
+    used = aggregate(numbers=3, run="one", columns=("x",), rows=20)
+    other = replace(begun, run="two", numbers=6)
+    aborted = after(begun, used)
+    assert decide_reservation(aborted, other, budget).outcome == "refused"
+    ended = aborted.plus(Settlement(run="one"))
+    assert decide_reservation(ended, other, budget).outcome == "accepted"
+    more = replace(other, numbers=7)
+    assert decide_reservation(ended, more, budget).outcome == "refused"
+
+
+def test_a_run_that_is_begun_again_has_the_data_and_terms_it_had():
+    begun = reservation(run="one", numbers=8, columns=("x",), rows=20)
+    for change in ({"numbers": 7}, {"data": mark("other")}, {"parties": PARTIES[:4]}):
+        found = decide_reservation(after(begun), replace(begun, **change), UNLIMITED)
+        assert found.outcome == "refused"
+        assert "was begun with other data or other terms" in found.reason
+
+
+def test_numbers_that_are_not_about_rows_are_counted_and_not_limited():
+    cost = reservation(run="one", numbers=10**6)
+    assert decide_reservation(History(), cost, UNLIMITED).outcome == "accepted"
+    (account,) = accounts(after(cost))
+    assert (account.reserved, account.numbers_left) == (10**6, None)
 
 
 # Accounts
@@ -302,15 +425,29 @@ def test_an_account_says_what_is_spent_and_what_is_left():
     first = run("one", private(0.25, "a"), private(0.125, "b", tolerate=1))
     again = run("two", *first.exposures, masks=first.masks, effective=first.effective)
     other = aggregate(data=mark("other"))
-    budget = Budget(epsilon=1.0, releases=5)
-    one, two = accounts(after(budget, first, again, aggregate(), other))
+    about = {"columns": ("x", "y"), "rows": 20}
+    begun = reservation(run="r", numbers=7, **about)
+    shown = aggregate(numbers=3, run="r", **about)
+    budget = Budget(epsilon=1.0)
+    one, two = accounts(after(budget, first, again, begun, shown, other))
     assert (one.data_set, one.runs, one.resent) == (1, 1, 1)
     assert one.total == Total(0.25)
     assert one.epsilon_left == 0.75
     assert dict(one.coalitions) == {("a",): Total(0.125), 1: Total(0.125)}
-    assert (one.releases, one.releases_left) == (1, 4)
+    assert (one.numbers, one.reserved, one.numbers_left) == (3, 4, 12)
+    assert one.columns == ("x", "y")
     assert (two.data_set, two.runs, two.total) == (2, 0, Total(0.0))
-    assert two.to_dict()["releases_left"] == 4
+    assert two.to_dict()["numbers"] == 1
+
+
+def test_versions_that_share_rows_are_one_data_set():
+    """A later one may join two that were apart."""
+    apart = after(aggregate(), aggregate(data=mark("other")))
+    apart = apart.plus(version("data"), version("other"))
+    assert len(accounts(apart)) == 2
+    joined = apart.plus(version("both", same=["data", "other"]))
+    (account,) = accounts(joined)
+    assert (account.versions, account.numbers) == (3, 2)
 
 
 def test_runs_without_masks_are_counted_each():
@@ -333,7 +470,7 @@ def test_an_account_without_a_bound_has_a_reason_and_no_number():
 
 def test_a_history_without_a_budget_has_the_default_one():
     assert History().budget == Budget()
-    assert after(Budget(releases=1), Budget(releases=2)).budget == Budget(releases=2)
+    assert after(Budget(tolerate=1), Budget(tolerate=2)).budget == Budget(tolerate=2)
 
 
 # Values
@@ -345,7 +482,8 @@ def test_a_history_without_a_budget_has_the_default_one():
         ({"epsilon": -1.0}, "finite and not negative"),
         ({"epsilon": nan}, "finite and not negative"),
         ({"epsilon": inf}, "None sets no limit"),
-        ({"releases": -1}, "releases must be at least 0"),
+        ({"release_fraction": inf}, "None sets no limit"),
+        ({"minimum_rows": 0}, "minimum_rows must be at least 1"),
         ({"minimum_honest": 0}, "minimum_honest must be at least 1"),
         ({"tolerate": -1}, "tolerate must be at least 0"),
     ],
@@ -362,6 +500,7 @@ def test_a_budget_that_means_nothing_is_refused(changes, words):
         ({"point": (nan,)}, "must be finite numbers"),
         ({"parties": ()}, "at least 1 party"),
         ({"data": "secret value"}, "keyed fingerprint"),
+        ({"numbers": -1}, "has -1 numbers"),
     ],
 )
 def test_a_release_that_means_nothing_is_refused(changes, words):

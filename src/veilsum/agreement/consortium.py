@@ -223,6 +223,31 @@ class Consortium:
         return hashlib.sha256(b"veilsum consortium\0" + self.written).digest()
 
     @cached_property
+    def bounds(self) -> str:
+        """Ranges, row counts, rules and the like, in their one spelling.
+
+        Two files with the same `question_digest` differ in these. Whoever sees which of
+        them a party refuses learns how large its numbers are.
+        """
+        table = self.to_table()
+        kept = ("cost", "dispatch", "domain", "masks", "policy", "schema")
+        return canonical({name: table[name] for name in kept if name in table}).decode()
+
+    @cached_property
+    def question_digest(self) -> str:
+        """SHA-256 of what is asked of whom, without any bound."""
+        table, (question,) = self.to_table(), self.questions
+        asked = {
+            "heading": question.heading,
+            "members": [member.certificate for member in self.members],
+            "columns": []
+            if self.schema is None
+            else [(one.name, one.kind) for one in self.schema.columns],
+            **{name: table.get(name) for name in ("model", "statistics")},
+        }
+        return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
+
+    @cached_property
     def section_digests(self) -> dict[str, str]:
         """A short digest of each section, to say where two files differ."""
         return {

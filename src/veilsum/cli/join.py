@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -237,7 +238,7 @@ def _take_part(
         driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
         path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
-        driver.ledger = stack.enter_context(_ledger(path))
+        driver.ledger = stack.enter_context(_ledger(path, agreed))
         return driver, part.run(driver, driver.ledger)
 
 
@@ -285,13 +286,20 @@ def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
         )
 
 
-def _ledger(path: Path) -> Ledger:
+def _ledger(path: Path, agreed: Consortium) -> Ledger:
+    """Open this party's ledger; a new one keeps to what was agreed here first."""
     from veilsum.files.ledger import open_ledger
     from veilsum.privacy.accountant import Budget
 
     if path.exists():
         return open_ledger(path)
-    return open_ledger(path, create=Budget())
+    policy, fraction = agreed.rules.policy, agreed.rules.rules.release_fraction
+    budget = Budget(
+        release_fraction=fraction if isfinite(fraction) else None,
+        minimum_honest=policy.minimum_honest,
+        tolerate=policy.tolerate,
+    )
+    return open_ledger(path, create=budget)
 
 
 def _confirm(

@@ -12,15 +12,22 @@ from rich.markup import escape
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import console, json_option, print_json, table
-from veilsum.errors import LedgerError
+from veilsum.errors import LedgerError, printable
 
 if TYPE_CHECKING:
-    from veilsum.privacy.accountant import Account, Budget, History, KnownSum
+    from veilsum.privacy.accountant import (
+        Account,
+        Budget,
+        History,
+        KnownSum,
+        Refusal,
+        Reservation,
+    )
     from veilsum.privacy.composition import Charge, Exposure
 
 ACCOUNT = (
-    *("data set", "runs", "resent", "epsilon", "epsilon left"),
-    *("aggregates", "aggregates left"),
+    *("data set", "versions", "runs", "resent", "epsilon", "epsilon left"),
+    *("numbers", "reserved", "numbers left", "refusals"),
 )
 
 
@@ -57,6 +64,11 @@ def _document(history: History) -> dict[str, Any]:
         "earlier_budgets": [asdict(old) for old in history.budgets[:-1]],
         "charges": [_charge(one, numbers[one.data]) for one in history.charges],
         "releases": [_release(one, numbers[one.data]) for one in history.releases],
+        "reservations": [
+            _reservation(one, numbers[one.data], history.pending)
+            for one in history.reservations
+        ],
+        "refusals": [_refusal(one, numbers[one.data]) for one in history.refusals],
         "data_sets": [account.to_dict() for account in accounts(history)],
     }
 
@@ -78,7 +90,35 @@ def _release(release: KnownSum, number: int) -> dict[str, Any]:
         "point": list(release.point),
         "parties": list(release.parties),
         "data_set": number,
+        "numbers": release.numbers,
+        "columns": list(release.columns),
+        "run": release.run,
         "when": release.when,
+    }
+
+
+def _reservation(
+    one: Reservation, number: int, pending: dict[str, int]
+) -> dict[str, Any]:
+    return {
+        "run": one.run,
+        "statistic": one.statistic,
+        "parties": list(one.parties),
+        "data_set": number,
+        "numbers": one.numbers,
+        "still_reserved": pending.get(one.run, 0),
+        "columns": list(one.columns),
+        "limits": asdict(one.limits),
+        "when": one.when,
+    }
+
+
+def _refusal(one: Refusal, number: int) -> dict[str, Any]:
+    return {
+        "file": one.file,
+        "reason": one.reason,
+        "data_set": number,
+        "when": one.when,
     }
 
 
@@ -102,8 +142,24 @@ def _print(file: Path, history: History) -> None:
         [row for c in history.charges for row in _charge_rows(c, numbers[c.data])],
     )
     _print_table(
-        ("exact aggregate", "data set", "parties", "point"),
+        ("exact aggregate", "data set", "numbers", "parties", "point"),
         [_release_row(release, numbers[release.data]) for release in history.releases],
+    )
+    pending = history.pending
+    _print_table(
+        ("run", "data set", "numbers at most", "still reserved"),
+        [
+            (escape(one.run), str(numbers[one.data]), str(one.numbers), left)
+            for one in history.reservations
+            for left in [str(pending.get(one.run, 0))]
+        ],
+    )
+    _print_table(
+        ("refused", "data set", "reason"),
+        [
+            (one.when or "", str(numbers[one.data]), escape(printable(one.reason)))
+            for one in history.refusals
+        ],
     )
     _print_table(ACCOUNT, [_account_row(account) for account in found])
     for account in found:
@@ -120,10 +176,16 @@ def _print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 def _promise(budget: Budget) -> str:
     epsilon = "no limit of" if budget.epsilon is None else f"{budget.epsilon:.6g} of"
+    fraction = budget.release_fraction
+    numbers = (
+        "as many exact numbers as a run's policy allows"
+        if fraction is None
+        else f"exact numbers below {fraction:g} of those in honest parties' rows"
+    )
     return (
-        f"each data set has {epsilon} epsilon and {budget.releases} exact aggregates; "
-        "party sets of one statistic are the same or differ by at least "
-        f"{budget.smallest_difference}"
+        f"each data set has {epsilon} epsilon and {numbers}; what follows from its "
+        f"sums is about at least {budget.few + 1} parties; versions of a table differ "
+        f"in at least {budget.minimum_rows} rows"
     )
 
 
@@ -141,18 +203,22 @@ def _charge_rows(charge: Charge, number: int) -> Iterable[tuple[str, ...]]:
 
 def _release_row(release: KnownSum, number: int) -> tuple[str, ...]:
     parties, point = _few(release.parties), _at(release.point)
-    return escape(release.statistic), str(number), parties, point
+    name, count = escape(release.statistic), str(release.numbers)
+    return name, str(number), count, parties, point
 
 
 def _account_row(account: Account) -> tuple[str, ...]:
     return (
         str(account.data_set),
+        str(account.versions),
         str(account.runs),
         str(account.resent),
         _number(account.total.epsilon),
         _number(account.epsilon_left),
-        str(account.releases),
-        str(account.releases_left),
+        str(account.numbers),
+        str(account.reserved),
+        _number(account.numbers_left),
+        str(account.refusals),
     )
 
 

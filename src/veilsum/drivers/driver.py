@@ -46,6 +46,7 @@ class Assignment(Secret):
         shown: what everybody learns, in words, as far as it is known by now.
         charge: keeps the parties' books; None if nobody keeps any.
         check: raises if a party's books would not allow it to begin.
+        reserve: sees to it that they allow it to the end, just before it begins.
         progress: told how far it is.
         watched: whether a simulation is to keep what only it can see.
     """
@@ -56,6 +57,7 @@ class Assignment(Secret):
     shown: tuple[str, ...] = ()
     charge: Charging | None = None
     check: Callable[[str], None] | None = None
+    reserve: Callable[[str], None] | None = None
     progress: Progress | None = None
     watched: bool = False
 

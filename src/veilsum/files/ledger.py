@@ -19,15 +19,17 @@ import hmac
 import json
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
+from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
     Account,
@@ -35,12 +37,27 @@ from veilsum.privacy.accountant import (
     Decision,
     Entry,
     History,
+    Inquiry,
     KnownSum,
+    Refusal,
+    Reservation,
+    RunLimits,
+    Settlement,
+    Version,
+    Wish,
     accounts,
     decide,
 )
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Component
+from veilsum.tables.fingerprints import (
+    Fingerprints,
+    Kept,
+    Sketch,
+    Source,
+    text_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -50,6 +67,8 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x7665696C
 VERSION = 1
 KEY_BYTES = 32
+# So many files may be refused within a day before no more are looked at.
+REFUSED_FILES = 10
 
 LEDGER = Kind(
     noun="ledger",
@@ -157,6 +176,21 @@ def read_journal(path: Path, read: Callable[[str, Any], Read]) -> list[Read]:
             return journal.news(read)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Known(Secret):
+    """What a ledger knows a party's data by.
+
+    Attributes:
+        data: keyed fingerprint of their content.
+        prints: of the rows, if they are a table.
+        asked: the columns of the table that a job is about.
+    """
+
+    data: str
+    prints: Fingerprints | None = None
+    asked: tuple[str, ...] = ()
+
+
 class Ledger(Secret):
     """An open ledger: `charge` before sending, `release` before a sum is known.
 
@@ -187,6 +221,92 @@ class Ledger(Secret):
         """Return what each data set has spent and has left."""
         return accounts(self.history())
 
+    def data(self, source: Source | Sequence[Any]) -> Known:
+        """Return what this ledger knows a table by, or arrays that are no table."""
+        if isinstance(source, Source):
+            prints = Fingerprints(source.frame, self._keyed)
+            return Known(prints.data, prints, tuple(sorted(source.asked)))
+        return Known(self.fingerprint(*source))
+
+    def reserve(
+        self,
+        reservation: Reservation,
+        known: Known | None = None,
+        *,
+        when: str | None = None,
+    ) -> Decision:
+        """Keep free all numbers that a run may release, before anybody is met.
+
+        Args:
+            reservation: what the run may need.
+            known: the table it is about, if it is about one.
+            when: a time stamp.
+
+        Raises:
+            BudgetError: the rules refuse; nothing was recorded, nothing may be sent.
+        """
+        with self._journal.transaction():
+            table = self._table(known, reservation.limits)
+            (decision,) = self._decided([reservation])
+            news: list[Entry] = [*table, *([reservation] if decision.is_news else [])]
+            self._write(news, when)
+        return decision
+
+    def settle(self, run: str, *, when: str | None = None) -> None:
+        """Give back what a run had reserved and did not use: it came to its end."""
+        with self._journal.transaction():
+            if run in self._caught_up().pending:
+                self._write([Settlement(run=run)], when)
+
+    @contextmanager
+    def inquiry(
+        self,
+        source: Source | Sequence[Any],
+        *,
+        file: str,
+        run: str,
+        question: str,
+        bounds: str,
+        when: str | None = None,
+    ) -> Iterator[tuple[Inquiry, ...]]:
+        """Hold a file of others against own data, and keep count of refusals.
+
+        Whoever writes files can learn from which of them a party stays away. What is
+        raised inside is such a refusal, and recorded. Yields earlier inquiries that
+        asked the same of the same members, with other bounds.
+
+        Args:
+            source: the table that is looked at, or arrays.
+            file: the file's digest.
+            run: its name.
+            question: digest of what it asks, without bounds.
+            bounds: its ranges, row counts and rules.
+            when: a time stamp.
+
+        Raises:
+            BudgetError: too many files were refused of late.
+        """
+        known = self.data(source)
+        new = Inquiry(
+            file=file, run=run, data=known.data, question=question, bounds=bounds
+        )
+        with self._journal.transaction():
+            table = self._table(known, None)
+            history = self._caught_up().plus(*table)
+            _check_rate(history.of(known.data), file, _now(when))
+            old = history.inquiries
+            self._write([*table, *([] if new in old else [new])], when)
+        try:
+            yield tuple(
+                one for one in old if one.question == question and one.bounds != bounds
+            )
+        except InvalidInputError as error:
+            refusal = Refusal(file=file, data=known.data, reason=error.plain[:500])
+            with self._journal.transaction():
+                self._caught_up()
+                self._write([refusal], when)
+            raise
+
     def charge(
         self,
         charge: Charge,
@@ -204,14 +324,16 @@ class Ledger(Secret):
         """
         return self._admit([charge, *releases], when)[0]
 
-    def check(self, charge: Charge, *, releases: Iterable[KnownSum] = ()) -> None:
-        """Ask about an epoch before anybody begins it; nothing is recorded.
+    def check(self, *wanted: Wish, known: Known | None = None) -> tuple[Decision, ...]:
+        """Ask about a run before anybody begins it; nothing is recorded.
 
         Raises:
             BudgetError: the rules would refuse.
         """
         with self._journal.transaction("BEGIN"):
-            self._decided([charge, *releases])
+            run = next((one for one in wanted if isinstance(one, Reservation)), None)
+            table = self._table(known, None if run is None else run.limits)
+            return tuple(self._decided(wanted, beside=table))
 
     def release(
         self, *releases: KnownSum, when: str | None = None
@@ -228,7 +350,7 @@ class Ledger(Secret):
         """Put another budget in force; the ledger keeps the old ones on record."""
         with self._journal.transaction():
             self._caught_up()
-            self._journal.append([_record(_stamped(budget, when))])
+            self._write([budget], when)
 
     def fingerprint(self, *parts: ReadableBuffer) -> str:
         """Return a keyed fingerprint of arrays or bytes, types and shapes included.
@@ -272,6 +394,9 @@ class Ledger(Secret):
         self._history = self._history.plus(*self._journal.news(_entry))
         return self._history
 
+    def _keyed(self, part: bytes) -> bytes:
+        return bytes.fromhex(self._journal.keyed_hash(part))
+
     def _admit(
         self, wanted: Sequence[Charge | KnownSum], when: str | None
     ) -> tuple[Decision, ...]:
@@ -279,13 +404,18 @@ class Ledger(Secret):
         with self._journal.transaction():
             decisions = self._decided(wanted)
             pairs = zip(wanted, decisions, strict=True)
-            news = [_stamped(entry, when) for entry, found in pairs if found.is_news]
-            self._journal.append(map(_record, news))
+            self._write([entry for entry, found in pairs if found.is_news], when)
         return tuple(decisions)
 
-    def _decided(self, wanted: Sequence[Charge | KnownSum]) -> list[Decision]:
+    def _write(self, entries: Iterable[Entry], when: str | None) -> None:
+        """Append entries; inside a transaction, and after `_caught_up`."""
+        self._journal.append(_record(_stamped(entry, when)) for entry in entries)
+
+    def _decided(
+        self, wanted: Iterable[Wish], *, beside: Iterable[Entry] = ()
+    ) -> list[Decision]:
         """Return what the rules say about entries, one after the other."""
-        known, decisions = self._caught_up(), []
+        known, decisions = self._caught_up().plus(*beside), []
         for entry in wanted:
             decision = decide(known, entry, known.budget)
             if decision.outcome == "refused":
@@ -293,6 +423,46 @@ class Ledger(Secret):
             known = known.plus(entry) if decision.is_news else known
             decisions.append(decision)
         return decisions
+
+    def _table(self, known: Known | None, run: RunLimits | None) -> list[Entry]:
+        """Return a table that is new here; refuse one that is nearly as an old one."""
+        if known is None or known.prints is None:
+            return []
+        history, prints = self._caught_up(), known.prints
+        limits = history.budget if run is None else history.budget.stricter(run)
+        kept = {(one.data, one.columns): one for one in history.versions}
+        asked = {(one.data, one.columns) for one in history.releases} & {*kept}
+        same = [
+            one.data
+            for one in history.versions
+            if one.is_whole
+            and one.data != known.data
+            and _kept(one).shares_rows(prints)
+        ]
+        for key in sorted(asked) if run is not None else ():
+            n_changed = _kept(kept[key]).n_changed(prints, known.asked)
+            if key[0] in same and 0 < n_changed < limits.minimum_rows:
+                raise BudgetError(_version_sentence(n_changed, kept[key], limits))
+        whole = Version(
+            data=known.data,
+            columns=prints.columns,
+            n_rows=prints.n_rows,
+            rows=text_of(prints.rows()),
+            sketches=tuple(prints.sketches[one].to_text() for one in prints.columns),
+            same=tuple(same),
+            is_whole=True,
+        )
+        part = replace(
+            whole,
+            columns=known.asked,
+            rows=text_of(prints.rows(known.asked)),
+            sketches=tuple(prints.sketches[one].to_text() for one in known.asked),
+            same=(),
+            is_whole=False,
+        )
+        alone = run is None or known.asked == prints.columns
+        wanted = [whole] if alone else [whole, part]
+        return [one for one in wanted if (one.data, one.columns) not in kept]
 
 
 def open_ledger(path: str | Path, *, create: Budget | None = None) -> Ledger:
@@ -331,9 +501,41 @@ def read_ledger(path: str | Path) -> History:
     return History().plus(*read_journal(Path(path), _entry))
 
 
+def _now(when: str | None) -> str:
+    return when or datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _stamped(entry: Entry, when: str | None) -> Entry:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return replace(entry, when=when or entry.when or now)
+    return replace(entry, when=when or entry.when or _now(None))
+
+
+def _kept(version: Version) -> Kept:
+    sketches = tuple(Sketch.of_text(text) for text in version.sketches)
+    return Kept(version.columns, words_of(version.rows), sketches)
+
+
+def _version_sentence(n_changed: int, old: Version, limits: Budget) -> str:
+    rows = "row" if n_changed == 1 else "rows"
+    return (
+        f"this table differs in about {n_changed} {rows} from the one of {old.when}, "
+        f"of which sums over {listed(old.columns)} are known: the difference of two "
+        f"sums would be about these rows alone, and minimum_rows = "
+        f"{limits.minimum_rows} of them are the least; use the earlier table again, or "
+        "wait until more rows are new. Nothing was sent"
+    )
+
+
+def _check_rate(known: History, file: str, now: str) -> None:
+    """Refuse to look at one file more if many were refused within a day."""
+    since = (datetime.fromisoformat(now) - timedelta(days=1)).isoformat()
+    late = {one.file: one.when for one in known.refusals if (one.when or "") > since}
+    if len(late) < REFUSED_FILES or file in late:
+        return
+    raise BudgetError(
+        f"{len(late)} files that ask about this data set were refused within a day. "
+        "Whoever sees which files are refused learns about the data, so that nothing "
+        f"more is checked until a day after {min(when or '' for when in late.values())}"
+    )
 
 
 def _record(entry: Entry) -> Record:
@@ -360,12 +562,18 @@ def _exposure(body: dict[str, Any]) -> Exposure:
     return Exposure(**_with_tuples(body), components=parts)
 
 
-def _release(body: dict[str, Any]) -> KnownSum:
-    return KnownSum(**_with_tuples(body))
-
-
 def _budget(body: dict[str, Any]) -> Budget:
+    body.pop("releases", None)  # vectors were counted once, and are no longer
     return Budget(**body)
+
+
+def _reservation(body: dict[str, Any]) -> Reservation:
+    limits = RunLimits(**body.pop("limits"))
+    return Reservation(**_with_tuples(body), limits=limits)
+
+
+def _plain(kind: type[Entry]) -> Callable[[dict[str, Any]], Entry]:
+    return lambda body: kind(**_with_tuples(body))
 
 
 # What entries are called on disk.
@@ -373,11 +581,17 @@ _KINDS: dict[type[Entry], str] = {
     Charge: "charge",
     KnownSum: "release",
     Budget: "budget",
+    Reservation: "reservation",
+    Settlement: "settlement",
+    Version: "version",
+    Inquiry: "inquiry",
+    Refusal: "refusal",
 }
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+    **{name: _plain(kind) for kind, name in _KINDS.items()},
     "charge": _charge,
-    "release": _release,
     "budget": _budget,
+    "reservation": _reservation,
 }
 
 

@@ -26,6 +26,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.work import Rounds, request_digest
+from veilsum.tables.fingerprints import Source
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")
@@ -151,12 +152,12 @@ class Contribution(Secret):
 
     Attributes:
         answer: its vector for a request.
-        data: what its ledger knows the data set by.
+        data: the table, or arrays that are none: what its ledger knows the data by.
         rounds: how it goes on from its first masked vector, in an iterative method.
     """
 
     answer: Callable[[Any], Array[Any]]
-    data: tuple[Array[Any], ...]
+    data: Source | tuple[Array[Any], ...]
     rounds: Rounds | None = None
 
 

@@ -33,7 +33,7 @@ from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
-from veilsum.jobs.terms import Options, Terms, by_name, table_parts
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
@@ -53,6 +53,7 @@ from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
+from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import (
     Coded,
     ModelFormula,
@@ -459,7 +460,7 @@ class Model:
         self,
         rows: Rows,
         dropped: int,
-        source: tuple[Array[Any], ...] | None = None,
+        source: Source | None = None,
     ) -> Contribution:
         """Return how one party answers.
 
@@ -468,10 +469,20 @@ class Model:
             dropped: how many rows were left out.
             source: what its ledger knows the data by, if not by these rows.
         """
-        parts = (rows.design, rows.response, rows.weights, rows.offset)
         return Contribution(
             partial(self.vector, rows, dropped),
-            source or tuple(part for part in parts if part is not None),
+            source or self._source(rows),
+        )
+
+    def _source(self, rows: Rows) -> Source:
+        """Return rows as a table of the numbers that they hold."""
+        columns = range(len(self.names))
+        design = rows.design[:, [one for one in columns if one != self.intercept]]
+        return Source.of_arrays(
+            design=design,
+            response=rows.response,
+            weights=rows.weights,
+            offset=rows.offset,
         )
 
     def vector(self, rows: Rows, dropped: int, request: Request | str) -> Integers:
@@ -895,7 +906,7 @@ def fit(
     return fit_rows(
         rows,
         model,
-        sources={party: table_parts(frame) for party, frame in frames.items()},
+        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
         groups=job.groups(model.measures.design),
         looks={party: partial(job.look, tables[party], rows[party]) for party in rows},
         rules=kept,
@@ -975,7 +986,7 @@ def fit_rows(
     rules: Rules | None = None,
     at_home: Callable[[AtHome], None] | None = None,
     dropped: Mapping[str, int] | None = None,
-    sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
+    sources: Mapping[str, Source] | None = None,
     groups: Sequence[Group] | None = None,
     looks: Mapping[str, Look] | None = None,
     agreed: Mapping[str, Any] | None = None,

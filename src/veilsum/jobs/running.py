@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.files.ledger import Ledger
+from veilsum.files.ledger import Known, Ledger
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
 from veilsum.jobs.releases import Release
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
-from veilsum.privacy.accountant import KnownSum
+from veilsum.privacy.accountant import KnownSum, Reservation, RunLimits
 from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Emission
@@ -155,15 +156,22 @@ def run_job(
         shown=recipe.shown(plan.parties, first),
         charge=books.charge if terms.ledgers else None,
         check=books.check if terms.ledgers else None,
+        reserve=books.reserve if terms.ledgers else None,
         progress=terms.progress,
         watched=watched,
     )
     assert terms.driver is not None
+    if terms.driver.party is None:
+        for party in terms.ledgers:
+            books.reserve(party)
     try:
-        return terms.driver.carry_out(assignment)
+        released = terms.driver.carry_out(assignment)
     except GivenUpError as error:
+        books.settle(aborted=True)
         _explain(recipe, error)
         raise
+    books.settle()
+    return released
 
 
 def _explain(recipe: Recipe, error: GivenUpError) -> None:
@@ -184,6 +192,7 @@ class Bookkeeping(Secret):
     recipe: Recipe
     terms: Terms
     contributions: Mapping[str, Contribution]
+    _known: dict[str, Known] = field(default_factory=dict)
 
     def charge(
         self, party: str, emission: Emission, sums: Sequence[Array[Any]]
@@ -194,21 +203,68 @@ class Bookkeeping(Secret):
             ledger.charge(charge, releases=[known])
 
     def check(self, party: str) -> None:
-        """Raise if one party's ledger would refuse the first emission to everybody."""
+        """Raise if one party's ledger would refuse the run, or its first emission."""
         if (ledger := self.terms.ledgers.get(party)) is None:
             return
-        run = self.terms.run
-        charged = (one.epoch for one in ledger.history().charges)
-        if any(epoch.startswith(_epoch_name(run, "")) for epoch in charged):
+        if self._has_charged(ledger):
             raise BudgetError(
-                f"this ledger was charged for the run {run} before, and the file "
-                "with its state is gone or another one: put it back, or give it with "
-                "--state; without it only a new run can be joined"
+                f"this ledger was charged for the run {self.terms.run} before, and the "
+                "file with its state is gone or another one: put it back, or give it "
+                "with --state; without it only a new run can be joined"
             )
         # What is masked is not known yet.
         emission = Emission(0, self.terms.parties, np.zeros(0))
         charge, known = self._entry(party, ledger, emission, ())
-        ledger.check(charge, releases=[known])
+        wanted = self._reservation(party, ledger)
+        ledger.check(wanted, charge, known, known=self._data(party, ledger))
+
+    def reserve(self, party: str) -> None:
+        """Keep free in one party's ledger all numbers that the job may need."""
+        if (ledger := self.terms.ledgers.get(party)) is not None:
+            wanted = self._reservation(party, ledger)
+            ledger.reserve(wanted, self._data(party, ledger))
+
+    def settle(self, *, aborted: bool = False) -> None:
+        """Give back what was not used; if it came to no end, only if nothing was."""
+        for ledger in self.terms.ledgers.values():
+            if not aborted or not self._has_charged(ledger):
+                ledger.settle(self.terms.run)
+
+    def _has_charged(self, ledger: Ledger) -> bool:
+        charged = (one.epoch for one in ledger.history().charges)
+        return any(one.startswith(_epoch_name(self.terms.run, "")) for one in charged)
+
+    def _data(self, party: str, ledger: Ledger) -> Known:
+        if party not in self._known:
+            self._known[party] = ledger.data(self.contributions[party].data)
+        return self._known[party]
+
+    def _rows(self) -> int | None:
+        """Return how many rows honest parties have at least, if it is about rows."""
+        limit = getattr(self.recipe, "limit", None)
+        return None if limit is None else limit.honest * limit.minimum_rows
+
+    def _reservation(self, party: str, ledger: Ledger) -> Reservation:
+        policy, limit = self.terms.policy, getattr(self.recipe, "limit", None)
+        limits = RunLimits(
+            minimum_honest=policy.minimum_honest, tolerate=policy.tolerate
+        )
+        if limit is not None:
+            fraction = limit.fraction if isfinite(limit.fraction) else None
+            limits = replace(
+                limits, release_fraction=fraction, minimum_rows=limit.minimum_rows
+            )
+        data = self._data(party, ledger)
+        return Reservation(
+            run=self.terms.run,
+            statistic=self.recipe.release(()).job,
+            parties=self.terms.parties,
+            data=data.data,
+            numbers=self.recipe.most_numbers,
+            columns=data.asked,
+            rows=self._rows(),
+            limits=limits,
+        )
 
     def _entry(
         self,
@@ -219,13 +275,13 @@ class Bookkeeping(Secret):
     ) -> tuple[Charge, KnownSum]:
         """Return what a ledger is told of an emission."""
         terms, release = self.terms, self.recipe.release(sums)
-        data = ledger.fingerprint(*self.contributions[party].data)  # type: ignore[arg-type]
+        data = self._data(party, ledger)
         name = _epoch_name(terms.run, emission.epoch)
         masked = ",".join(map(str, emission.masked.tolist())).encode()
         exposure = Exposure.of(terms.promise(emission.parties), tolerate=terms.tolerate)
         charge = Charge(
             epoch=name,
-            data=data,
+            data=data.data,
             effective=ledger.fingerprint(masked),
             # Masks never serve a second epoch: its name stands for them.
             masks=ledger.fingerprint(name.encode()) if terms.law.hides else None,
@@ -237,7 +293,12 @@ class Bookkeeping(Secret):
             statistic=release.job,
             point=release.point,
             parties=emission.parties,
-            data=data,
+            data=data.data,
+            numbers=release.numbers,
+            columns=data.asked,
+            rows=self._rows(),
+            run=terms.run,
+            epoch=name,
         )
         return charge, known
 

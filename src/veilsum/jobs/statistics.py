@@ -33,13 +33,14 @@ from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import plain_table
-from veilsum.jobs.terms import Options, Terms, by_name, table_parts
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.moments import Moments, moments_of
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, CrossTable, Histogram
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
-from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -464,7 +465,9 @@ def statistics(
         recipe,
         {
             name: answering(
-                recipe, _contribution(own, frames[name]), checked[name].look
+                recipe,
+                _contribution(own, Source(frames[name], tuple(wishes.used))),
+                checked[name].look,
             )
             for name, own in vectors.items()
         },
@@ -486,8 +489,8 @@ def statistics(
     )
 
 
-def _contribution(vector: Integers, whole: Frame) -> Contribution:
-    return Contribution(lambda _: vector, table_parts(whole))
+def _contribution(vector: Integers, source: Source) -> Contribution:
+    return Contribution(lambda _: vector, source)
 
 
 def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:

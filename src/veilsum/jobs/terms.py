@@ -14,21 +14,18 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, TypeAlias, TypedDict, TypeVar
 
-import numpy as np
-
 from veilsum.agreement.sections import policy_of
 from veilsum.drivers.driver import Driver, Progress
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.graphs.spreading import Spread, choose_spread
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import Array, listed, nearest
+from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.laws import Law, LawName, Masks
 from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee, against
 from veilsum.privacy.worst_case import MOST_WORK, against_any
 from veilsum.protocol.plan import Plan, Policy
-from veilsum.tables.frames import Frame
 
 T = TypeVar("T")
 
@@ -46,25 +43,6 @@ def by_name(data: Mapping[Any, T]) -> dict[str, T]:
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidInputError(f"two parties are called {twice!r}: rename one of them")
     return named
-
-
-def table_parts(frame: Frame) -> tuple[Array[Any], ...]:
-    """Return a whole table as arrays: two questions about it are about one data set."""
-    parts: list[Array[Any]] = []
-    for name in sorted(map(str, frame.columns)):
-        parts += [_bytes(name), _plain(frame[name])]
-    return tuple(parts)
-
-
-def _plain(column: Any) -> Array[Any]:
-    values = column.to_numpy()
-    if values.dtype.kind in "biuf":
-        return np.ascontiguousarray(values)
-    return _bytes("\0".join(map(str, values.tolist())))
-
-
-def _bytes(text: str) -> Array[Any]:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 # What holds for these parties if they go through with a run by themselves.

@@ -10,7 +10,12 @@ from traceback import clear_frames
 from typing import Any
 
 from veilsum import __version__
-from veilsum.agreement.consortium import Consortium, Minimisation
+from veilsum.agreement.consortium import (
+    Consortium,
+    Minimisation,
+    canonical,
+    plain,
+)
 from veilsum.agreement.sections import DispatchSection
 from veilsum.drivers.driver import Assignment, Driver
 from veilsum.errors import InvalidInputError
@@ -28,7 +33,9 @@ from veilsum.numbers.units import unit_of
 from veilsum.parties.consent import consent_to
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
+from veilsum.privacy.accountant import Inquiry
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import rounded_words
@@ -52,6 +59,27 @@ def _forget_variables(error: BaseException | None) -> None:
     while error is not None:
         clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+@contextmanager
+def counted(
+    consortium: Consortium, source: Source | tuple[bytes, ...], ledger: Ledger | None
+) -> Iterator[tuple[Inquiry, ...]]:
+    """Keep count of refusals while a file of others is held against own data.
+
+    Yields what asked the same before, with other bounds.
+    """
+    if ledger is None:
+        yield ()
+        return
+    with ledger.inquiry(
+        source,
+        file=consortium.digest.hex(),
+        run=consortium.run,
+        question=consortium.question_digest,
+        bounds=consortium.bounds,
+    ) as earlier:
+        yield earlier
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -114,7 +142,8 @@ class OwnTable(Secret):
         assert party is not None
         ledgers = {} if ledger is None else {party: ledger}
         other = {} if rules is None else {"rules": rules}
-        return self.job(party, driver=driver, ledgers=ledgers).run(**other)
+        with counted(self.consortium, Source(self.table, ()), ledger):
+            return self.job(party, driver=driver, ledgers=ledgers).run(**other)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -145,7 +174,9 @@ class OwnCost(Secret):
     @discreet()
     def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
-        return self._part.run(driver, ledger)
+        content = (canonical(plain(self.entries, "cost")),)
+        with counted(self.consortium, content, ledger):
+            return self._part.run(driver, ledger)
 
     @property
     def _part(self) -> PartyCost:

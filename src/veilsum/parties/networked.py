@@ -123,6 +123,8 @@ class Networked(Secret):
             assignment.check(self.party)
         if self.confirm is not None:
             self.confirm(assignment)
+        if assignment.reserve is not None:
+            assignment.reserve(self.party)
 
     def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
         plan, charge = assignment.plan, assignment.charge

@@ -3,20 +3,22 @@
     fresh masks                 add their divergence to what the data set has spent
     the same masked costs again cost nothing, if they go to the same parties
     old masks, changed data     refused: the two messages differ by the change itself
-    an exact aggregate          counted: each data set has a limited number of them
-    nearly the same parties     refused: subtracting two sums leaves the few who differ
+    exact numbers               counted, over all jobs, against those that rows hold
+    a job                       reserves all numbers it may need before it begins
+    sets of parties             refused where sums over them give a few parties away
 
 A decision is a value. Whoever keeps the history acts on it. `accounts` says what a
-history amounts to: for each data set what is spent and what is left.
+history amounts to: for each data set what is spent and what is left. A data set is all
+versions of a table that have rows in common.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import ceil, inf, isfinite
 from typing import Any, Literal, TypeAlias
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.composition import (
     Charge,
@@ -31,11 +33,10 @@ from veilsum.privacy.composition import (
     without_resends,
     worst_total,
 )
+from veilsum.privacy.spans import given_away
 
 Outcome = Literal["accepted", "already", "resent", "refused"]
 
-# Ten rounds of a regression with four sums each, twice over, and some to spare.
-DEFAULT_RELEASES = 100
 # Three honest parties: with two, each knows the other's value from the sum.
 DEFAULT_MINIMUM_HONEST = 3
 # A budget of 0.3 has room for three runs of 0.1, whose float sum is a little larger.
@@ -48,30 +49,35 @@ _FRESH_MASKS = "draw fresh masks in a new epoch"
 class Budget:
     """What each data set may spend.
 
+    A run has terms of its own; of these and the budget's the stricter hold.
+
     Attributes:
         epsilon: limit of the composed epsilon; None counts and does not limit.
-        releases: how many exact aggregates may be released.
-        minimum_honest: party sets of one data set differ by at least this many
-            parties, or not at all.
-        tolerate: colluders among those who differ; they are not counted as honest.
+        release_fraction: exact numbers may be released up to this part of the numbers
+            that honest parties' rows hold; None leaves it to a run's policy.
+        minimum_rows: a table that differs in fewer rows from one that was used before
+            is not used.
+        minimum_honest: what follows from known sums is about so many honest parties.
+        tolerate: colluders there may be beside these.
         when: a time stamp; the ledger fills it in.
     """
 
     epsilon: float | None = None
-    releases: int = DEFAULT_RELEASES
+    release_fraction: float | None = 0.5
+    minimum_rows: int = 5
     minimum_honest: int = DEFAULT_MINIMUM_HONEST
     tolerate: int = 0
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.epsilon is not None and not (
-            isfinite(self.epsilon) and self.epsilon >= 0
-        ):
-            raise InvalidInputError(
-                "a budget's epsilon must be finite and not negative, found "
-                f"{self.epsilon}; None sets no limit"
-            )
-        least = {"releases": 0, "minimum_honest": 1, "tolerate": 0}
+        for name in ("epsilon", "release_fraction"):
+            found = getattr(self, name)
+            if found is not None and not (isfinite(found) and found >= 0):
+                raise InvalidInputError(
+                    f"a budget's {name} must be finite and not negative, found "
+                    f"{found}; None sets no limit"
+                )
+        least = {"minimum_rows": 1, "minimum_honest": 1, "tolerate": 0}
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
                 raise InvalidInputError(
@@ -79,10 +85,31 @@ class Budget:
                     f"{getattr(self, name)}"
                 )
 
+    def stricter(self, run: RunLimits) -> Budget:
+        """Return what holds for a run: of each of two limits the stricter one."""
+        fractions = (self.release_fraction, run.release_fraction)
+        return replace(
+            self,
+            release_fraction=min((f for f in fractions if f is not None), default=None),
+            minimum_rows=max(self.minimum_rows, run.minimum_rows),
+            minimum_honest=max(self.minimum_honest, run.minimum_honest),
+            tolerate=max(self.tolerate, run.tolerate),
+        )
+
     @property
-    def smallest_difference(self) -> int:
-        """How many parties must differ, so that enough of them are honest."""
-        return self.minimum_honest + self.tolerate
+    def few(self) -> int:
+        """So many parties are too few for anything to be known about them."""
+        return self.minimum_honest + self.tolerate - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """What the parties of a run agreed on, as far as a ledger looks at it."""
+
+    release_fraction: float | None = None
+    minimum_rows: int = 1
+    minimum_honest: int = 1
+    tolerate: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +121,14 @@ class KnownSum:
         point: where it is evaluated, such as a regression's coefficients; () if
             nowhere.
         parties: whose terms are in the sum.
-        data: keyed fingerprint of this party's data set.
+        data: keyed fingerprint of this party's data.
+        numbers: how many there are.
+        columns: of the table that they are about.
+        rows: that honest parties have at least; None if it is not about rows, and then
+            nothing limits how many numbers there may be.
+        run: which it is from, if it is from one.
+        epoch: in which it was shown. A name does not say what is summed: the same one
+            in another epoch is another sum.
         when: a time stamp; the ledger fills it in.
     """
 
@@ -102,12 +136,15 @@ class KnownSum:
     point: tuple[float, ...] = ()
     parties: tuple[str, ...]
     data: str = field(repr=False)
+    numbers: int = 1
+    columns: tuple[str, ...] = ()
+    rows: int | None = None
+    run: str = ""
+    epoch: str = ""
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        check_name(self.statistic, what="a statistic")
-        check_fingerprint(self.data, what="data")
-        object.__setattr__(self, "parties", party_set(self.parties, least=1))
+        _check_numbers(self)
         object.__setattr__(self, "point", tuple(map(float, self.point)))
         if not all(map(isfinite, self.point)):
             raise InvalidInputError(
@@ -116,7 +153,123 @@ class KnownSum:
             )
 
 
-Entry: TypeAlias = Charge | KnownSum | Budget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """All numbers that a run may come to release, kept free before it begins.
+
+    Attributes:
+        run: its name.
+        statistic: what is summed.
+        parties: everybody who may take part.
+        data: keyed fingerprint of this party's data.
+        numbers: at most.
+        columns: as for `KnownSum`, and so are rows.
+        limits: what the run keeps to.
+        when: a time stamp; the ledger fills it in.
+    """
+
+    run: str
+    statistic: str
+    parties: tuple[str, ...]
+    data: str = field(repr=False)
+    numbers: int
+    columns: tuple[str, ...] = ()
+    rows: int | None = None
+    limits: RunLimits = RunLimits()
+    when: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.run, what="a run")
+        _check_numbers(self)
+
+
+def _check_numbers(entry: KnownSum | Reservation) -> None:
+    check_name(entry.statistic, what="a statistic")
+    check_fingerprint(entry.data, what="data")
+    object.__setattr__(entry, "parties", party_set(entry.parties, least=1))
+    object.__setattr__(entry, "columns", tuple(sorted(entry.columns)))
+    if entry.numbers < 0:
+        raise InvalidInputError(
+            f"{entry.statistic!r} has {entry.numbers} numbers: give how many there are"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """A run came to its end, and what it has not used of its reservation is free."""
+
+    run: str
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A table as it was at one time; see `tables.fingerprints`.
+
+    Attributes:
+        data: keyed fingerprint of its content, whatever the order of rows.
+        columns: of the file, or those that a job asked about.
+        n_rows: how many there are.
+        rows: their fingerprints over these columns.
+        sketches: of these columns.
+        is_whole: whether these are all columns of the file.
+        same: earlier versions of the same data set.
+        when: a time stamp; the ledger fills it in.
+    """
+
+    data: str = field(repr=False)
+    columns: tuple[str, ...]
+    n_rows: int
+    rows: str = field(repr=False)
+    sketches: tuple[str, ...] = field(repr=False)
+    is_whole: bool
+    same: tuple[str, ...] = field(default=(), repr=False)
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inquiry:
+    """A file of others was held against this party's data.
+
+    Attributes:
+        file: its digest.
+        run: its name.
+        data: keyed fingerprint of this party's data.
+        question: digest of what is asked of whom, without any bound.
+        bounds: the file's ranges, row counts and rules.
+        when: a time stamp; the ledger fills it in.
+    """
+
+    file: str
+    run: str
+    data: str = field(repr=False)
+    question: str
+    bounds: str
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """This party stayed away, which may tell others something about its data.
+
+    Attributes:
+        file: digest of the file that was refused.
+        data: keyed fingerprint of this party's data.
+        reason: why, without a private value; never sent.
+        when: a time stamp; the ledger fills it in.
+    """
+
+    file: str
+    data: str = field(repr=False)
+    reason: str
+    when: str | None = field(default=None, compare=False)
+
+
+Entry: TypeAlias = (
+    Charge | KnownSum | Budget | Reservation | Settlement | Version | Inquiry | Refusal
+)
+# What a ledger is asked about.
+Wish: TypeAlias = Charge | KnownSum | Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +279,11 @@ class History:
     charges: tuple[Charge, ...] = ()
     releases: tuple[KnownSum, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    settlements: tuple[Settlement, ...] = ()
+    versions: tuple[Version, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -134,20 +292,58 @@ class History:
 
     def plus(self, *entries: Entry) -> History:
         """Return the history with more entries at its end."""
-        return replace(
-            self,
-            charges=(*self.charges, *(e for e in entries if isinstance(e, Charge))),
-            releases=(*self.releases, *(e for e in entries if isinstance(e, KnownSum))),
-            budgets=(*self.budgets, *(e for e in entries if isinstance(e, Budget))),
-        )
+        more: dict[str, list[Any]] = {}
+        for entry in entries:
+            more.setdefault(_PLACES[type(entry)], []).append(entry)
+        longer = {name: (*getattr(self, name), *new) for name, new in more.items()}
+        return replace(self, **longer)
+
+    def same_data(self, data: str) -> frozenset[str]:
+        """Return all versions of one data set."""
+        found = {data}
+        before: set[str] = set()
+        while before != found:
+            before = set(found)
+            for one in self.versions:
+                if one.data in found or not found.isdisjoint(one.same):
+                    found |= {one.data, *one.same}
+        return frozenset(found)
 
     def of(self, data: str) -> History:
         """Return what concerns one data set."""
-        return replace(
-            self,
-            charges=tuple(c for c in self.charges if c.data == data),
-            releases=tuple(r for r in self.releases if r.data == data),
-        )
+        same = self.same_data(data)
+        kept = {
+            name: tuple(one for one in getattr(self, name) if one.data in same)
+            for name in _PLACES.values()
+            if name not in ("budgets", "settlements")
+        }
+        return replace(self, **kept)
+
+    def of_run(self, run: str) -> Reservation | None:
+        """Return what a run has reserved, if it has."""
+        return next((one for one in self.reservations if one.run == run), None)
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """By run that has not come to its end: reserved numbers not released so far."""
+        over = {one.run for one in self.settlements}
+        left = {one.run: one.numbers for one in self.reservations}
+        for one in self.releases:
+            if one.run in left:
+                left[one.run] = max(0, left[one.run] - one.numbers)
+        return {run: numbers for run, numbers in left.items() if run not in over}
+
+
+_PLACES: dict[type[Any], str] = {
+    Charge: "charges",
+    KnownSum: "releases",
+    Budget: "budgets",
+    Reservation: "reservations",
+    Settlement: "settlements",
+    Version: "versions",
+    Inquiry: "inquiries",
+    Refusal: "refusals",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,31 +382,154 @@ def decide_charge(history: History, charge: Charge, budget: Budget) -> Decision:
 def decide_release(history: History, release: KnownSum, budget: Budget) -> Decision:
     """Decide whether an exact aggregate may become known.
 
-    One that is known already is free. Sums over two party sets that differ by too few
-    parties are refused, whatever they are called and at whatever points: points may be
-    arbitrarily close, and statistics overlap.
+    One that is recorded already is free. What its run has reserved is there for it.
     """
-    known = history.of(release.data).releases
-    if release in known:
+    known = history.of(release.data)
+    if release in known.releases:
         return Decision("already", f"{release.statistic!r} is known at this point")
-    for old in known:
-        if _differencing(old, release, budget):
-            return Decision("refused", _differencing_sentence(old, release, budget))
-    if len(known) >= budget.releases:
+    reserved = history.of_run(release.run) if release.run else None
+    limits = budget if reserved is None else budget.stricter(reserved.limits)
+    if (reason := _given_away(known, release, limits)) is not None:
+        return Decision("refused", reason)
+    free = known.pending.get(release.run, 0)
+    if release.numbers <= free:
+        left = free - release.numbers
+        return Decision("accepted", f"{left} of the run's numbers are left")
+    return _room(known, release, release.numbers - free, limits)
+
+
+def decide_reservation(
+    history: History, wanted: Reservation, budget: Budget
+) -> Decision:
+    """Decide whether a run may begin: there is room for all that it may release."""
+    old = history.of_run(wanted.run)
+    if old is not None and old == wanted:
+        return Decision("already", f"the run {wanted.run} has its numbers reserved")
+    if old is not None:
         return Decision(
             "refused",
-            f"each data set may release {budget.releases} exact aggregates, and of "
-            f"these 0 are left for {release.statistic!r}",
+            f"the run {wanted.run} was begun with other data or other terms: put back "
+            "what it was begun with, or take part in a new run",
         )
-    left = budget.releases - len(known) - 1
-    return Decision("accepted", f"{left} exact aggregates are left")
+    known, limits = history.of(wanted.data), budget.stricter(wanted.limits)
+    if (reason := _given_away(known, wanted, limits)) is not None:
+        return Decision("refused", reason)
+    return _room(known, wanted, wanted.numbers, limits)
 
 
-def decide(history: History, entry: Charge | KnownSum, budget: Budget) -> Decision:
-    """Decide about a charge or a release."""
+def decide(history: History, entry: Wish, budget: Budget) -> Decision:
+    """Decide about a charge, a release or a reservation."""
     if isinstance(entry, Charge):
         return decide_charge(history, entry, budget)
+    if isinstance(entry, Reservation):
+        return decide_reservation(history, entry, budget)
     return decide_release(history, entry, budget)
+
+
+def _given_away(
+    known: History, new: KnownSum | Reservation, limits: Budget
+) -> str | None:
+    """Say who would be given away by sums over all these sets of parties.
+
+    Whatever the sums are called, and at whatever points: points may be arbitrarily
+    close, and names do not say what overlaps. A new version of a table counts as the
+    same: most of its rows are.
+    """
+    sets = dict.fromkeys(one.parties for one in (*known.releases, new))
+    try:
+        found = given_away(sets, limits.few)
+    except BudgetError as error:
+        return str(error)
+    if found is None:
+        return None
+    return (
+        f"{new.statistic!r} over {listed(new.parties)}, added to and subtracted from "
+        f"what is known over other sets of parties, could give away "
+        f"{listed(found)}: what follows from a data set's sums must be about at least "
+        f"{limits.few + 1} parties (minimum_honest = {limits.minimum_honest} and "
+        f"tolerate = {limits.tolerate}); keep to one set of parties"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Numbers about some columns of some parties' rows."""
+
+    parties: frozenset[str]
+    columns: frozenset[str]
+    rows: int
+    numbers: int
+
+
+def _asked(known: History) -> list[_Asked]:
+    """Return all numbers of a data set that were released, or are reserved."""
+    pending = known.pending
+    found: dict[tuple[tuple[str, ...], ...], tuple[int, int]] = {}
+    entries: list[KnownSum | Reservation] = [*known.releases, *known.reservations]
+    for one in entries:
+        numbers = one.numbers if isinstance(one, KnownSum) else pending.get(one.run, 0)
+        key = one.parties, one.columns
+        rows, before = found.get(key, (0, 0))
+        found[key] = max(rows, one.rows or 0), before + numbers
+    return [
+        _Asked(frozenset(parties), frozenset(columns), *counted)
+        for (parties, columns), counted in found.items()
+    ]
+
+
+def _room(
+    known: History, new: KnownSum | Reservation, numbers: int, limits: Budget
+) -> Decision:
+    """Decide about more numbers.
+
+    All about the data set are held against the numbers in its rows; and so are those
+    about fewer columns, or about fewer parties, as far as the new ones are among them:
+    what was asked about one column is not made harmless by questions about others.
+    """
+    fraction = limits.release_fraction
+    if new.rows is None or fraction is None:
+        return Decision("accepted", "no limit is set")
+    asked = [
+        *_asked(known),
+        _Asked(frozenset(new.parties), frozenset(new.columns), new.rows, numbers),
+    ]
+    everybody = frozenset[str]().union(*(one.parties for one in asked))
+    everything = frozenset[str]().union(*(one.columns for one in asked))
+    least = inf
+    for parties in {everybody, *(one.parties for one in asked)}:
+        for columns in {everything, *(one.columns for one in asked)}:
+            if not (parties >= {*new.parties} and columns >= {*new.columns}):
+                continue
+            inside = [a for a in asked if a.parties <= parties and a.columns <= columns]
+            held = max(one.rows for one in inside) * len(columns)
+            spent = sum(one.numbers for one in inside)
+            if not spent < fraction * held:
+                return Decision(
+                    "refused",
+                    _full_sentence(
+                        new, numbers, spent - numbers, columns, held, limits
+                    ),
+                )
+            least = min(least, fraction * held - spent)
+    return Decision("accepted", f"{ceil(least) - 1} numbers are left")
+
+
+def _full_sentence(
+    new: KnownSum | Reservation,
+    numbers: int,
+    spent: int,
+    columns: frozenset[str],
+    held: int,
+    limits: Budget,
+) -> str:
+    return (
+        f"{new.statistic!r} may need {numbers} numbers, {spent} were released or "
+        f"reserved about {listed(sorted(columns))} of this data set before, and all of "
+        f"them must stay below release_fraction = {limits.release_fraction:g} of the "
+        f"{held} numbers that honest parties' rows hold at least: ask for fewer "
+        "columns or rounds, or agree on more minimum_rows; whoever wants more released "
+        "raises release_fraction, in [policy] and in the ledger's budget"
+    )
 
 
 def epsilon_left(history: History, budget: Budget) -> float | None:
@@ -312,24 +631,6 @@ def _overspent_sentence(charge: Charge, limit: float, left: float) -> str:
     )
 
 
-def _differing(old: KnownSum, new: KnownSum) -> tuple[str, ...]:
-    return tuple(sorted({*old.parties} ^ {*new.parties}))
-
-
-def _differencing(old: KnownSum, new: KnownSum, budget: Budget) -> bool:
-    # Whatever the statistics are called: names do not say what overlaps.
-    return 0 < len(_differing(old, new)) < budget.smallest_difference
-
-
-def _differencing_sentence(old: KnownSum, new: KnownSum, budget: Budget) -> str:
-    return (
-        f"{old.statistic!r} is known over {listed(old.parties)}; {new.statistic!r} "
-        f"over {listed(new.parties)} could give away {listed(_differing(old, new))} by "
-        "subtraction: a data set's party sets must be the same or differ by at "
-        f"least {budget.smallest_difference} parties"
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """One data set: what it has spent and what is left.
@@ -347,8 +648,12 @@ class Account:
     epsilon_left: float | None
     coalitions: tuple[tuple[tuple[str, ...] | int, Total], ...]
     components: tuple[tuple[tuple[str, ...], tuple[str, ...], Total], ...]
-    releases: int
-    releases_left: int
+    versions: int
+    columns: tuple[str, ...]
+    numbers: int
+    reserved: int
+    numbers_left: int | None
+    refusals: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, with the reason."""
@@ -366,30 +671,47 @@ class Account:
                 {**_who(who), "parties": list(parties), **_plain(total)}
                 for who, parties, total in self.components
             ],
-            "releases": self.releases,
-            "releases_left": self.releases_left,
+            "versions": self.versions,
+            "columns": list(self.columns),
+            "numbers": self.numbers,
+            "reserved": self.reserved,
+            "numbers_left": self.numbers_left,
+            "refusals": self.refusals,
         }
 
 
 def accounts(history: History) -> tuple[Account, ...]:
     """Return one account for each data set, numbered in order of appearance."""
-    return tuple(
-        _account(number, history.of(data))
-        for data, number in data_set_numbers(history).items()
-    )
+    first = {number: data for data, number in data_set_numbers(history).items()}
+    return tuple(_account(number, history.of(first[number])) for number in first)
 
 
 def data_set_numbers(history: History) -> dict[str, int]:
     """Return a number for each data set: people need no fingerprint."""
-    charged = [charge.data for charge in history.charges]
-    released = [release.data for release in history.releases]
-    seen = dict.fromkeys([*charged, *released])
-    return {data: number for number, data in enumerate(seen, start=1)}
+    numbers: dict[str, int] = {}
+    count = 0
+    for name in ("charges", "releases", "reservations", "refusals"):
+        for one in getattr(history, name):
+            if one.data not in numbers:
+                count += 1
+                numbers |= dict.fromkeys(history.same_data(one.data), count)
+    return numbers
 
 
 def _account(number: int, known: History) -> Account:
     fresh = without_resends(known.charges)
     named = [who for who in coalitions(fresh) if not isinstance(who, int)]
+    asked = _asked(known)
+    columns = frozenset[str]().union(*(one.columns for one in asked))
+    spent = sum(one.numbers for one in asked)
+    released = sum(one.numbers for one in known.releases)
+    limits = known.budget
+    for one in known.reservations[-1:]:
+        limits = limits.stricter(one.limits)
+    held = max((one.rows for one in asked), default=0) * len(columns)
+    limit = None
+    if held and limits.release_fraction is not None:
+        limit = limits.release_fraction * held
     return Account(
         data_set=number,
         runs=len(fresh),
@@ -403,8 +725,12 @@ def _account(number: int, known: History) -> Account:
             for who in named
             for parties, total in component_totals(fresh, who).items()
         ),
-        releases=len(known.releases),
-        releases_left=max(0, known.budget.releases - len(known.releases)),
+        versions=sum(one.is_whole for one in known.versions),
+        columns=tuple(sorted(columns)),
+        numbers=released,
+        reserved=spent - released,
+        numbers_left=None if limit is None else max(0, ceil(limit) - 1 - spent),
+        refusals=len(known.refusals),
     )
 
 

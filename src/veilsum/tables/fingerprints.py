@@ -1,0 +1,405 @@
+"""What a party's own ledger knows a table by, so that it knows it again.
+
+Every row has a keyed fingerprint of 64 bits, the same whatever the order of rows and
+columns, and however a cell was written down: `01` as a number or as text, a whole
+number in a column with or without gaps, 0.0 and -0.0. Two tables are then compared row
+by row, over the columns of the earlier one. Where the later one lacks some of these,
+every column has a sketch of its values, also without order.
+
+The key is the ledger's. Nothing of this is ever sent.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log1p, prod, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.secrets import Secret
+from veilsum.tables.frames import Frame, as_frame, load_pandas
+
+Words: TypeAlias = Array[np.uint64]
+# A keyed hash of some bytes, as a ledger makes it: 32 bytes.
+Keyed: TypeAlias = Callable[[bytes], bytes]
+
+# Rows at a time: their hashes stay in the cache until they are added up.
+BLOCK = 1 << 15
+BUCKETS = 256
+# Of a column's different values, those with the smallest hashes are kept.
+KEPT = 128
+CANDIDATES = 1 << 16
+# What a missing cell is hashed as: the usual bits of no number.
+MISSING = np.uint64(0x7FF8000000000000)
+
+_MULTIPLIERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_SHIFT = np.uint64(32)
+# Equal rows are told apart by how many came before.
+_AGAIN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source(Secret):
+    """A table as its owner has it, and what of it a job is about.
+
+    Attributes:
+        frame: all columns of the file.
+        asked: the columns that are asked about.
+    """
+
+    frame: Frame
+    asked: tuple[str, ...]
+
+    @classmethod
+    def of_arrays(cls, **columns: Array[Any] | None) -> Source:
+        """Return arrays as a table: each column of a matrix by itself."""
+        made: dict[str, Array[Any]] = {}
+        for name, values in columns.items():
+            if values is not None and values.ndim == 2:
+                made |= {f"{name} {k}": part for k, part in enumerate(values.T)}
+            elif values is not None:
+                made[name] = values
+        return cls(as_frame(made), tuple(made))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sketch:
+    """The values of one column, without their order.
+
+    Attributes:
+        buckets: the values' hashes, added up in 256 groups.
+        sizes: of these groups.
+        values: the smallest hashes of different values.
+        counts: how often each of these values occurs.
+        bound: every value with a hash below it is among `values`.
+    """
+
+    buckets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    values: tuple[int, ...]
+    counts: tuple[int, ...]
+    bound: int
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether one value fills the column, as far as that can be seen."""
+        return sum(map(bool, self.sizes)) < 2
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether two rows hardly ever have one value."""
+        return sum(n * n for n in self.sizes) < 0.03 * sum(self.sizes) ** 2
+
+    def resembles(self, other: Sketch) -> bool:
+        """Say whether two columns share values, more than any two columns would."""
+        bound = min(self.bound, other.bound)
+        one, two = (
+            {v: n for v, n in zip(s.values, s.counts, strict=True) if v < bound}
+            for s in (self, other)
+        )
+        least = min(len(one), len(two))
+        if least < 8:
+            return False
+        # As many pairs of rows as two unrelated tables share, if values occur so often.
+        chance = 2 * sqrt(
+            prod(sum(n * (n - 1) / 2 for n in d.values()) for d in (one, two))
+        )
+        common = sum(min(times, two.get(value, 0)) for value, times in one.items())
+        equal = sum(two.get(value) == times for value, times in one.items())
+        return common >= 3 + 3 * chance or 2 * equal >= least
+
+    def n_changed(self, other: Sketch) -> int:
+        """Return in about how many rows it differs; 0 only if all values are the same.
+
+        A row that was changed takes its value out of one group, and adds to another.
+        Several changes that fall into one group are made up for, as far as that goes.
+        """
+        groups = zip(self.buckets, other.buckets, strict=True)
+        moved = zip(self.sizes, other.sizes, strict=True)
+        touched = min(sum(one != two for one, two in groups), BUCKETS - 1)
+        made_up = int(-BUCKETS * log1p(-touched / BUCKETS))
+        return (max(made_up, sum(abs(one - two) for one, two in moved)) + 1) // 2
+
+    def to_text(self) -> str:
+        """Return it for a file."""
+        words = (self.bound, *self.buckets, *self.sizes, *self.values, *self.counts)
+        return b64encode(np.array(words, dtype="<u8").tobytes()).decode()
+
+    @classmethod
+    def of_text(cls, text: str) -> Sketch:
+        """Return what `to_text` wrote."""
+        bound, *rest = words_of(text).tolist()
+        head, tail = rest[: 2 * BUCKETS], rest[2 * BUCKETS :]
+        return cls(
+            bound=bound,
+            buckets=tuple(head[:BUCKETS]),
+            sizes=tuple(head[BUCKETS:]),
+            values=tuple(tail[: len(tail) // 2]),
+            counts=tuple(tail[len(tail) // 2 :]),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fingerprints(Secret):
+    """A table's fingerprints under one key.
+
+    Attributes:
+        frame: the table.
+        keyed: the ledger's keyed hash.
+    """
+
+    frame: Frame
+    keyed: Keyed
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(sorted(self.frame.columns))
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.frame)
+
+    @cached_property
+    def _whole(self) -> tuple[Words, dict[str, Sketch]]:
+        rows, sketches = np.zeros(self.n_rows, np.uint64), {}
+        for name in self.columns:
+            sketches[name] = _sketched(self._bits(name), self._key(name), rows)
+        return _numbered(rows), sketches
+
+    @property
+    def sketches(self) -> dict[str, Sketch]:
+        """One for each column."""
+        return self._whole[1]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[str, ...], Words]:
+        return {}
+
+    def rows(self, columns: Sequence[str] | None = None) -> Words:
+        """Return one number for each row, in order of size; over some columns only."""
+        if columns is None or tuple(columns) == self.columns:
+            return self._whole[0]
+        key = tuple(sorted(columns))
+        if key not in self._parts:
+            rows = np.zeros(self.n_rows, np.uint64)
+            for name in key:
+                _added(self._bits(name), self._key(name), rows)
+            self._parts[key] = _numbered(rows)
+        return self._parts[key]
+
+    @cached_property
+    def data(self) -> str:
+        """What the whole table is known by; 64 hexadecimal digits."""
+        names = "".join(f"{len(name)}:{name}" for name in self.columns)
+        content = b"".join([names.encode(), b"\0", self.rows().tobytes()])
+        return self.keyed(b"table\0" + content).hex()
+
+    def _key(self, name: str) -> Words:
+        found = self.keyed(b"column\0" + name.encode())
+        return np.frombuffer(found, dtype="<u8").astype(np.uint64)
+
+    def _bits(self, name: str) -> Words:
+        return _bits(self.frame[name], self.keyed)
+
+
+def words_of(text: str) -> Words:
+    """Return fingerprints as a file has them."""
+    return np.frombuffer(b64decode(text), dtype="<u8").astype(np.uint64)
+
+
+def text_of(rows: Words) -> str:
+    """Return fingerprints for a file."""
+    return b64encode(rows.astype("<u8").tobytes()).decode()
+
+
+def n_common(one: Words, other: Words) -> int:
+    """Return how many rows two tables share, by their sorted fingerprints."""
+    both = np.concatenate([one, other])
+    both.sort(kind="stable")  # two sorted parts: merged in one pass
+    return int((both[1:] == both[:-1]).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What is kept of an earlier table.
+
+    Attributes:
+        columns: all of them, or those that a job asked about.
+        rows: fingerprints over these columns.
+        sketches: of these columns.
+    """
+
+    columns: tuple[str, ...]
+    rows: Words
+    sketches: tuple[Sketch, ...]
+
+    def shares_rows(self, now: Fingerprints) -> bool:
+        """Say whether a table seems to be about some of the same rows.
+
+        A row that is the same in all earlier columns is enough. A new column, or one
+        whose values are all new, hides that; then what the columns hold is compared.
+        """
+        if {*self.columns} <= {*now.columns} and n_common(
+            now.rows(self.columns), self.rows
+        ):
+            return True
+        pairs = self._pairs(now, self.columns)
+        if any(one.resembles(other) for one, other in pairs):
+            return True
+        filled = [(one, two) for one, two in pairs if not one.is_constant]
+        equal = sum(one.n_changed(two) == 0 for one, two in filled)
+        return 2 * equal > len(filled)
+
+    def n_changed(self, now: Fingerprints, asked: Sequence[str]) -> int:
+        """Return how few rows were changed, added or taken out.
+
+        In the columns of the earlier question; and in each column of both questions by
+        itself, if its values are fine enough to tell rows apart: another one whose
+        values are all new would hide nobody.
+
+        Args:
+            now: the table.
+            asked: which of its columns are asked about now.
+        """
+        longer = abs(now.n_rows - len(self.rows))
+        if {*self.columns} <= {*now.columns}:
+            common = n_common(now.rows(self.columns), self.rows)
+            found = max(now.n_rows, len(self.rows)) - common
+        else:
+            pairs = self._pairs(now, self.columns)
+            found = max((longer, *(one.n_changed(two) for one, two in pairs)))
+        both = self._pairs(now, [one for one in self.columns if one in asked])
+        fine = [
+            max(longer, one.n_changed(two))
+            for one, two in both
+            if one.is_fine and two.is_fine and one != two
+        ]
+        # A column's number is rough: what counts is that it is far from the rows'.
+        return min((found, *(n for n in fine if 2 * n < found)))
+
+    def _pairs(
+        self, now: Fingerprints, columns: Sequence[str]
+    ) -> list[tuple[Sketch, Sketch]]:
+        mine = dict(zip(self.columns, self.sketches, strict=True))
+        here = now.sketches
+        return [(here[one], mine[one]) for one in columns if one in here]
+
+
+def _numbered(rows: Words) -> Words:
+    """Return fingerprints sorted and all different: equal rows are counted through."""
+    rows.sort()
+    again = np.flatnonzero(rows[1:] == rows[:-1]) + 1
+    if not len(again):
+        return rows
+    place = np.arange(len(rows))
+    start = place.copy()
+    start[again] = 0
+    earlier = (place - np.maximum.accumulate(start)).astype(np.uint64)
+    made = rows + earlier * _AGAIN
+    made.sort()
+    return made
+
+
+def _added(bits: Words, key: Words, rows: Words) -> None:
+    """Add a column's hashes to its rows'."""
+    for low in range(0, len(bits), BLOCK):
+        part = slice(low, low + BLOCK)
+        rows[part] += _mixed(bits[part], key)
+
+
+def _sketched(bits: Words, key: Words, rows: Words) -> Sketch:
+    """Add a column's hashes to its rows', and return the column's sketch."""
+    buckets, sizes = np.zeros(BUCKETS), np.zeros(BUCKETS, np.int64)
+    limit = 2**64 - 1
+    if len(bits) > CANDIDATES:
+        limit = (2**64 // len(bits)) * CANDIDATES
+    candidates = []
+    for low in range(0, len(bits), BLOCK):
+        part = slice(low, low + BLOCK)
+        hashed = _mixed(bits[part], key)
+        rows[part] += hashed
+        # So few bits that a sum over 2^29 rows is exact, in whatever order.
+        small = (hashed & np.uint64(0xFFFFFF)).astype(np.float64)
+        which = (hashed >> np.uint64(56)).astype(np.intp)
+        buckets += np.bincount(which, small, BUCKETS)
+        sizes += np.bincount(which, minlength=BUCKETS)
+        candidates.append(hashed[hashed < np.uint64(limit)])
+    values, counts = np.unique(np.concatenate(candidates or [bits]), return_counts=True)
+    bound = int(values[KEPT]) if len(values) > KEPT else limit
+    return Sketch(
+        buckets=tuple(int(one) for one in buckets),
+        sizes=tuple(sizes.tolist()),
+        values=tuple(values[:KEPT].tolist()),
+        counts=tuple(counts[:KEPT].tolist()),
+        bound=bound,
+    )
+
+
+def _mixed(bits: Words, key: Words) -> Words:
+    """Return a keyed hash of each word, well mixed."""
+    found = bits ^ key[0]
+    for times, more in zip(_MULTIPLIERS, key[1:3], strict=True):
+        found ^= found >> _SHIFT
+        found *= times
+        found += more
+    found ^= found >> _SHIFT
+    return found
+
+
+def _bits(column: Any, keyed: Keyed) -> Words:
+    """Return each cell of a column as 64 bits; equal cells have equal ones."""
+    pandas = load_pandas()
+    values: Any = column.array
+    kind = getattr(values.dtype, "kind", "O")
+    if isinstance(values.dtype, pandas.CategoricalDtype):
+        codes, levels = values.codes, values.categories
+        return _looked_up(codes, _bits(levels.to_series(), keyed))
+    if kind in "mM":
+        values, kind = values.astype("int64").astype("float64"), "f"
+    if kind in "biuf":
+        return _of_numbers(pandas.Series(values).to_numpy(np.float64, na_value=np.nan))
+    codes, levels = pandas.factorize(np.asarray(values, dtype=object))
+    return _looked_up(codes, _of_texts(pandas, levels, keyed))
+
+
+def _looked_up(codes: Array[Any], levels: Words) -> Words:
+    """Return the levels' bits cell by cell; the code -1 stands for a missing cell."""
+    return np.append(levels, MISSING)[codes]
+
+
+def _of_numbers(values: Array[np.float64]) -> Words:
+    """Return the bits of numbers; zero has one sign, and no number is missing."""
+    found = (values + 0.0).view(np.uint64)
+    gaps = np.isnan(values)
+    if gaps.any():
+        found[gaps] = MISSING
+    return found
+
+
+# How a column of truths may have been written.
+_TRUTHS = {"true": "1", "false": "0"}
+
+
+def _of_texts(pandas: Any, levels: Array[Any], keyed: Keyed) -> Words:
+    """Return bits for texts; one that reads as a number has the number's."""
+    texts = np.array([str(one) for one in levels], dtype=object)
+    if not len(texts):
+        return np.zeros(0, np.uint64)
+    # 128 bits cannot be handed over as letters; 96 can.
+    key = b64encode(keyed(b"texts")[:12]).decode()
+    found = pandas.util.hash_array(texts, hash_key=key, categorize=False)
+    plain = [_TRUTHS.get(one.lower(), one.replace(",", ".", 1)) for one in texts]
+    readable = pandas.to_numeric(pandas.Series(plain, dtype=object), errors="coerce")
+    for place in np.flatnonzero(readable.notna().to_numpy()).tolist():
+        try:
+            found[place] = _of_numbers(np.array([float(plain[place])]))[0]
+        except ValueError:
+            continue
+    return np.asarray(found, dtype=np.uint64)

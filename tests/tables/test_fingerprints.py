@@ -1,0 +1,185 @@
+"""What a ledger knows a table by: its content, and nothing that a reader chose."""
+
+import hashlib
+import hmac
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from veilsum.files.tables import read_table
+from veilsum.tables.fingerprints import (
+    BLOCK,
+    Fingerprints,
+    Kept,
+    Sketch,
+    n_common,
+    text_of,
+    words_of,
+)
+
+
+def keyed(part, key=b"key"):
+    return hmac.new(key, part, hashlib.sha256).digest()
+
+
+def prints(table, key=b"key"):
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
+    return Fingerprints(frame, lambda part: keyed(part, key))
+
+
+def kept(table):
+    found = prints(table)
+    sketches = tuple(found.sketches[name] for name in found.columns)
+    return Kept(found.columns, found.rows(), sketches)
+
+
+TABLE = {
+    "age": [30, 41, 52, 41],
+    "bmi": [22.5, np.nan, 0.0, 31.25],
+    "sex": ["F", "M", None, "M"],
+}
+SAME = {
+    "rows in another order": lambda t: t[::-1],
+    "columns in another order": lambda t: t[["sex", "bmi", "age"]],
+    "whole numbers as floats": lambda t: t.astype({"age": float}),
+    "whole numbers as text": lambda t: t.astype({"age": str}),
+    "whole numbers with gaps": lambda t: t.astype({"age": "Int64"}),
+    "another sign of zero": lambda t: t.assign(bmi=t["bmi"].replace(0.0, -0.0)),
+    "a decimal comma": lambda t: t.assign(bmi=["22,50", None, "0", "31,25"]),
+    "categories": lambda t: t.astype({"sex": "category", "age": "category"}),
+    "another index": lambda t: t.set_axis([7, 7, 8, 9]),
+}
+OTHER = {
+    "a value": lambda t: t.assign(age=[30, 41, 52, 42]),
+    "a bit": lambda t: t.assign(bmi=[np.nextafter(22.5, 23), np.nan, 0.0, 31.25]),
+    "a gap": lambda t: t.assign(sex=["F", "M", "M", "M"]),
+    "what stands beside it": lambda t: t.assign(age=[41, 30, 52, 41]),
+    "a name": lambda t: t.rename(columns={"age": "years"}),
+    "two columns exchanged": lambda t: t.rename(columns={"age": "bmi", "bmi": "age"}),
+    "a row once more": lambda t: pd.concat([t, t[-1:]]),
+    "a row less": lambda t: t[1:],
+    "a column more": lambda t: t.assign(new=0),
+    "the text nan": lambda t: t.assign(sex=["F", "M", "nan", "M"]),
+}
+
+
+@pytest.mark.parametrize("change", SAME.values(), ids=SAME)
+def test_the_same_content_has_the_same_fingerprint(change):
+    table = pd.DataFrame(TABLE)
+    assert prints(change(table)).data == prints(table).data
+
+
+@pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
+def test_other_content_has_another_one(change):
+    table = pd.DataFrame(TABLE)
+    assert prints(change(table)).data != prints(table).data
+
+
+def test_another_key_has_other_fingerprints():
+    one, two = prints(TABLE), prints(TABLE, b"another")
+    assert one.data != two.data
+    assert n_common(one.rows(), two.rows()) == 0
+
+
+def test_whoever_writes_the_schema_does_not_choose_the_fingerprint(tmp_path):
+    """A column is read as text, or as numbers, as the consortium file says."""
+    path = tmp_path / "own.csv"
+    path.write_text("code,pay,new\n01,0.1,True\n02,1e3,False\n01,-0.0,True\n")
+    read = [read_table(path, text=text) for text in ((), ("code",), ("pay", "new"))]
+    assert len({prints(one).data for one in read}) == 1
+
+
+rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12)
+
+
+@given(rows, rows)
+@settings(max_examples=60)
+def test_common_rows_are_those_of_two_multisets(one, two):
+    tables = [
+        prints(pd.DataFrame(t, columns=["x", "y"], dtype=float)) for t in (one, two)
+    ]
+    expected = sum(min(one.count(row), two.count(row)) for row in {*one, *two})
+    assert n_common(*(table.rows() for table in tables)) == expected
+    assert (tables[0].data == tables[1].data) == (sorted(one) == sorted(two))
+
+
+def test_rows_beyond_a_block_are_the_same_rows():
+    draw = np.random.default_rng(0)
+    table = pd.DataFrame({"x": draw.normal(size=3 * BLOCK + 5), "y": 1})
+    mixed = table.sample(frac=1, random_state=1)
+    assert prints(mixed).data == prints(table).data
+    assert prints(mixed).sketches == prints(table).sketches
+    assert n_common(prints(mixed[:-7]).rows(), prints(table).rows()) == len(table) - 7
+
+
+def cohort(rows, seed):
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": draw.integers(18, 90, rows),
+            "bmi": draw.normal(27, 4, rows).round(1),
+            "pay": draw.lognormal(10, 1, rows),
+            "sex": draw.choice(["F", "M"], rows),
+        }
+    )
+
+
+@pytest.mark.parametrize("rows", [60, 1000])
+def test_columns_show_that_two_tables_are_about_the_same_people(rows):
+    table = cohort(rows, 1)
+    for columns in (["age", "bmi"], ["pay"], ["bmi", "sex"]):
+        assert kept(table).shares_rows(prints(table[columns][:-1]))
+    assert kept(table).shares_rows(prints(table[["pay"]][rows // 2 :]))
+    strangers = cohort(rows, 2)
+    for columns in (["age", "bmi"], ["pay"], ["sex"], ["age", "bmi", "pay", "sex"]):
+        assert not kept(table).shares_rows(prints(strangers[columns]))
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
+@settings(max_examples=40)
+def test_changed_rows_are_never_counted_too_high(gone, new, edited):
+    """What is refused below a count is refused whenever so few are changed."""
+    table = cohort(200, 1)
+    later = pd.concat([table[gone:], cohort(new, 2)], ignore_index=True)
+    later.loc[len(later) - edited :, "bmi"] += 0.05
+    asked = ("age", "bmi", "sex")
+    found = kept(table).n_changed(prints(later), asked)
+    assert found <= max(gone, new) + edited
+    assert (found > 0) == (gone + new + edited > 0)
+
+
+def test_a_column_that_is_always_new_hides_no_change_of_another():
+    table = cohort(200, 1).assign(noise=np.arange(200.0))
+    later = table[3:].assign(noise=np.arange(197.0) + 1000)
+    asked = ("bmi", "noise", "pay")
+    assert kept(table[[*asked]]).n_changed(prints(later), asked) == 3
+    strangers = cohort(197, 2).assign(noise=1.0)
+    assert kept(table[[*asked]]).n_changed(prints(strangers), asked) > 150
+
+
+def test_rows_that_come_and_go_are_not_taken_for_few_by_a_column_of_two_values():
+    table = cohort(400, 1)
+    one, two = (table[k : k + 300][["sex", "age", "pay"]] for k in (0, 60))
+    assert kept(one).n_changed(prints(two), ("sex", "age", "pay")) == 60
+
+
+def test_values_dealt_out_to_other_rows_are_changes():
+    table = cohort(100, 1)
+    swapped = table.assign(age=[*table["age"][1::-1], *table["age"][2:]])
+    assert kept(table).n_changed(prints(swapped), ("age", "bmi")) == 2
+
+
+def test_what_is_kept_comes_back_as_it_was():
+    found = prints(cohort(1000, 1))
+    assert (words_of(text_of(found.rows())) == found.rows()).all()
+    for sketch in found.sketches.values():
+        assert Sketch.of_text(sketch.to_text()) == sketch
+
+
+def test_an_empty_table_and_an_empty_column_have_fingerprints():
+    nothing = pd.DataFrame({"x": [], "y": []})
+    assert prints(nothing).data != prints({"x": [None], "y": [None]}).data
+    assert not kept(nothing).shares_rows(prints(cohort(10, 1)))
