@@ -601,7 +601,7 @@ class FormulaJob:
         }
 
     def check_at_home(self, table: CheckedTable, home: AtHome) -> None:
-        """Refuse a table whose columns, or what is made of them, would show too much."""
+        """Refuse a table of which columns, or what they make, would show too much."""
         formula = self.formula
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
@@ -911,7 +911,9 @@ def fit_rows(
     rules = rules or Rules()
     counts = model.recipe().counts
     terms = Terms.of(list(rows), counts=counts, options=options)
-    # What all can know comes first: then a refusal says nothing about a table.
+    recipe = model.recipe(ReleaseLimit.of(rules, model.numbers_in_a_row, terms))
+    # What all can know comes first: such a refusal says nothing about a table.
+    recipe.request(())
     rules.check_design(len(model.names), terms.honest)
     for party, part in rows.items():
         rules.check_rows(party, part.n_rows)
@@ -921,7 +923,6 @@ def fit_rows(
             model.check_columns_at_home(home, part)
         else:
             at_home(home)
-    recipe = model.recipe(ReleaseLimit.of(rules, model.numbers_in_a_row, terms))
     missing = dropped or {}
     released = run_job(
         recipe,

@@ -429,13 +429,14 @@ def statistics(
     used = tuple(one for one in agreed.columns if one.name in wishes.used)
     looked_at = replace(agreed, columns=used)
     checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
+    terms = Terms.of(list(frames), counts=wishes.counts, options=options)
+    recipe = StatisticsRecipe(wishes, ReleaseLimit.of(kept, len(used), terms))
+    # What all can know comes first: such a refusal says nothing about a table.
+    recipe.request(())
     # Here, before anybody joins: what is wrong with a table keeps its party at home.
     for name, table in checked.items():
         wishes.check_at_home(AtHome(name, kept), table)
     vectors = {name: wishes.vector(table) for name, table in checked.items()}
-    terms = Terms.of(list(frames), counts=wishes.counts, options=options)
-    limit = ReleaseLimit.of(kept, len(used), terms)
-    recipe = StatisticsRecipe(wishes, limit)
     released = run_job(
         recipe,
         {name: _contribution(own, frames[name]) for name, own in vectors.items()},
