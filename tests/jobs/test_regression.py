@@ -43,7 +43,7 @@ def refitted(formula, frame, family, **how):
 def test_least_squares_of_the_diabetes_study():
     data = datasets.diabetes()
     formula = "progression ~ C(sex) + age + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
-    result = fit(formula, data, compare=True, seed=1)
+    result = fit(formula, data, minimum_rows=80, compare=True, seed=1)
     reference = smf.ols(formula, pooled(data)).fit()
     assert_same(result, reference)
     assert result.fit.r_squared == pytest.approx(reference.rsquared, rel=CLOSE)
@@ -77,6 +77,7 @@ def test_ridge_on_all_columns_of_the_tumours():
         family="logistic",
         ridge=1.0,
         schema=schema,
+        rules=Rules(maximum_leverage=0.99),  # 31 columns with long tails
         driver="vectorised",
         seed=1,
     )
@@ -126,6 +127,7 @@ def test_lung_patients_of_eighteen_institutions():
         topology="circulant:18:1,4",
         tolerate=2,
         minimum_rows=1,
+        rules=Rules.none(release_fraction=0.5),  # institutions with one patient
         compare=True,
         seed=1,
     )
@@ -346,7 +348,10 @@ def test_a_row_without_a_mean_stops_nobody_but_the_step(counts):
             x[0, 1], y[0] = 40.0, 1e-9
         arrays[party] = (x, y)
     found = fit_arrays(
-        arrays, family="gamma-inverse", intercept=0, rules=Rules(minimum_rows=40)
+        arrays,
+        family="gamma-inverse",
+        intercept=0,
+        rules=Rules.none(minimum_rows=40, release_fraction=0.5),
     )
     assert np.isfinite(found.fit.coefficients).all()
 

@@ -265,7 +265,8 @@ def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
     """Return the recipe, behind a first sum if there are groups to ask about."""
     if not groups:
         return inner
-    return Screened(inner, tuple(groups), tolerate + FURTHER_HOLDERS)
+    # Where nobody is said to collude, each party is still curious by itself.
+    return Screened(inner, tuple(groups), max(tolerate, 1) + FURTHER_HOLDERS)
 
 
 def answering(recipe: Any, own: Contribution, look: Look) -> Contribution:

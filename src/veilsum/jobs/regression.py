@@ -694,7 +694,7 @@ class FormulaJob:
         }
 
     def check_at_home(self, table: CheckedTable, home: AtHome) -> None:
-        """Refuse a table whose columns, or what is made of them, would show too much."""
+        """Refuse a table of which columns, or what they make, would show too much."""
         formula = self.formula
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
@@ -1013,7 +1013,10 @@ def fit_rows(
     asked = () if rules.site_terms else model.groups if groups is None else groups
     counts = screened(model.recipe(), asked).counts
     terms = Terms.of(list(rows), counts=counts, options=options)
-    # What all can know comes first: then a refusal says nothing about a table.
+    limit = ReleaseLimit.of(rules, model.numbers_in_a_row, terms, size_of(asked))
+    recipe = screened(model.recipe(limit), asked, terms.tolerate)
+    # What all can know comes first: such a refusal says nothing about a table.
+    recipe.request(())
     rules.check_design(len(model.names), terms.honest)
     for party, part in rows.items():
         rules.check_rows(party, part.n_rows)
@@ -1023,8 +1026,6 @@ def fit_rows(
             model.check_columns_at_home(home, part)
         else:
             at_home(home)
-    limit = ReleaseLimit.of(rules, model.numbers_in_a_row, terms, size_of(asked))
-    recipe = screened(model.recipe(limit), asked, terms.tolerate)
     missing = dropped or {}
     look = looks or {party: partial(model.look, part) for party, part in rows.items()}
     released = run_job(

@@ -452,15 +452,17 @@ def statistics(
     used = tuple(one for one in agreed.columns if one.name in wishes.used)
     looked_at = replace(agreed, columns=used)
     checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
-    # Here, before anybody joins: what is wrong with a table keeps its party at home.
-    for name, table in checked.items():
-        wishes.check_at_home(AtHome(name, kept), table)
-    vectors = {name: wishes.vector(table) for name, table in checked.items()}
     asked = () if kept.site_terms else wishes.groups(agreed)
     counts = screened(StatisticsRecipe(wishes, None), asked).counts
     terms = Terms.of(list(frames), counts=counts, options=options)
     limit = ReleaseLimit.of(kept, len(used), terms, size_of(asked))
     recipe = screened(StatisticsRecipe(wishes, limit), asked, terms.tolerate)
+    # What all can know comes first: such a refusal says nothing about a table.
+    recipe.request(())
+    # Here, before anybody joins: what is wrong with a table keeps its party at home.
+    for name, table in checked.items():
+        wishes.check_at_home(AtHome(name, kept), table)
+    vectors = {name: wishes.vector(table) for name, table in checked.items()}
     released = run_job(
         recipe,
         {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
@@ -139,7 +139,7 @@ class OwnColumns:
         scale = 1.0 / length[kept]
         try:
             unit = square[np.ix_(kept, kept)] * np.outer(scale, scale)
-            factor = np.linalg.cholesky(unit).T
+            factor: Any = np.linalg.cholesky(unit).T
             if np.diag(factor).min(initial=1.0) > SAFE_PIVOT:
                 return self, _basis(len(length), kept, scale, factor)
         except np.linalg.LinAlgError:
@@ -155,11 +155,11 @@ class OwnColumns:
         noise = 4.0 * np.finfo(float).eps
         kept = np.flatnonzero(length > noise * raw)
         scale = 1.0 / length[kept]
-        factor = np.zeros((0, len(kept)))
+        factor: Any = np.zeros((0, len(kept)))
         for _, block in columns.blocks():
             stacked = np.vstack([factor, block[:, kept] * scale])
             factor = np.linalg.qr(stacked, mode="r")
-        factor, order = cast("Any", qr(factor, mode="r", pivoting=True))
+        factor, order = qr(factor, mode="r", pivoting=True)
         least = 4.0 * noise * (1.0 + (raw[kept] * scale).max(initial=0.0))
         rank = int(np.count_nonzero(np.abs(np.diag(factor)) > least))
         kept, scale = kept[order[:rank]], scale[order[:rank]]

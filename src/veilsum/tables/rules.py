@@ -62,7 +62,7 @@ class Rules:
     maximum_rows: int | None = None
     minimum_count: int = 3
     effective_count: float = 3.0
-    maximum_leverage: float = 0.95
+    maximum_leverage: float = 0.98
     residual_rows: int = 10
     maximum_levels: int = 40
     maximum_columns: float = 0.33
@@ -146,7 +146,7 @@ class Rules:
                 "agree on more minimum_rows, or openly on another [policy] "
                 f"maximum_columns than {self.maximum_columns:g}",
             )
-        if rows - n_columns < self.residual_rows:
+        if self.residual_rows and rows - n_columns < self.residual_rows:
             raise DisclosureError(
                 "residual_rows",
                 f"the design has {n_columns} columns, and honest parties {fewest}: "
