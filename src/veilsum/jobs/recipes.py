@@ -109,7 +109,9 @@ class SumsOnly:
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """One sum, where a recipe says nothing else."""
-        return (Foreseen("the only round", cast("Recipe", self).release(()).statistics),)
+        return (
+            Foreseen("the only round", cast("Recipe", self).release(()).statistics),
+        )
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""

@@ -229,7 +229,9 @@ class NewtonRecipe(SumsOnly):
 
         found = (
             rounds("the first round", "first", 1, 1),
-            rounds("every round that tries coefficients", "round", 1, most - 1 - closing),
+            rounds(
+                "every round that tries coefficients", "round", 1, most - 1 - closing
+            ),
             rounds("a round that asks who could try them", "outside", 0, most - 2),
             rounds("a last round, at the answer", "closing", closing, closing),
         )

@@ -20,13 +20,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import COMMANDS, ModelSection, PolicySection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.reading import Flag, Names, Number, Section, Whole, read
-from veilsum.tables.formula import FUNCTIONS, Applied, Node, Operation, Signed, read_formula
+from veilsum.tables.formula import (
+    FUNCTIONS,
+    Applied,
+    Node,
+    Operation,
+    Signed,
+    read_formula,
+)
 from veilsum.tables.rules import Rules
 
 FILE_NAME = "veilsum.toml"
@@ -77,7 +84,9 @@ def in_force(consortium: Consortium) -> dict[str, Value]:
 
 def _in_force(section: PolicySection, rules: Rules | None) -> dict[str, Value]:
     policy = section.policy
-    summing = {key: getattr(policy, key) for key in ("tolerate", "minimum_honest", "drop")}
+    summing = {
+        key: getattr(policy, key) for key in ("tolerate", "minimum_honest", "drop")
+    }
     found = {**summing, **({} if rules is None else asdict(rules))}
     return {name: found[name] for name in STRICTER if name in found}
 
@@ -202,13 +211,17 @@ class OwnRules:
         floors = {**(usual() if alone else {}), **self.floors}
         for name, value in in_force(consortium).items():
             if name in floors and is_weaker(name, value, floors[name]):
-                more = "" if name in self.floors else (
-                    f", as usual; a person may agree to it without --yes, or write "
-                    f"[floors] {name} = {_toml(value)} into {FILE_NAME}"
+                more = (
+                    ""
+                    if name in self.floors
+                    else (
+                        f", as usual; a person may agree to it without --yes, or write "
+                        f"[floors] {name} = {exact(value)} into {FILE_NAME}"
+                    )
                 )
                 yield (
-                    f"{name} is {STRICTER[name]} {_toml(floors[name])}, and the "
-                    f"consortium file has {_toml(value)}{more}"
+                    f"{name} is {STRICTER[name]} {exact(floors[name])}, and the "
+                    f"consortium file has {exact(value)}{more}"
                 )
 
     @property
@@ -229,7 +242,7 @@ class OwnRules:
                 if names is not None
             ),
             *(
-                f"- {name}: {STRICTER[name]} {_toml(value)}"
+                f"- {name}: {STRICTER[name]} {exact(value)}"
                 for name, value in self.floors.items()
             ),
         )
@@ -262,7 +275,7 @@ def read_own_rules(path: Path) -> OwnRules:
 def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     """Return the columns of a table that a question looks at."""
     (question,) = consortium.questions
-    if consortium.schema is None:
+    if consortium.schema is None or isinstance(question, Minimisation):
         return ()
     if isinstance(question, ModelSection):
         more = (question.weights, question.offset)
@@ -300,5 +313,12 @@ def _applied(node: Node) -> Iterator[str]:
             yield from _applied(right)
 
 
-def _toml(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+def exact(value: Value) -> str:
+    """Return a number to its last digit, and true or false, as a file has them.
+
+    >>> exact(37.00000001), exact(3.0), exact(True)
+    ('37.00000001', '3', 'true')
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return str(value).lower()
