@@ -63,6 +63,7 @@ class Study:
             "run": self.consortium.run,
             "plan": DIGEST,
             "consortium": self.consortium.digest.hex(),
+            "consent": DIGEST,
             "parties": list(PARTIES),
             "lost": [],
             "epochs": [0, 1],

@@ -4,17 +4,20 @@ import json
 import logging
 import shutil
 import socket
+import tomllib
 from contextlib import ExitStack, closing
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 from click.testing import CliRunner
 
 from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from veilsum.cli.app import app
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import grouped
+from veilsum.parties.consent import consent_to
 from veilsum.privacy.accountant import Budget
 
 MEAN = np.mean(TARGETS, axis=0)
@@ -119,17 +122,18 @@ def test_the_screen_says_what_is_sent_and_what_can_be_learned(company):
     agreed = company.consortium
     found = join(company, "a", answer="n\n")
     text = flat(found.stderr)
-    assert f"four, run {agreed.run}" in text
+    assert f'title: "four" run: {agreed.run}' in text
     assert grouped(agreed.digest) in text
-    assert "a; neighbours: b, c, d" in text
+    assert "you are a; neighbours: b, c, d" in text
     assert "cost.toml: a cost of kind squared-distance, in whole numbers of 2^-" in text
     assert "3 shares of 2 numbers under lattice masks" in text
     assert f"listens for {agreed.member('a').address}" in text
     assert f"b at {agreed.member('b').address}" in text
-    assert "what is released below and what follows from it" in text
-    assert "hidden as far as the guarantee says, unless more than 1 of them" in text
+    assert "coefficients of the costs (2)" in text
+    assert "each member alone: the same sums over the 3 others" in text
+    assert "if more of them pool what they saw, nothing is promised" in text
     assert "epsilon" in text
-    assert "Released: the sum of the coefficients of a, b, c, d with what" in text
+    assert "- the sum of the coefficients of a, b, c, d - with what" in text
     assert "with what a knows: the sum of the coefficients of b, c, d" in text
     assert "proceed? [y/N]" in found.stderr
     for number in TARGETS[0]:
@@ -158,7 +162,8 @@ def test_a_table_is_described_without_its_rows(tmp_path):
     assert "data.csv: 30 rows, 2 columns; 2 of 2 agreed columns are there" in text
     assert "0 rows with missing values" in text
     assert "rows never leave" in text
-    assert "counted x in 2^-36, y in 2^-36" in text
+    assert '"x": number, 0 or more, 10 or less, counted in 2^-36' in text
+    assert 'formula, as written: "y ~ x"' in text
 
 
 def test_what_is_rounded_is_said_to_the_owner_and_not_logged(tmp_path):
@@ -172,6 +177,86 @@ def test_what_is_rounded_is_said_to_the_owner_and_not_logged(tmp_path):
     path.write_text("x,y\n" + "0.5,2\n" * 29 + "0.1,99\n")
     found = join(company, "a", "--yes", "--log", "json")
     assert "rounded" not in found.stderr
+
+
+# What is kept of it, and what nobody has to be asked about
+
+
+def test_what_was_agreed_to_is_kept_before_anything_is_sent(tmp_path):
+    """Its own address is taken, so that nothing can be: the page is there all the same.
+
+    Who says no has agreed to nothing, and there is no page.
+    """
+    company = with_tables(tmp_path)
+    out = company.folder("a") / "out"
+    assert join(company, "a", answer="n\n").exit_code == 2
+    assert not (out / "consent.txt").exists()
+    address = company.consortium.member("a").address
+    with closing(socket.create_server((address.host, address.port))):
+        found = join(company, "a", "--yes", "--log", "json")
+    assert found.exit_code == 2
+    text, told = out / "consent.txt", json.loads((out / "consent.json").read_text())
+    for path in (text, out / "consent.json"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    shared = consent_to(company.consortium)
+    assert text.read_text().startswith(shared.page)
+    assert told["digest"] == shared.digest
+    own = text.read_text().removeprefix(shared.page)
+    assert "data.csv: 30 rows" in own
+    assert "minimum_count: passed" in own
+    assert "before: 0 sums about these data are known" in own
+    assert "30 rows" not in json.dumps(told["shared"])
+    assert "CONSENT" not in found.stderr
+
+
+def weaken(company, name, **policy):
+    """Give a party a file whose policy is another one."""
+    path = company.folder(name) / "consortium.toml"
+    table = tomllib.loads(path.read_text())
+    table["policy"] = {**table.get("policy", {}), **policy}
+    path.write_text(tomli_w.dumps(table))
+
+
+WEAKER = [{"site_terms": True}, {"minimum_count": 1}, {"release_fraction": 0.9}]
+
+
+@pytest.mark.parametrize("policy", WEAKER, ids=lambda one: next(iter(one)))
+def test_yes_runs_nothing_that_is_weaker_than_usual(policy, tmp_path):
+    """A person may agree to it, or write down beforehand that they do."""
+    company = with_tables(tmp_path)
+    weaken(company, "a", **policy)
+    (name,) = policy
+    refused = join(company, "a", "--yes")
+    assert refused.exit_code == 2
+    assert f"{name} is at" in refused.stderr
+    assert "Nothing was sent" in refused.stderr
+    assert not list(company.folder("a").glob("*.run"))
+    asked = flat(join(company, "a", answer="n\n").stderr)
+    shout = (
+        "!!! SITE TERMS ARE ALLOWED" if name == "site_terms" else "WEAKER THAN USUAL"
+    )
+    assert asked.index(shout) < asked.index("WHAT IS ASKED")
+    own = company.folder("a") / "veilsum.toml"
+    own.write_text(tomli_w.dumps({"floors": policy}))
+    address = company.consortium.member("a").address
+    with closing(socket.create_server((address.host, address.port))):
+        assert "listens there" in join(company, "a", "--yes").stderr
+
+
+def test_a_party_s_own_rules_win_whoever_agrees(tmp_path):
+    company = with_tables(tmp_path)
+    own = company.folder("a") / "veilsum.toml"
+    own.write_text('columns = ["y"]\n')
+    for words in (["--yes"], []):
+        found = join(company, "a", *words, answer="y\n")
+        assert found.exit_code == 2
+        assert "columns = y, and the consortium file has x" in flat(found.stderr)
+    other = company.folder("a") / "other.toml"
+    other.write_text('columns = ["y", "x"]\n')
+    found = join(company, "a", "--own", str(other), answer="n\n")
+    assert "nothing was sent; run the same command" in found.stderr
+    own.write_text('colums = ["y", "x"]\n')
+    assert "did you mean 'columns'?" in join(company, "a", "--yes").stderr
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
@@ -290,7 +375,7 @@ def test_a_wrong_copy_of_the_file_does_not_bar_the_right_one(company):
     """It gets as far as its own address, where another program listens."""
     path = company.folder("a") / "consortium.toml"
     right = path.read_text()
-    change(path, "tolerate = 1", "tolerate = 0")
+    change(path, "deadline = 300.0", "deadline = 299.0")
     address = company.consortium.member("a").address
     with closing(socket.create_server((address.host, address.port))):
         assert "listens there" in join(company, "a", "--yes").stderr
@@ -311,6 +396,15 @@ def test_a_person_takes_part_and_comes_back_for_the_result(company):
     assert "agreed by everybody" in found.stderr
     out = company.folder("a") / "out"
     first = (out / "result.json").read_bytes(), (out / "receipt.json").read_bytes()
+    pages = [
+        json.loads((company.folder(name) / "out" / "consent.json").read_text())
+        for name in company.names
+    ]
+    assert {json.dumps(page["shared"]) for page in pages} == {
+        json.dumps(pages[0]["shared"])
+    }
+    assert json.loads(first[1])["consent"] == pages[0]["digest"]
+    assert pages[0]["own"] != pages[1]["own"]
     np.testing.assert_allclose(json.loads(first[0])["minimiser"], MEAN, atol=1e-6)
     for path in out.iterdir():
         path.unlink()

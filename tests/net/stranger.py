@@ -8,6 +8,7 @@ and uniform, and no drop. It keeps nothing on disk: it takes part once.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,9 @@ from datetime import UTC, datetime
 from net.stranger_lines import VERSION, Lines
 from net.stranger_party import Party
 from net.stranger_wire import Consortium, canonical
+
+# It shows nobody a page; this is the digest of an empty one.
+CONSENT = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,11 @@ def receipt(party, answer, guarantee, started):
     """What the party signs about a run that it has finished."""
     agreed = party.agreed
     content = {
-        "format": "veilsum receipt 1",
+        "format": "veilsum receipt 2",
         "run": agreed["run"],
         "plan": party.plan.hex(),
         "consortium": agreed.digest,
+        "consent": CONSENT,
         "party": party.me,
         "certificate": agreed.certificates[party.me],
         "parties": agreed.names,

@@ -111,6 +111,7 @@ def test_no_change_of_any_field_goes_unnoticed(study, data):
 
 
 LIKELY = {
+    "consent": OTHER,
     "run": "study-" + "1" * 32,
     "plan": OTHER,
     "consortium": OTHER,
@@ -180,10 +181,10 @@ ODD = {
     "no JSON": "{",
     "a list": "[]",
     "empty": "",
-    "another format": '{"format": "veilsum receipt 2"}',
+    "another format": '{"format": "veilsum receipt 1"}',
     "deep": "[" * 100_000,
     "nested": '{"format": ' + "[" * 600 + "]" * 600 + "}",
-    "a key twice": '{"format": "veilsum receipt 1", "format": "veilsum receipt 1"}',
+    "a key twice": '{"format": "veilsum receipt 2", "format": "veilsum receipt 2"}',
     "not a number": '{"format": NaN}',
     "beyond numbers": '{"format": 1e999}',
 }
@@ -341,6 +342,15 @@ def test_one_who_says_something_else_is_caught_and_named(study, field):
     receipts = [other, *study.receipts("c")]
     for consortium in (None, study.consortium):
         assert wrong(receipts, consortium)[ALIKE[field]] == "c against a, b, d, e"
+
+
+@pytest.mark.parametrize(("version", "same"), [("1.0", False), ("2.0", True)])
+def test_one_who_agreed_to_another_page_is_caught(study, version, same):
+    """The words of a page are a version's own."""
+    other = study.receipt("c", consent=OTHER, version=version)
+    found = wrong([other, *study.receipts("c")], study.consortium)
+    page = "the same page was agreed to, by programs of one version"
+    assert found == ({} if same else {page: "c against a, b, d, e"})
 
 
 def test_the_same_party_twice_is_caught(study):

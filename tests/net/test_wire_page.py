@@ -681,9 +681,9 @@ def test_a_receipt_signed_as_the_page_says_is_good(tmp_path):
     """By hand, from the page: canonical JSON, and a zero byte after the first words."""
     identity = new_identity("zo\u00eb", tmp_path)
     key = load_pem_private_key(identity.key_file.read_bytes(), password=None)
-    digests = dict.fromkeys(("plan", "consortium", "result"), "0f" * 32)
+    digests = dict.fromkeys(("plan", "consortium", "consent", "result"), "0f" * 32)
     content = {
-        "format": "veilsum receipt 1",
+        "format": "veilsum receipt 2",
         "run": "trial",
         "version": "mine 3",
         "party": identity.name,

@@ -440,7 +440,7 @@ def _check_title(title: str) -> None:
 
 
 def _check_organiser(name: str, members: Sequence[Member]) -> None:
-    """Refuse an organiser who takes no part: nobody would have stood up for the file."""
+    """Refuse an organiser who takes no part: nobody would stand up for the file."""
     known = [member.name for member in members]
     if name and name not in known:
         raise InvalidScenarioError(

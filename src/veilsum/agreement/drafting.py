@@ -41,6 +41,7 @@ def consortium_of(
     certificates: Mapping[str, str],
     addresses: Mapping[str, Address | None],
     run: str,
+    organiser: str = "",
     read_graph: ReadGraph | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
     """Return what the parties of a scenario agree on, and what was left out of it.
@@ -51,6 +52,7 @@ def consortium_of(
             parties so, in this order, unless [parties] or the graph names them.
         addresses: where parties are dialled; those that are missing only dial.
         run: a name that no other run has.
+        organiser: the member that writes the file, if it says so.
         read_graph: opens a graph file, if the scenario names one.
     """
     task = task_of(file.given())
@@ -74,7 +76,6 @@ def consortium_of(
     # Members see its title among other lines, so it is one: a scenario's first.
     first = file.title.strip().partition("\n")[0]
     title = " ".join(first.split())[:TITLE_LETTERS]
-    organiser = None if file.deployment is None else file.deployment.organiser
     agreed = consortium_from(
         {
             "format": FORMAT,

@@ -50,11 +50,13 @@ def command() -> None:
     multiple=True,
     help="Where the others dial a member; without one it only dials. May be repeated.",
 )
+@click.option("--organiser", help="The member that writes this file, by its name.")
 @json_option
 def new(
     *,
     plan: Path,
     out: Path,
+    organiser: str | None,
     files: tuple[Path, ...],
     places: tuple[str, ...],
     as_json: bool,
@@ -74,7 +76,10 @@ def new(
     from veilsum.parties.agreed import check_agreed
 
     drafted, left_out = draft_consortium(
-        plan, certificates=_certificates(files), addresses=_addresses(places)
+        plan,
+        certificates=_certificates(files),
+        addresses=_addresses(places),
+        organiser=organiser,
     )
     check_certificates(drafted.certificates)
     check_dates(drafted.certificates)
@@ -91,9 +96,12 @@ def new(
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def show(*, file: Path, as_json: bool) -> None:
-    """Show the members of a consortium file, their links, and the file's digest.
+    """Show a consortium file: members, links, its digest, and what it asks.
 
-    Members who see the same digest hold the same file.
+    The page that every member agrees to follows, as far as it needs nobody's table:
+    question, columns, every number that becomes known, who can compute what from it,
+    what is checked, what is not protected. Members who see the same digest hold the
+    same file. With a table of one's own, veilsum check says more.
 
     \b
     Example:
@@ -139,10 +147,12 @@ def _addresses(places: Iterable[str]) -> dict[str, Address | None]:
 
 def _document(found: Consortium) -> dict[str, Any]:
     from veilsum.net.identity import fingerprint, out_of_date
+    from veilsum.parties.consent import consent_to
 
     return {
         "run": found.run,
         "title": found.title,
+        "organiser": found.organiser or None,
         "digest": found.digest.hex(),
         "sections": found.section_digests,
         "members": [
@@ -155,11 +165,13 @@ def _document(found: Consortium) -> dict[str, Any]:
             for one in found.members
         ],
         "links": [{"dials": a, "answers": b} for a, b in found.links],
+        "consent": consent_to(found).to_dict(),
     }
 
 
 def _print(file: Path, found: Consortium) -> None:
     from veilsum.net.identity import grouped
+    from veilsum.parties.consent import consent_to
 
     document = _document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
@@ -171,9 +183,8 @@ def _print(file: Path, found: Consortium) -> None:
         "this\nfile could put a certificate of their own in it."
     )
     _print_lines("Links:", [_link(found, a, b) for a, b in found.links])
-    if found.schema is not None:
-        lines = [f"{one.name}  {one.words}" for one in found.schema.columns]
-        _print_lines("Columns:", lines)
+    page = consent_to(found)
+    click.echo(f"\n{page.page}\nSHA-256 of the page above: {page.digest}")
 
 
 def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:

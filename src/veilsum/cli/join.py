@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.exceptions import Exit
-from rich.markup import escape
 
 from veilsum.cli.app import BadInput
-from veilsum.cli.output import FILE, console, json_option, print_json, say
+from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 
 if TYPE_CHECKING:
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
     from veilsum.files.ledger import Ledger
     from veilsum.jobs.running import JobResult
     from veilsum.net.identity import Identity
+    from veilsum.parties.consent import Consent
     from veilsum.parties.joining import OwnCost, OwnTable
     from veilsum.parties.networked import Networked
+    from veilsum.parties.own_rules import OwnRules
     from veilsum.protocol.machine import Machine
 
 
@@ -130,15 +131,26 @@ STAGES = {
     type=FILE,
     help="This party's ledger, made if it is not there; by default beside the key.",
 )
+@click.option(
+    "--own",
+    type=FILE,
+    help="This party's own rules; by default veilsum.toml beside the key, if it is "
+    "there. No consortium file changes them.",
+)
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
     "--out",
     type=FILE,
     default=Path("out"),
     show_default=True,
-    help="Folder for result.json and receipt.json.",
+    help="Folder for consent.txt, consent.json, result.json and receipt.json.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before anything is sent.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask before anything is sent: take part if this party's own rules "
+    "allow it, and no rule is weaker than usual unless they say so.",
+)
 @click.option(
     "--log",
     "style",
@@ -162,11 +174,13 @@ def command(
 ) -> None:
     """Take part in a run with the other members of a consortium.
 
-    Shows what will be sent and what can be learned, by whom, and asks. If it is
-    interrupted, however rudely, the same command goes on where it was.
+    Shows what is asked, every number that becomes known, who can compute what from it
+    and what is not protected, and asks. What was agreed to is kept in consent.txt. If
+    it is interrupted, however rudely, the same command goes on where it was.
 
     \b
     Example:
+      veilsum check consortium.toml --data ward7.csv
       veilsum join consortium.toml --data ward7.csv
       veilsum join consortium.toml --cost mine.toml --yes --json
     """
@@ -228,17 +242,25 @@ def _take_part(
     agreed = read_consortium(consortium)
     identity = read_identity(key or only_key(consortium.parent))
     _check_out(how["out"], agreed, identity)
+    own = own_rules(how["own"], identity.key_file.parent)
+    own.check(agreed, alone=yes)
     marks = {name: how.pop(name) for name in ("decimal", "separator")}
     part = own_part(agreed, data=files["data"], cost=files["cost"], **marks)
     driver = _driver(agreed, identity, how)
     driver.watch = _progress(style)
-    if style == "text" and part.rounded:
-        say(f"  {printable(part.rounded)}")
-    if not yes:
-        driver.confirm = lambda task: _confirm(agreed, identity, part, task)
     with ExitStack() as stack:
         path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
         driver.ledger = stack.enter_context(_ledger(path, agreed))
+
+        def confirm(task: Assignment) -> None:
+            page = _page(driver, part, own, task)
+            if not yes:
+                _ask(page)
+            (text, _) = page.write(how["out"])
+            if style == "text":
+                say(f"  what was agreed to is in {text}, for you alone")
+
+        driver.confirm = confirm
         return driver, part.run(driver, driver.ledger)
 
 
@@ -302,23 +324,40 @@ def _ledger(path: Path, agreed: Consortium) -> Ledger:
     return open_ledger(path, create=budget)
 
 
-def _confirm(
-    agreed: Consortium,
-    identity: Identity,
-    part: OwnTable | OwnCost,
-    task: Assignment,
-) -> None:
-    """Show what is about to happen, and go on only if a person agrees."""
-    from veilsum.cli.privacy import print_guarantee
-    from veilsum.parties.joining import promise_shown
+def own_rules(given: Path | None, folder: Path) -> OwnRules:
+    """Return a party's own rules: those in a file, or in the one in a folder."""
+    from veilsum.parties.own_rules import FILE_NAME, OwnRules, read_own_rules
 
+    path = given or folder / FILE_NAME
+    if given is None and not path.exists():
+        return OwnRules()
+    return read_own_rules(path)
+
+
+def _page(
+    driver: Networked, part: OwnTable | OwnCost, own: OwnRules, task: Assignment
+) -> Consent:
+    """Return what its owner agrees to: all of it was checked by now."""
+    from veilsum.parties.at_home import about_you, passed
+    from veilsum.parties.consent import Part, consent_to
+
+    agreed = driver.consortium
+    shared = consent_to(agreed)
+    yours = about_you(
+        part,
+        passed(part, driver.ledger, task),
+        own=own,
+        ledger=driver.ledger,
+        most=shared.facts["rounds"][1],
+    )
+    place = Part("YOUR PLACE", tuple(_place(agreed, driver.party, task)))
+    return replace(shared, own=(place, *yours))
+
+
+def _ask(page: Consent) -> None:
+    """Show what is about to happen, and go on only if a person agrees."""
     # Where the question is, so that nobody is asked about what went into a file.
-    with redirect_stdout(sys.stderr):
-        screen = console()
-        for name, text in _lines(agreed, identity, part, task):
-            screen.print(f"[bold]{name:<11}[/bold] {escape(printable(text))}")
-        screen.print()
-        print_guarantee(promise_shown(task))
+    say(page.text())
     try:
         agrees = click.confirm("\nproceed?", default=False, err=True)
     except click.Abort:
@@ -331,51 +370,22 @@ def _confirm(
         raise BadInput("nothing was sent; run the same command to take part")
 
 
-def _lines(
-    agreed: Consortium,
-    identity: Identity,
-    part: OwnTable | OwnCost,
-    task: Assignment,
-) -> list[tuple[str, str]]:
-    from veilsum.net.identity import grouped
-
-    plan, me = task.plan, agreed.member(identity.name)
-    near = agreed.topology.neighbours(identity.name)
+def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
+    plan, me = task.plan, agreed.member(name)
+    near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
-    dialled = [name for name in near if agreed.dials(identity.name, name)]
-    calls = ", ".join(f"{name} at {agreed.member(name).address}" for name in dialled)
+    dialled = [other for other in near if agreed.dials(name, other)]
+    calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
     here = "does not listen" if me.address is None else f"listens for {me.address}"
-    return [
-        ("consortium", f"{agreed.title or 'untitled'}, run {agreed.run}"),
-        ("digest", f"{grouped(agreed.digest)} (compare by telephone)"),
-        ("you are", f"{identity.name}; neighbours: {', '.join(near)}"),
-        ("your data", part.words),
-        *_units(agreed),
-        (
-            "will send",
-            f"for each sum, {len(near)} shares of {numbers} under {plan.law.name} "
-            f"masks and one masked vector of {numbers}; rows never leave",
-        ),
-        (
-            "will learn",
-            "what is released below and what follows from it, as everybody does; who "
-            "of the others gave what is hidden as far as the guarantee says, unless "
-            f"more than {plan.policy.tolerate} of them pool what they saw",
-        ),
-        ("network", f"{here}; dials {calls or 'nobody'}"),
-    ]
-
-
-def _units(agreed: Consortium) -> list[tuple[str, str]]:
-    """Return what the columns are counted in; `consortium show` has all of many."""
-    from veilsum.numbers.arrays import listed
-    from veilsum.tables.columns import unit_words
-
-    if agreed.schema is None:
-        return []
-    numbers = [one for one in agreed.schema.columns if not one.is_category]
-    units = [f"{one.name} in {unit_words(one.measure.unit)}" for one in numbers]
-    return [("counted", listed(units, most=20))] if units else []
+    written = (
+        ", and the file says that you wrote it" if name == agreed.organiser else ""
+    )
+    yield f"you are {name}{written}; neighbours: {', '.join(near)}"
+    yield (
+        f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
+        f"masks and one masked vector of {numbers}"
+    )
+    yield f"your computer {here}; dials {calls or 'nobody'}"
 
 
 def _progress(style: str) -> Callable[[Machine], None]:

@@ -32,6 +32,43 @@ def read_consortium(path: Path) -> Consortium:
         raise InvalidScenarioError(f"{path}: {error}") from None
 
 
+def read_plan(path: Path) -> Consortium:
+    """Return the consortium that a plan would become, with nobody's certificate yet.
+
+    A plan is a scenario file. Who takes part is read off [parties], [deployment],
+    [data] or the graph; certificates, addresses and the run's name are stand-ins.
+    """
+    file = read_scenario_file(path)
+    names = _planned(file, path)
+    found, _ = consortium_of(
+        file,
+        certificates={name: pem_of(f"none yet of {name}".encode()) for name in names},
+        addresses={name: Address("plan", k) for k, name in enumerate(names, start=1)},
+        run="0" * 2 * RANDOM_BYTES,
+        read_graph=graphs_beside(path),
+    )
+    return found
+
+
+def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
+    """Return the parties that a plan names."""
+    deployment, data = file.deployment, file.data
+    for named in (
+        None if file.parties is None else file.parties.names,
+        None if deployment is None else deployment.certificates,
+        None if deployment is None else deployment.addresses,
+        None if data is None else data.files,
+    ):
+        if named:
+            return tuple(named)
+    if file.graph is not None:
+        return file.graph.topology(None, graphs_beside(path)).parties
+    raise InvalidScenarioError(
+        f"{path} does not say who takes part: add [parties] with names = [...], or a "
+        "[graph]"
+    )
+
+
 def write_consortium(path: Path, consortium: Consortium) -> None:
     """Write a new consortium file; one that is there is never replaced.
 
@@ -74,6 +111,7 @@ def draft_consortium(
     file: ScenarioFile | None = None,
     certificates: Mapping[str, str] | None = None,
     addresses: Mapping[str, Address | None] | None = None,
+    organiser: str | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
     """Return the consortium that a scenario file plans, and what was left out.
 
@@ -85,6 +123,7 @@ def draft_consortium(
         file: what is in it, if it has been read.
         certificates: by party, PEM.
         addresses: by party.
+        organiser: the member that writes the file.
     """
     file = file or read_scenario_file(plan)
     deployment, given = file.deployment or DeploymentSection(), certificates or {}
@@ -101,6 +140,7 @@ def draft_consortium(
         file,
         certificates={**read, **given},
         addresses={**named, **(addresses or {})},
+        organiser=organiser or deployment.organiser or "",
         run=new_run(file.title),
         read_graph=graphs_beside(plan),
     )

@@ -6,7 +6,7 @@ what passes here passes there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
@@ -14,11 +14,14 @@ from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
+from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
-from veilsum.parties.joining import OwnCost, OwnTable
+from veilsum.parties.consent import Part
+from veilsum.parties.joining import OwnCost, OwnTable, promise_shown
+from veilsum.parties.own_rules import OwnRules
 from veilsum.privacy.accountant import accounts
+from veilsum.privacy.guarantee import Guarantee
 from veilsum.tables.rules import Rules
-
 
 RULES = tuple(one.name for one in fields(Rules))
 
@@ -79,8 +82,8 @@ def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> Outcom
     try:
         part.run(onlooker, ledger)
     except _WouldSendError:
-        passed = ("table", *names, *(() if ledger is None else ("ledger",)))
-        return Outcome(refusals={}, passed=passed, assignment=onlooker.assignment)
+        assert onlooker.assignment is not None
+        return passed(part, ledger, onlooker.assignment)
     except BudgetError as error:
         return Outcome(refusals={"ledger": str(error)}, passed=("table", *names))
     except InvalidInputError as error:
@@ -88,6 +91,15 @@ def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> Outcom
     if part.rules is None:
         return Outcome(refusals=first)
     return _one_by_one(part, party, part.rules, first)
+
+
+def passed(
+    part: OwnTable | OwnCost, ledger: Ledger | None, task: Assignment
+) -> Outcome:
+    """Return what was found where a run has got as far as to an assignment."""
+    names = () if part.rules is None else RULES
+    books = () if ledger is None else ("ledger",)
+    return Outcome(refusals={}, passed=("table", *names, *books), assignment=task)
 
 
 def _one_by_one(
@@ -112,8 +124,8 @@ def _one_by_one(
     refused = {name: str(told) for name, told in found.items() if told is not None}
     # Rules may refuse together what each of them would let pass.
     refused = refused or dict(first)
-    passed = ("table", *(name for name in RULES if name not in refused))
-    return Outcome(refusals=refused, passed=passed)
+    kept = ("table", *(name for name in RULES if name not in refused))
+    return Outcome(refusals=refused, passed=kept)
 
 
 def _rule(error: InvalidInputError) -> str:
@@ -140,3 +152,52 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
         f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
         f"after: at most {before + most} sums, and at least {before + 1}",
     )
+
+
+def about_you(
+    part: OwnTable | OwnCost,
+    found: Outcome,
+    *,
+    own: OwnRules,
+    ledger: Ledger | None,
+    most: int,
+) -> tuple[Part, ...]:
+    """Return the half of a page that is for one party's eyes.
+
+    Args:
+        part: what it brings.
+        found: what its checks say to that.
+        own: its own rules.
+        ledger: its own books, if it keeps them.
+        most: how many sums a run may take.
+    """
+    rounded = (part.rounded,) if part.rounded else ()
+    parts = [
+        Part("YOUR DATA", (part.words, *rounded, NEVER_SENT)),
+        Part("YOUR CHECKS", found.lines),
+        Part("YOUR OWN RULES", own.lines),
+    ]
+    task = found.assignment
+    if task is not None:
+        parts.append(Part("YOUR LEDGER", ledger_lines(ledger, task, most)))
+        parts.append(Part("THE GUARANTEE", tuple(_guarantee(promise_shown(task)))))
+    return tuple(parts)
+
+
+NEVER_SENT = (
+    "nothing of this half of the page is sent or signed; rows never leave, and what "
+    "leaves of them are shares and masked sums"
+)
+
+
+def _guarantee(promise: Guarantee) -> Iterator[str]:
+    worst = promise.worst
+    told = "none" if promise.epsilon is None else f"{promise.epsilon:.6g}"
+    size = 0 if worst is None else worst.tolerate
+    yield f"{promise.status}, against every coalition of {size}; epsilon {told}"
+    if worst is not None and worst.worst_coalition:
+        yield f"the worst of them: {listed(worst.worst_coalition)}"
+    yield "released in the first sum:"
+    yield from (f"- {line}" for line in promise.released)
+    yield "limits:"
+    yield from (f"- {line}" for line in promise.limits)

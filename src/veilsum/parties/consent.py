@@ -15,26 +15,31 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import ModelSection, StatisticsSection
+from veilsum.agreement.sections import ModelSection
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
+from veilsum.jobs.dispatch import LIMIT as DISPATCH_LIMIT
+from veilsum.jobs.dispatch import PriceRecipe
+from veilsum.jobs.minimise import Minimise
+from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
-from veilsum.jobs.terms import Terms
-from veilsum.numbers.arrays import listed
+from veilsum.jobs.statistics import Wishes
+from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Agreed, agreed_on
-from veilsum.parties.own_rules import Value, columns_asked, in_force, relaxed
-from veilsum.tables.columns import Column
+from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
+from veilsum.tables.columns import Column, unit_words
 
 WIDTH = 88
-# A page is for reading: more than this is not listed, and that is said first.
-MOST_LETTERS, MOST_LEVELS, MOST_NAMES = 40_000, 100, 200
+# A page is for reading: what does not fit into so many letters is not listed, and that
+# is said first. One list inside a line, and all lines about one thing.
+MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
 
 SAME = (
     "The page above is the same for every member of the consortium. What follows is "
@@ -44,7 +49,7 @@ SAME = (
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines of a page under one heading; those that begin with a dash are items."""
+    """Some lines of a page under one heading; a dash begins an item."""
 
     heading: str
     lines: tuple[str, ...]
@@ -132,13 +137,16 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
     """
     found = agreed_on(consortium)
     rounds = _rounds(found)
-    asked, cut = _asked(found)
+    room = _Room()
+    head = tuple(_head(consortium, room, drawn=drawn))
+    asked = tuple(_asked(found, room))
+    known = tuple(_known(found, room))
     shared = (
-        Part("CONSENT TO ONE RUN", tuple(_head(consortium, drawn=drawn))),
-        Part("READ THIS FIRST", tuple(_first(consortium, cut))),
+        Part("CONSENT TO ONE RUN", head),
+        Part("READ THIS FIRST", tuple(_first(consortium, room.left_out))),
         Part("WHAT IS ASKED", asked),
         Part("HOW MUCH", tuple(_how_much(found, rounds))),
-        Part("WHAT BECOMES KNOWN TO EVERY MEMBER", tuple(_known(found))),
+        Part("WHAT BECOMES KNOWN TO EVERY MEMBER", known),
         Part("WHO CAN COMPUTE WHAT FROM IT", tuple(_who(found))),
         Part("WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST", tuple(_checks(found))),
         Part("WHAT IS NOT PROTECTED", tuple(_open(found))),
@@ -161,7 +169,7 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
             | {"statistics": dict(one.statistics)}
             for one in found.recipe.foreseen
         ],
-        "complete": not cut,
+        "complete": not room.left_out,
     }
     return Consent(shared=shared, own=own, facts=facts)
 
@@ -171,19 +179,53 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+@dataclass(frozen=True)
+class _Room:
+    """Lists things as far as a page has room for them.
+
+    Attributes:
+        left_out: what it has not listed, a sentence each.
+    """
+
+    left_out: list[str] = field(default_factory=list)
+
+    def names(self, what: str, names: Sequence[str]) -> str:
+        """Return names inside a line."""
+        kept = self._fitting(what, names, MOST_IN_A_LINE)
+        more = len(names) - len(kept)
+        return ", ".join(kept) + (f" and {more} MORE" if more else "")
+
+    def lines(self, what: str, lines: Sequence[str]) -> Sequence[str]:
+        """Return lines about things of one kind."""
+        return self._fitting(what, lines, MOST_LETTERS)
+
+    def _fitting(self, what: str, given: Sequence[str], room: int) -> Sequence[str]:
+        used = 0
+        for place, one in enumerate(given):
+            used += len(one)
+            if used > room:
+                self.left_out.append(
+                    f"{len(given) - place} of {len(given)} {what} are not on this "
+                    "page; read the file itself before you agree"
+                )
+                return given[:place]
+        return given
+
+
 # The head, and what a reader must not miss
 
 
-def _head(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
+def _head(consortium: Consortium, room: _Room, *, drawn: bool) -> Iterator[str]:
     title = consortium.title
     yield f"title: {quoted(title)}" if title else "title: none"
     if drawn:
         yield f"run: {consortium.run}"
-        yield f"consortium file: SHA-256 {consortium.digest.hex()}"
+        digest = grouped(consortium.digest)
+        yield f"consortium file: {digest}; compare these digits by telephone"
     else:
         yield "run: none yet; this is a plan, and no consortium file"
     parties = consortium.topology.parties
-    yield f"members: {len(parties)}: {listed(parties, most=MOST_NAMES)}"
+    yield f"members: {len(parties)}: {room.names('members', parties)}"
     if not consortium.organiser:
         yield "organiser: the file does not say who wrote it; ask who sent it to you"
         return
@@ -209,12 +251,11 @@ def _first(consortium: Consortium, cut: Sequence[str]) -> Iterator[str]:
     for name, (value, before) in weaker.items():
         if name != "site_terms":
             yield (
-                f"WEAKER THAN USUAL: {name} = {_value(value)}, and usual is "
-                f"{_value(before)}: {_meaning(name, value)}"
+                f"WEAKER THAN USUAL: {name} = {exact(value)}, and usual is "
+                f"{exact(before)}: {_meaning(name, value)}"
             )
     if weaker:
-        return_to = "whoever wrote the file chose this; ask why before you agree"
-        yield return_to
+        yield "whoever wrote the file chose this; ask why before you agree"
     else:
         yield "no rule of this file is weaker than the usual ones"
     yield from (f"TOO LONG TO BE SHOWN: {line}" for line in cut)
@@ -223,131 +264,109 @@ def _first(consortium: Consortium, cut: Sequence[str]) -> Iterator[str]:
 # What is asked
 
 
-def _asked(found: Agreed) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the question in words, and what of it is not listed."""
+def _asked(found: Agreed, room: _Room) -> Iterator[str]:
+    """Yield the question in words."""
     (question,) = found.consortium.questions
-    lines: list[str] = []
     if isinstance(question, Minimisation):
-        lines += _cost(question)
+        yield from _cost(question)
     elif found.fit is not None:
         assert isinstance(question, ModelSection)
-        lines += _model(found, question)
+        yield from _model(found.fit, question, room)
     elif found.wishes is not None:
-        lines += _statistics(found)
+        yield from _statistics(found.wishes, room)
     else:
-        lines += _dispatch(question.given())
-    columns, cut = _columns(found)
-    return (*lines, *columns), cut
+        yield from _dispatch(question.given())
+    schema = found.consortium.schema
+    if schema is None:
+        return
+    names = columns_asked(found.consortium)
+    yield f"columns that are looked at: {len(names)}"
+    lines = [
+        f"- {quoted(name)}: {_column(schema.column(name), room)}" for name in names
+    ]
+    yield from room.lines("columns", lines)
+    drop = schema.missing == "drop"
+    yield (
+        "rows with a missing value are left out, and counted"
+        if drop
+        else "a table with a missing value takes no part"
+    )
 
 
 def _cost(question: Minimisation) -> Iterator[str]:
     yield "question: the minimum of the sum of all members' private costs"
-    yield (
-        f"each cost is of the kind {question.cost.kind}, in {question.cost.dim} "
-        f"variables; method: {question.settings.method}"
-    )
+    yield f"each cost is of the kind {question.cost.kind}"
+    yield f"variables: {question.cost.dim}"
+    yield f"method: {question.settings.method}"
 
 
-def _model(found: Agreed, question: ModelSection) -> Iterator[str]:
-    fit = found.fit
-    assert fit is not None
+def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str]:
     model = fit.model
-    yield f"question: one {model.family.name} regression over all members' rows together"
+    yield f"question: one {model.family.name} regression over all members' rows"
     yield f"formula, as written: {quoted(question.formula)}"
     yield f"response: {quoted(model.response)}"
-    yield f"family: {model.family.name}" + (
-        "" if question.alpha is None else f", alpha = {question.alpha:g}"
-    )
+    alpha = "" if question.alpha is None else f", alpha = {exact(question.alpha)}"
+    yield f"family: {model.family.name}{alpha}"
     for key in ("weights", "offset"):
         if (column := getattr(fit, key)) is not None:
             yield f"{key}: the column {quoted(column)}"
     if fit.ridge:
-        yield f"ridge: {fit.ridge:g}"
+        yield f"ridge: {exact(fit.ridge)}"
     names = [quoted(name) for name in model.names]
     yield (
-        f"design: {len(names)} columns: {listed(names, most=MOST_NAMES)}"
-        + _more(len(names))
+        f"design, that is the formula multiplied out: {len(names)} columns: "
+        f"{room.names('columns of the design', names)}"
     )
 
 
-def _more(number: int) -> str:
-    return "" if number <= MOST_NAMES else " (the formula says which)"
-
-
-def _statistics(found: Agreed) -> Iterator[str]:
-    wishes = found.wishes
-    assert wishes is not None
+def _statistics(wishes: Wishes, room: _Room) -> Iterator[str]:
     yield "question: counts and averages of all members' rows together"
     if wishes.columns:
         names = [quoted(name) for name in wishes.columns]
         yield (
-            "means, variances and correlations of "
-            f"{len(names)} columns: {listed(names, most=MOST_NAMES)}"
+            f"means, variances and correlations of {len(names)} columns: "
+            f"{room.names('columns of numbers', names)}"
         )
+    lines = []
     for name, bins in wishes.histograms.items():
-        edges = [f"{edge:g}" for edge in bins.edges.tolist()]
+        edges = [exact(edge) for edge in bins.edges.tolist()]
         spans = [f"{a} to {b}" for a, b in pairwise(edges)]
-        yield (
-            f"histogram of {quoted(name)}: how many rows are below {edges[0]}, "
-            f"{listed(spans, most=MOST_LEVELS)}, above {edges[-1]}"
+        bounds = [f"below {edges[0]}", *spans, f"above {edges[-1]}"]
+        lines.append(
+            f"- histogram of {quoted(name)}: how many rows are "
+            f"{room.names(f'bins of {quoted(name)}', bounds)}"
         )
-    for names_, cross in wishes.tables.items():
-        crossed = " x ".join(map(quoted, names_))
-        yield (
-            f"table of {crossed}: how many rows have each of {cross.size} combinations "
-            "of their levels"
+    for crossed, cross in wishes.tables.items():
+        names = [quoted(name) for name in crossed]
+        of = " x ".join(names)
+        lines.append(
+            f"- table of {of}: how many rows have each of the {cross.size} "
+            f"{'levels' if len(names) == 1 else 'combinations of their levels'}"
         )
+    if lines:
+        yield f"histograms and tables: {len(lines)}"
+        yield from room.lines("histograms and tables", lines)
 
 
 def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
     low, high = given["prices"]
     yield "question: the price at which all generators meet all demands"
-    yield f"prices that may be tried: {low:g} to {high:g}"
+    yield f"prices that may be tried: {exact(low)} to {exact(high)}"
     if "unit" in given:
         yield f"power is counted in whole numbers of {given['unit']}"
 
 
-def _columns(found: Agreed) -> tuple[list[str], tuple[str, ...]]:
-    """Return the columns that are looked at, as far as a page has room for them."""
-    schema = found.consortium.schema
-    if schema is None:
-        return [], ()
-    names = columns_asked(found.consortium)
-    lines, cut, room = (
-        [f"columns that are looked at: {len(names)}"],
-        list[str](),
-        MOST_LETTERS,
-    )
-    for place, name in enumerate(names):
-        line = f"- {quoted(name)}: {_column(schema.column(name))}"
-        room -= len(line)
-        if room < 0:
-            cut.append(
-                f"{len(names) - place} of {len(names)} columns are not on this page, "
-                "from "
-                f"{quoted(name)} on; read [schema.columns] of the file before you agree"
-            )
-            break
-        lines.append(line)
-        if (many := len(schema.column(name).categories)) > MOST_LEVELS:
-            cut.append(
-                f"{many - MOST_LEVELS} of {many} levels of {quoted(name)} are not on "
-                "this page; read [schema.columns] of the file"
-            )
-    drop = schema.missing == "drop"
-    lines.append(
-        "rows with a missing value are left out, and counted"
-        if drop
-        else "a table with a missing value takes no part"
-    )
-    return lines, tuple(cut)
-
-
-def _column(column: Column) -> str:
-    if not column.is_category:
-        return column.words
-    levels = [quoted(one) for one in column.categories]
-    return f"category, one of {len(levels)}: {listed(levels, most=MOST_LEVELS)}"
+def _column(column: Column, room: _Room) -> str:
+    """Return what a column may hold; a number to its last digit, it may be aimed."""
+    if column.is_category:
+        levels = [quoted(one) for one in column.categories]
+        shown = room.names(f"levels of {quoted(column.name)}", levels)
+        return f"category, one of {len(levels)}: {shown}"
+    low, high = column.minimum, column.maximum
+    least = "" if low is None else f", {exact(low)} or more"
+    most = "" if high is None else f", {exact(high)} or less"
+    unit = f", counted in {unit_words(column.measure.unit)}"
+    return f"{column.kind}{least}{most}{unit}"
 
 
 # How much becomes known
@@ -393,16 +412,12 @@ def _how_much(found: Agreed, rounds: Rounds) -> Iterator[str]:
     if recipe.round_size:
         yield (
             "then every party tells its neighbours estimates, again and again, of "
-            f"{recipe.round_size} numbers each; they are computed from masked costs"
+            f"{recipe.round_size} numbers each, computed from masked costs"
         )
 
 
 # What it is that becomes known
 
-SUMMED = (
-    "every number here is one sum over all rows of all members; every member learns it "
-    "exactly"
-)
 # The recipes' own names for what they sum, for somebody who has never heard them.
 EXPLAINED: Mapping[str, str] = {
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
@@ -446,13 +461,10 @@ EXPLAINED: Mapping[str, str] = {
 }
 
 
-def _known(found: Agreed) -> Iterator[str]:
+def _known(found: Agreed, room: _Room) -> Iterator[str]:
+    whose = "members" if found.rules is None else "rows of all members"
     yield (
-        SUMMED
-        if found.rules is not None
-        else (
-            "every number here is one sum over all members; every member learns it exactly"
-        )
+        f"every number here is one sum over all {whose}; every member learns it exactly"
     )
     for kind in found.recipe.foreseen:
         yield f"in {kind.when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
@@ -460,7 +472,7 @@ def _known(found: Agreed) -> Iterator[str]:
             if count:
                 told = EXPLAINED.get(name)
                 yield f"- {name} ({count})" + ("" if told is None else f": {told}")
-    yield from _counts(found)
+    yield from _counts(found, room)
     yield (
         "whatever follows from these numbers becomes known with them, such as "
         + (
@@ -482,7 +494,7 @@ def _times(kind: Foreseen) -> str:
     return f" ({kind.least} to {kind.most} of them)"
 
 
-def _counts(found: Agreed) -> Iterator[str]:
+def _counts(found: Agreed, room: _Room) -> Iterator[str]:
     """Say which of a regression's sums are counts and totals that people recognise."""
     if found.fit is None:
         return
@@ -493,15 +505,15 @@ def _counts(found: Agreed) -> Iterator[str]:
         if one.is_category and one.name in fit.formula.variables
     ]
     response = quoted(fit.model.response)
-    yield "among them, in so many words, or as they follow from each other:"
-    yield f"- the sum of the response {response}, and of its squares or its fit, over all rows"
+    yield "count these as known, for they are among the numbers or follow from them:"
+    yield f"- the sum of the response {response} over all rows"
     inside = [one for one in categories if one.name != fit.formula.response]
-    for one in inside[:MOST_LEVELS]:
-        yield (
-            f"- for each level of {quoted(one.name)}: how many rows have it, the sum of "
-            f"the response over these rows, and the sum of every other column of the "
-            "design over these rows"
-        )
+    lines = [
+        f"- for each level of {quoted(one.name)}: how many rows have it, and over "
+        "these rows the sum of the response and of every other column of the design"
+        for one in inside
+    ]
+    yield from room.lines("categories", lines)
     if len(inside) > 1:
         yield (
             "- for every two categories among the design's columns: how many rows have "
@@ -510,8 +522,8 @@ def _counts(found: Agreed) -> Iterator[str]:
     if fit.formula.response_is_category:
         yield f"- how many rows have each of the two levels of {response}"
     yield (
-        "- for each number among the design's columns: its sum, its sum of squares, and "
-        "its sum of products with every other column and with the response"
+        "- for each number among the design's columns: its sum, its sum of squares, "
+        "and its sum of products with every other column and with the response"
         + (
             ""
             if len(found.recipe.foreseen) == 1
@@ -525,51 +537,52 @@ def _counts(found: Agreed) -> Iterator[str]:
 
 def _who(found: Agreed) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
-    rest = terms.honest
+    t = terms.tolerate
     yield (
         "everybody: the sums above, over all members, and all that follows from them. "
         "Nothing is hidden in these totals themselves."
     )
     yield (
-        "each member alone: the same sums over the "
-        f"{n - 1} others, for it can subtract what it gave itself"
+        f"each member alone: the same sums over the {n - 1} others, for it can "
+        "subtract what it gave itself"
     )
-    if terms.tolerate > 1:
+    if t > 1:
         yield (
-            f"any {terms.tolerate} members who pool what they know: the same sums over "
-            f"the {n - terms.tolerate} others"
+            f"any {t} members who pool what they know: the same sums over the {n - t} "
+            "others"
+        )
+    exact = terms.law.masks.kind.sums_only
+    nearly = "nearly the same to them; the guarantee says how nearly (epsilon)"
+    yield (
+        f"{_as_long(t)}, any other division of the same sums among the {n - t} others "
+        f"would have looked {'the same to them' if exact else nearly}, timing apart. "
+        "That is all that masks do."
+    )
+    if terms.policy.drop:
+        yield (
+            f"members may be lost and the others go on: then {terms.honest} others at "
+            "least are left in these sums"
         )
     yield (
-        f"with up to {terms.tolerate} members pooling all that they saw, who of the "
-        f"others, {rest} at least, gave what is hidden as far as the guarantee says; "
-        "beyond that number nothing is promised, and all the others together know what "
-        "you gave, exactly"
+        f"if more of them pool what they saw, nothing is promised; the {n - 1} others "
+        "together know what you gave, exactly"
     )
-    yield _masked(terms)
     yield "whoever is told by a member knows what that member knows"
 
 
-def _masked(terms: Terms) -> str:
-    if terms.law.masks.kind.sums_only:
-        return (
-            f"masks: {terms.law.name}; masked numbers say nothing at all but these "
-            "sums, however much computing is done"
-        )
-    return (
-        f"masks: {terms.law.name}; masked numbers say a little more than the sums, and "
-        "the guarantee has a number for how much (epsilon)"
-    )
+def _as_long(tolerate: int) -> str:
+    if tolerate > 1:
+        return f"as long as {tolerate} or fewer members pool what they saw"
+    if tolerate:
+        return "as long as no two members pool what they saw"
+    return "to outsiders only, for no member may be curious here (tolerate = 0)"
 
 
 # What is checked
 
 
-def _value(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
-
-
 MEANINGS: Mapping[str, str] = {
-    "tolerate": "what is promised holds against {} members who pool all that they saw",
+    "tolerate": "what is promised holds if so many members, {}, pool what they saw",
     "minimum_honest": "at least {} others are in every sum that such members can learn",
     "minimum_rows": "a table with fewer than {} rows takes no part",
     "minimum_count": "every level, combination and bin that a table has any rows in "
@@ -593,8 +606,10 @@ FLAGS: Mapping[str, tuple[str, str]] = {
         "the others may go on without a member that is lost before anything is shown",
     ),
     "site_terms": (
-        "no column and no level tells one party from the others",
-        "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; this is not checked",
+        "a column that is the same in all rows of a table is refused, and so is a "
+        "category with one level there",
+        "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
+        "checked",
     ),
 }
 
@@ -602,7 +617,7 @@ FLAGS: Mapping[str, tuple[str, str]] = {
 def _meaning(name: str, value: Value) -> str:
     if name in FLAGS:
         return FLAGS[name][bool(value)]
-    return MEANINGS[name].format(_value(value))
+    return MEANINGS[name].format(exact(value))
 
 
 def _checks(found: Agreed) -> Iterator[str]:
@@ -616,7 +631,7 @@ def _checks(found: Agreed) -> Iterator[str]:
     )
     for name, value in rules.items():
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
-        yield f"- {name} = {_value(value)}{mark}: {_meaning(name, value)}"
+        yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value)}"
     if found.rules is not None:
         if found.rules.maximum_rows is not None:
             most = found.rules.maximum_rows
@@ -652,13 +667,16 @@ def _open(found: Agreed) -> Iterator[str]:
     )
     yield "- who is connected to whom, and how much is sent"
     yield (
-        "- members who give false numbers: they spoil the answer, and what they learn "
-        "is still as above"
+        "- against members who do not keep to the protocol, or give false numbers: "
+        "what is said here is about those who do"
     )
-    yield "- a computer that somebody else controls, and what members do with the result"
+    yield "- a computer that somebody else controls"
+    yield "- what members do with what they have learned"
     yield (
         "- the next question: every run adds to what is known about the same rows. "
         "Your own ledger counts it, and nobody else does."
     )
-    for line in getattr(found.recipe, "limits", ()):
-        yield f"- {line}"
+    if isinstance(found.recipe, PriceRecipe):
+        yield f"- {DISPATCH_LIMIT.partition('; ')[2]}"
+    if isinstance(found.recipe, Minimise):
+        yield from (f"- {line}" for line in found.recipe.limits)

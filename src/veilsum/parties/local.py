@@ -35,6 +35,7 @@ from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.jobs.job_file import read_data
 from veilsum.net.identity import new_identity
 from veilsum.numbers.secrets import Secret
+from veilsum.parties.own_rules import FILE_NAME, relaxed
 from veilsum.tables.columns import level
 
 # Seconds for a process that was asked to end, and between two looks at all of them.
@@ -226,8 +227,22 @@ def local_run(scenario: Path, folder: Path) -> LocalRun:
     for name, write in parts.items():
         place = folder / name
         write_consortium(place / "consortium.toml", consortium)
+        _agree_beforehand(place, consortium)
         seats[name] = Seat(name, place, write(place))
     return LocalRun(consortium, seats, left_out)
+
+
+def _agree_beforehand(place: Path, consortium: Consortium) -> None:
+    """Write down for a party that what is weaker than usual here is agreed to.
+
+    Nobody is asked in a run of one's own, and whoever starts it has written the plan.
+    """
+    import tomli_w
+
+    weaker = {name: value for name, (value, _) in relaxed(consortium).items()}
+    if weaker:
+        with _private(place / FILE_NAME) as stream:
+            stream.write(tomli_w.dumps({"floors": weaker}))
 
 
 Write = Callable[[Path], tuple[str, str]]

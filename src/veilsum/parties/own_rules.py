@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import COMMANDS, ModelSection, PolicySection
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
@@ -216,12 +216,12 @@ class OwnRules:
                     if name in self.floors
                     else (
                         f", as usual; a person may agree to it without --yes, or write "
-                        f"[floors] {name} = {_toml(value)} into {FILE_NAME}"
+                        f"[floors] {name} = {exact(value)} into {FILE_NAME}"
                     )
                 )
                 yield (
-                    f"{name} is {STRICTER[name]} {_toml(floors[name])}, and the "
-                    f"consortium file has {_toml(value)}{more}"
+                    f"{name} is {STRICTER[name]} {exact(floors[name])}, and the "
+                    f"consortium file has {exact(value)}{more}"
                 )
 
     @property
@@ -242,7 +242,7 @@ class OwnRules:
                 if names is not None
             ),
             *(
-                f"- {name}: {STRICTER[name]} {_toml(value)}"
+                f"- {name}: {STRICTER[name]} {exact(value)}"
                 for name, value in self.floors.items()
             ),
         )
@@ -275,7 +275,7 @@ def read_own_rules(path: Path) -> OwnRules:
 def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     """Return the columns of a table that a question looks at."""
     (question,) = consortium.questions
-    if consortium.schema is None:
+    if consortium.schema is None or isinstance(question, Minimisation):
         return ()
     if isinstance(question, ModelSection):
         more = (question.weights, question.offset)
@@ -313,5 +313,12 @@ def _applied(node: Node) -> Iterator[str]:
             yield from _applied(right)
 
 
-def _toml(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+def exact(value: Value) -> str:
+    """Return a number to its last digit, and true or false, as a file has them.
+
+    >>> exact(37.00000001), exact(3.0), exact(True)
+    ('37.00000001', '3', 'true')
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return str(value).lower()

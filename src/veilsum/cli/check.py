@@ -1,0 +1,123 @@
+"""`veilsum check`: what a plan asks, and what one's own table says to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.app import on_screen
+from veilsum.cli.join import own_rules
+from veilsum.cli.output import FILE, json_option, print_json
+
+if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
+    from veilsum.parties.consent import Consent, Part
+    from veilsum.parties.own_rules import OwnRules
+
+
+@click.command("check")
+@click.argument("plan", type=FILE)
+@click.option("--data", type=FILE, help="This party's own table: .csv or .parquet.")
+@click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
+@click.option("--decimal", default=".", help="The decimal mark of a CSV file.")
+@click.option("--separator", default=",", help="What stands between cells of a CSV.")
+@click.option(
+    "--ledger",
+    "ledger_file",
+    type=FILE,
+    help="This party's ledger, to ask whether it has room; nothing is written.",
+)
+@click.option(
+    "--own",
+    type=FILE,
+    help="This party's own rules; by default veilsum.toml beside PLAN, if it is there.",
+)
+@click.option("--party", help="Which of the members this is; by default the first.")
+@json_option
+def command(
+    *,
+    plan: Path,
+    data: Path | None,
+    cost: Path | None,
+    own: Path | None,
+    ledger_file: Path | None,
+    party: str | None,
+    as_json: bool,
+    **marks: str,
+) -> None:
+    """Say what PLAN asks, what becomes known, and whether one's own table passes.
+
+    PLAN is a consortium file, or the scenario file that one is made of. No identity, no
+    key and no network is needed, and nothing is sent. Without --data or --cost it shows
+    what all members see alike. The exit code is 0 if this party may take part, 1 if a
+    rule refuses; which rule, and why, is for you alone.
+
+    \b
+    Example:
+      veilsum check plan.toml --data ward7.csv
+      veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
+    """
+    from veilsum.parties.consent import consent_to
+
+    consortium, drawn = _read(plan)
+    page = consent_to(consortium, drawn=drawn)
+    rules = own_rules(own, plan.parent)
+    name = consortium.member(party or consortium.members[0].name).name
+    files = {"data": data, "cost": cost}
+    parts, good = _at_home(consortium, page, rules, name, files, ledger_file, marks)
+    page = replace(page, own=parts)
+    if as_json:
+        print_json({**page.to_dict(), "good": good})
+    else:
+        click.echo(on_screen(page.text()))
+        click.echo("you may take part" if good else "REFUSED: you may not take part")
+    click.get_current_context().exit(0 if good else 1)
+
+
+def _read(plan: Path) -> tuple[Consortium, bool]:
+    """Return what a file describes, and whether it is a consortium file already."""
+    from veilsum.files.consortiums import read_consortium, read_plan
+    from veilsum.files.scenarios import read_toml
+
+    if "members" in read_toml(plan):
+        return read_consortium(plan), True
+    return read_plan(plan), False
+
+
+def _at_home(
+    consortium: Consortium,
+    page: Consent,
+    own: OwnRules,
+    party: str,
+    files: dict[str, Path | None],
+    ledger_file: Path | None,
+    marks: dict[str, Any],
+) -> tuple[tuple[Part, ...], bool]:
+    """Return the owner's half of the page, and whether nothing refuses."""
+    from contextlib import ExitStack
+
+    from veilsum.files.ledger import open_ledger
+    from veilsum.parties.at_home import about_you, tried
+    from veilsum.parties.consent import Part
+    from veilsum.parties.joining import own_part
+
+    refused = own.refusals(consortium, alone=False)
+    asked = own.refusals(consortium, alone=True)
+    told = [f"REFUSED: {why}" for why in refused]
+    told += [f"not with --yes: {why}" for why in asked if why not in refused]
+    verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
+    if not any(files.values()):
+        return (Part("YOUR OWN RULES", own.lines), verdict), not refused
+    given: dict[str, Any] = {**files, **marks}
+    part = own_part(consortium, **given)
+    with ExitStack() as stack:
+        ledger = None
+        if ledger_file is not None:
+            ledger = stack.enter_context(open_ledger(ledger_file))
+        found = tried(part, party, ledger)
+        most = page.facts["rounds"][1]
+        yours = about_you(part, found, own=own, ledger=ledger, most=most)
+    return (*yours, verdict), found.good and not refused

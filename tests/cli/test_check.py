@@ -1,0 +1,132 @@
+"""`veilsum check`: a plan and one's own table, without identity, keys or network."""
+
+import json
+
+import pandas as pd
+import pytest
+import tomli_w
+from click.testing import CliRunner
+
+from parties.test_agreed import DISPATCH, MODEL, NAMES, STATISTICS, agreed
+from veilsum.cli.app import app
+from veilsum.files.consortiums import write_consortium
+from veilsum.files.ledger import open_ledger
+from veilsum.parties.consent import consent_to
+from veilsum.privacy.accountant import Budget
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+WHO = {"parties": {"names": list(NAMES)}}
+
+
+@pytest.fixture
+def check(tmp_path):
+    """What `veilsum check` says to a plan, or to a consortium file."""
+
+    def call(plan, table, *words):
+        path = tmp_path / "plan.toml"
+        if isinstance(plan, dict):
+            path.write_text(tomli_w.dumps({**WHO, **plan}))
+        else:
+            path.unlink(missing_ok=True)
+            write_consortium(path, plan)
+        data = tmp_path / "x.csv"
+        pd.DataFrame(table).to_csv(data, index=False)
+        given = ["check", path, "--data", data, *words]
+        return CliRunner().invoke(app, [*map(str, given)], catch_exceptions=False)
+
+    return call
+
+
+def rows(number, **columns):
+    known = {
+        "x": [k % 7 + 0.5 for k in range(number)],
+        "y": [k % 5 + 0.25 for k in range(number)],
+        "sex": [("f", "m")[k % 2] for k in range(number)],
+    }
+    return {**known, **columns}
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("sections", [MODEL, STATISTICS], ids=["model", "statistics"])
+def test_a_table_that_passes_passes_every_rule(check, sections):
+    plan = check(sections, rows(60))
+    drawn = check(agreed(sections), rows(60))
+    for found in (plan, drawn):
+        assert found.exit_code == 0, found.output
+        assert "you may take part" in found.stdout
+        assert "minimum_count: passed" in found.stdout
+        assert "x.csv: 60 rows" in flat(found.stdout)
+    assert "run: none yet; this is a plan" in plan.stdout
+    assert drawn.stdout.startswith(consent_to(agreed(sections)).page)
+
+
+def test_every_rule_says_for_itself_whether_it_refuses(check):
+    few = rows(60, sex=["m"] + ["f"] * 59)
+    plan = {**STATISTICS, "policy": {"release_fraction": 0.01}}
+    found = check(plan, few, "--json")
+    assert found.exit_code == 1
+    told = json.loads(found.stdout)
+    assert told["good"] is False
+    refused = [line for line in told["own"]["YOUR CHECKS"] if "REFUSED" in line]
+    assert [line.split(":")[0] for line in refused] == [
+        "- minimum_count",
+        "- release_fraction",
+    ]
+    assert "- table: passed" in told["own"]["YOUR CHECKS"]
+    # What is told of the table stays in the half that is its owner's.
+    assert "REFUSED" not in json.dumps(told["shared"])
+
+
+@pytest.mark.parametrize(
+    ("table", "rule"),
+    [(rows(49), "minimum_rows"), (rows(60, sex=["f"] * 59 + ["x"]), "table")],
+    ids=["too short", "another level"],
+)
+def test_a_table_that_does_not_fit_is_refused_before_other_rules(check, table, rule):
+    found = check(MODEL, table)
+    assert found.exit_code == 1
+    assert f"- {rule}: REFUSED" in found.stdout
+    assert "- minimum_count: not looked at" in found.stdout
+    assert "REFUSED: you may not take part" in found.stdout
+
+
+def test_a_ledger_is_asked_and_not_written(check, tmp_path):
+    path = tmp_path / "mine.ledger"
+    for allowed, code in ((100, 0), (0, 1)):
+        path.unlink(missing_ok=True)
+        open_ledger(path, create=Budget(releases=allowed)).close()
+        before = path.read_bytes()
+        found = check(MODEL, rows(60), "--ledger", path)
+        assert found.exit_code == code, found.output
+        assert ("- ledger: REFUSED" in found.stdout) == bool(code)
+        assert ("before: 0 sums about these data" in found.stdout) != bool(code)
+        assert path.read_bytes() == before
+
+
+def test_own_rules_are_found_beside_the_plan(check, tmp_path):
+    own = tmp_path / "veilsum.toml"
+    own.write_text('columns = ["x", "y"]\n')
+    found = check(MODEL, rows(60))
+    assert found.exit_code == 1
+    assert "REFUSED: columns = x, y, and the consortium file has sex" in found.stdout
+    own.write_text('columns = ["x", "y", "sex"]\n')
+    assert check(MODEL, rows(60)).exit_code == 0
+    weaker = {**MODEL, "policy": {"site_terms": True}}
+    found = check(weaker, rows(60))
+    assert found.exit_code == 0
+    assert "not with --yes: site_terms is at most false" in flat(found.stdout)
+
+
+def test_without_a_table_it_shows_what_all_members_see(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(tomli_w.dumps({**WHO, **DISPATCH}))
+    found = CliRunner().invoke(app, ["check", str(path)])
+    assert found.exit_code == 0, found.output
+    assert "at most 200 rounds and 400 numbers" in found.stdout
+    path.write_text(tomli_w.dumps(DISPATCH))
+    found = CliRunner().invoke(app, ["check", str(path)])
+    assert found.exit_code == 2
+    assert "does not say who takes part" in found.stderr

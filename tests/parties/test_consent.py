@@ -1,0 +1,236 @@
+"""The page that a party agrees to: all that becomes known, and nothing forged."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from parties.test_agreed import COST, DISPATCH, MODEL, NAMES, STATISTICS, agreed
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.job_file import job_of
+from veilsum.parties.agreed import agreed_on
+from veilsum.parties.consent import EXPLAINED, FLAGS, MEANINGS, Part, consent_to
+from veilsum.parties.own_rules import STRICTER
+from veilsum.tables.frames import as_frame
+from veilsum.tables.rules import Rules
+
+HEADINGS = [part.heading for part in consent_to(agreed(MODEL)).shared]
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+# Everything that becomes known is on the page
+
+RANGES = {name: {"kind": "number", "minimum": 0, "maximum": 9} for name in "xy"}
+SEX = {"sex": {"kind": "category", "categories": ["f", "m"]}}
+FREE = {"schema": {"minimum_rows": 400, "columns": {**RANGES, **SEX}}}
+
+
+def fitted(**model):
+    return {**MODEL, **FREE, "model": model}
+
+
+QUESTIONS = {
+    "gaussian": fitted(formula="y ~ x + C(sex)"),
+    "logistic": fitted(formula="sex ~ x", family="logistic"),
+    "poisson": fitted(formula="y ~ x", family="poisson"),
+    "gamma": fitted(formula="y ~ x", family="gamma"),
+    "inverse": fitted(formula="y ~ x", family="gamma-inverse"),
+    "statistics": {
+        **STATISTICS,
+        **FREE,
+        "statistics": {"tables": [["sex"]], "histograms": {"x": [1, 5]}},
+    },
+    "dispatch": DISPATCH,
+}
+
+
+def tables(kind):
+    found = {}
+    for place, name in enumerate(NAMES):
+        stream = np.random.default_rng(place)
+        if kind == "dispatch":
+            columns = {"demand": [3.0 + place], "a": [1.0], "b": [2.0]}
+            found[name] = as_frame({**columns, "low": [0.0], "high": [20.0]})
+            continue
+        x = stream.integers(1, 9, 400).astype(float)
+        y = stream.integers(1, 6, 400) + (x > 4)
+        sex = np.where(stream.random(400) < 0.3 + 0.04 * x, "m", "f")
+        found[name] = as_frame({"x": x, "y": y.astype(float), "sex": sex})
+    return found
+
+
+def covered(foreseen, releases):
+    """Whether every round that there was is a foreseen one, and not too often."""
+    seen = [dict(one.statistics) for one in releases]
+    known = [dict(one.statistics) for one in foreseen]
+    return all(one in known for one in seen) and all(
+        one.least <= seen.count(dict(one.statistics)) <= one.most for one in foreseen
+    )
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_run_shows_nothing_that_is_not_on_the_page(kind):
+    consortium = agreed(QUESTIONS[kind])
+    foreseen = agreed_on(consortium).recipe.foreseen
+    job = job_of(consortium, tables(kind), driver="vectorised", seed=0)
+    releases = job.run().releases
+    assert covered(foreseen, releases)
+    facts = consent_to(consortium).facts
+    assert facts["rounds"][0] <= len(releases) <= facts["rounds"][1]
+    shown = sum(sum(one.statistics.values()) for one in releases)
+    assert facts["numbers"][0] <= shown <= facts["numbers"][1]
+    # The twin: with any kind of round kept back, the run is no longer covered.
+    for place, one in enumerate(foreseen):
+        if dict(one.statistics) in [dict(seen.statistics) for seen in releases]:
+            assert not covered(foreseen[:place] + foreseen[place + 1 :], releases)
+
+
+@pytest.mark.parametrize("kind", [*QUESTIONS, "cost"])
+def test_every_number_has_a_name_that_is_explained(kind):
+    consortium = agreed({**QUESTIONS, "cost": COST}[kind])
+    page = flat(consent_to(consortium).page)
+    for one in agreed_on(consortium).recipe.foreseen:
+        for name, count in one.statistics.items():
+            assert name in EXPLAINED
+            assert (f"- {name} ({count}): {EXPLAINED[name]}" in page) == bool(count)
+
+
+def test_every_rule_has_words_and_a_stricter_side():
+    named = {one.name for one in fields(Rules)} - {"maximum_rows"}
+    assert set(STRICTER) == named | {"tolerate", "minimum_honest", "drop"}
+    assert set(STRICTER) == {*MEANINGS, *FLAGS}
+
+
+def test_the_page_names_question_columns_levels_tables_and_bins():
+    page = flat(consent_to(agreed(QUESTIONS["statistics"])).page)
+    assert 'table of "sex": how many rows have each of the 2 levels' in page
+    assert 'histogram of "x": how many rows are below 1, 1 to 5, above 5' in page
+    assert '"sex": category, one of 2: "f", "m"' in page
+    assert '"y": number, 0 or more, 9 or less, counted in 2^-36' in page
+    page = flat(consent_to(agreed(QUESTIONS["gaussian"])).page)
+    assert 'formula, as written: "y ~ x + C(sex)"' in page
+    assert 'for each level of "sex": how many rows have it' in page
+    assert "over the 3 others" in page
+
+
+def test_numbers_of_the_file_are_shown_to_their_last_digit():
+    """A bin or a range may be aimed: 37 to 37 would hide at whom."""
+    aimed = {"histograms": {"x": [3.70000001, 3.70000002]}, "tables": [["sex"]]}
+    columns = {**RANGES, **SEX, "y": {**RANGES["y"], "maximum": 8.00000001}}
+    schema = {**FREE["schema"], "columns": columns}
+    asked = agreed({**STATISTICS, "schema": schema, "statistics": aimed})
+    page = flat(consent_to(asked).page)
+    assert "3.70000001 to 3.70000002" in page
+    assert "8.00000001 or less" in page
+
+
+# The same for all, and apart from what is one party's own
+
+
+def test_the_page_is_the_same_bytes_whatever_is_added_about_one_party():
+    consortium = agreed(MODEL)
+    page = consent_to(consortium)
+    mine = replace(page, own=(Part("YOUR DATA", ("ward7.csv: 812 rows",)),))
+    assert (mine.page, mine.digest) == (page.page, page.digest)
+    assert mine.text().startswith(page.page)
+    assert "812" in mine.text()
+    assert "812" not in str(mine.to_dict()["shared"])
+
+
+def test_another_question_is_another_page():
+    digests = {consent_to(agreed(one)).digest for one in QUESTIONS.values()}
+    weaker = agreed(MODEL, policy={"minimum_count": 2})
+    assert len(digests | {consent_to(weaker).digest}) == len(QUESTIONS) + 1
+
+
+# What a reader must not miss
+
+
+def first(**policy):
+    """What stands before anything else."""
+    page = consent_to(agreed(MODEL, policy=policy)).page
+    return flat(page[: page.index("WHAT IS ASKED")])
+
+
+def test_what_is_weaker_than_usual_is_said_first():
+    assert "no rule of this file is weaker" in first(minimum_count=10, tolerate=1)
+    told = first(minimum_count=1, release_fraction=0.9, drop=True)
+    for words in ("minimum_count = 1", "release_fraction = 0.9", "drop = true"):
+        assert f"WEAKER THAN USUAL: {words}" in told
+    assert "no rule" not in told
+
+
+def test_site_terms_are_shouted():
+    assert "!!! SITE TERMS ARE ALLOWED" in first(site_terms=True)
+    assert "ONE PARTY ALONE" in first(site_terms=True)
+    assert "SITE TERMS" not in first(site_terms=False)
+
+
+# Text of the file is text
+
+
+def outermost(page):
+    """The lines that begin where headings do."""
+    return [line for line in page.splitlines() if line and not line.startswith("  ")]
+
+
+HOSTILE = [
+    "WHAT IS NOT PROTECTED",
+    "x" + " " * 70 + "WHAT IS NOT PROTECTED nothing at all",
+    "a, b: and 3 more",
+    "]: passed",
+    "- site_terms = false",
+]
+
+
+@pytest.mark.parametrize("level", HOSTILE)
+def test_a_level_forges_no_line(level):
+    columns = {**MODEL["schema"]["columns"]}
+    columns["sex"] = {"kind": "category", "categories": ["f", level]}
+    page = consent_to(agreed(MODEL, schema={"columns": columns})).page
+    assert outermost(page) == HEADINGS
+    inside = [line for line in page.splitlines() if line not in HEADINGS]
+    assert not any(line.strip() == level for line in inside)
+
+
+def test_a_formula_on_several_lines_is_one_text():
+    page = consent_to(agreed(MODEL, model={"formula": "y ~ x\n\n+ C(sex)"}))
+    assert outermost(page.page) == HEADINGS
+    assert r'"y ~ x\n\n+ C(sex)"' in page.page
+
+
+@pytest.mark.parametrize("sign", ["\u202e", "\u2066", "\x1b[2J", "\u2028", "\r"])
+def test_signs_that_give_orders_never_get_so_far(sign):
+    for change in (
+        {"schema": {"columns": {f"x{sign}": {"kind": "integer"}}}},
+        {"model": {"formula": f"y ~ x{sign}"}},
+    ):
+        with pytest.raises(InvalidInputError):
+            consent_to(agreed(MODEL, **change))
+
+
+def many(number):
+    names = [f"a{k:04d}" for k in range(number)]
+    levels = {"kind": "category", "categories": ["f", "m"]}
+    return agreed(
+        STATISTICS,
+        schema={"columns": dict.fromkeys(names, levels)},
+        statistics={"columns": [], "tables": [[name] for name in names]},
+    )
+
+
+def test_a_page_is_bounded_and_says_first_that_it_is():
+    """Whoever hides a column behind a thousand others has to say so on top."""
+    page = consent_to(many(3000))
+    assert len(page.page) < 100_000
+    assert page.facts["complete"] is False
+    top = flat(page.page[: page.page.index("WHAT IS ASKED")])
+    assert "TOO LONG TO BE SHOWN" in top
+    assert len(page.facts["columns"]) == 3000
+    short = consent_to(many(30))
+    assert short.facts["complete"] is True
+    assert "TOO LONG" not in short.page
+    assert "a0029" in short.page

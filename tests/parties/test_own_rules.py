@@ -1,0 +1,136 @@
+"""A party's own rules: what they refuse, and that no consortium file lowers them."""
+
+import pytest
+
+from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed
+from veilsum.errors import InvalidScenarioError
+from veilsum.parties.own_rules import (
+    STRICTER,
+    FloorsSection,
+    OwnRules,
+    OwnRulesError,
+    columns_asked,
+    in_force,
+    read_own_rules,
+    usual,
+)
+
+
+def rules(tmp_path, text):
+    path = tmp_path / "veilsum.toml"
+    path.write_text(text)
+    return read_own_rules(path)
+
+
+LOGGED = {**MODEL, "model": {"formula": "np.log(y) ~ x"}}
+COMPUTED = {**MODEL, "model": {"formula": "y ~ {x * x}"}}
+WEIGHED = {**MODEL, "model": {"formula": "y ~ C(sex)", "weights": "x"}}
+
+# The party's file, what it allows, what it does not, and what it says then.
+CASES = {
+    "columns": ('columns = ["x", "y", "sex"]', MODEL, None, ""),
+    "a column": ('columns = ["y", "sex"]', COST, MODEL, "has x"),
+    "a column of weights": ('columns = ["y", "sex"]', COST, WEIGHED, "has x"),
+    "a column of a table": ('columns = ["x", "y"]', COST, STATISTICS, "has sex"),
+    "jobs": ('jobs = ["statistics"]', STATISTICS, DISPATCH, "has dispatch"),
+    "functions": ('functions = ["log"]', LOGGED, COMPUTED, "has arithmetic"),
+    "no functions": ("functions = []", MODEL, LOGGED, "has log"),
+}
+
+
+@pytest.mark.parametrize(("text", "good", "bad", "words"), CASES.values(), ids=CASES)
+def test_nothing_beyond_the_lists_is_answered(tmp_path, text, good, bad, words):
+    own = rules(tmp_path, text)
+    own.check(agreed(good), alone=True)
+    if bad is not None:
+        with pytest.raises(OwnRulesError, match=words):
+            own.check(agreed(bad), alone=False)
+
+
+def test_only_files_of_known_organisers_are_considered(tmp_path):
+    own = rules(tmp_path, 'organisers = ["ann"]')
+    with pytest.raises(OwnRulesError, match="does not say who wrote it"):
+        own.check(agreed(MODEL), alone=False)
+    with pytest.raises(OwnRulesError, match="has bob"):
+        own.check(agreed({**MODEL, "organiser": "bob"}), alone=False)
+    own.check(agreed({**MODEL, "organiser": "ann"}), alone=True)
+    with pytest.raises(InvalidScenarioError, match="no member; did you mean 'ann'"):
+        agreed({**MODEL, "organiser": "anne"})
+
+
+WEAKER = {
+    "tolerate": 0,
+    "minimum_honest": 2,
+    "drop": True,
+    "minimum_count": 2,
+    "effective_count": 2,
+    "maximum_leverage": 0.99,
+    "residual_rows": 5,
+    "maximum_levels": 41,
+    "maximum_columns": 0.5,
+    "dominance": 0.95,
+    "site_terms": True,
+    "release_fraction": 0.9,
+    "most_rounds": 16,
+}
+
+
+def test_every_rule_has_a_floor_and_a_usual_value():
+    assert tuple(FloorsSection.__struct_fields__) == tuple(STRICTER) == tuple(usual())
+    assert {*WEAKER, "minimum_rows"} == set(STRICTER)
+
+
+@pytest.mark.parametrize("name", WEAKER)
+def test_what_is_weaker_than_usual_needs_a_person_or_a_floor(tmp_path, name):
+    value = WEAKER[name]
+    asked = agreed(MODEL, policy={name: value})
+    assert in_force(asked)[name] == value
+    with pytest.raises(OwnRulesError, match=f"{name} is at"):
+        OwnRules().check(asked, alone=True)
+    OwnRules().check(asked, alone=False)
+    word = str(value).lower()
+    own = rules(tmp_path, f"[floors]\n{name} = {word}")
+    own.check(asked, alone=True)
+    # And a floor holds against a person's yes as well.
+    usual_word = str(usual()[name]).lower()
+    with pytest.raises(OwnRulesError, match=name):
+        rules(tmp_path, f"[floors]\n{name} = {usual_word}").check(asked, alone=False)
+
+
+def test_a_floor_may_be_above_the_usual_rules(tmp_path):
+    own = rules(tmp_path, "[floors]\nminimum_count = 10\nminimum_rows = 60")
+    with pytest.raises(OwnRulesError) as refused:
+        own.check(agreed(MODEL), alone=False)
+    assert "minimum_count is at least 10" in str(refused.value)
+    assert "minimum_rows is at least 60" in str(refused.value)
+    high = {"policy": {"minimum_count": 10}, "schema": {"minimum_rows": 60}}
+    own.check(agreed(MODEL, **high), alone=True)
+
+
+BAD = {
+    "a misspelt key": ("colums = []", "did you mean 'columns'"),
+    "a misspelt floor": (
+        "[floors]\nminimum_counts = 3",
+        "did you mean 'minimum_count'",
+    ),
+    "a misspelt job": ('jobs = ["modle"]', "did you mean 'model'"),
+    "a misspelt function": ('functions = ["lg"]', "choose from"),
+    "a text": ('columns = "age"', "must be a list of names"),
+    "no number": ('[floors]\nminimum_count = "ten"', "a whole number"),
+    "no TOML": ("columns = [", "not valid TOML"),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BAD.values(), ids=BAD)
+def test_a_rule_that_nobody_understands_is_refused(tmp_path, text, words):
+    with pytest.raises(InvalidScenarioError, match=words):
+        rules(tmp_path, text)
+
+
+def test_columns_are_found_wherever_they_are_named():
+    asked = {"statistics": {"columns": ["x"], "tables": [["sex"]]}}
+    found = agreed({**STATISTICS, **asked})
+    assert columns_asked(found) == ("x", "sex")
+    assert columns_asked(agreed(STATISTICS)) == ("x", "y", "sex")
+    assert columns_asked(agreed(WEIGHED)) == ("y", "sex", "x")
+    assert columns_asked(agreed(COST)) == ()
