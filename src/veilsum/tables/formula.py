@@ -27,7 +27,12 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    is_seen,
+    printable,
+)
 from veilsum.models.rows import PerRow
 from veilsum.numbers import elementary
 from veilsum.numbers.arrays import Array, FloatArray, listed
@@ -442,6 +447,11 @@ def read_formula(text: str) -> ReadFormula:
         raise InvalidInputError(
             f"a formula has at most {LONGEST_FORMULA:,} characters, found "
             f"{len(text):,}; fit fewer terms at a time"
+        )
+    if not is_seen(re.sub(r"[\n\r\t]", " ", text)):
+        raise InvalidInputError(
+            f"the formula {_short(text)} has a character that cannot be seen; write it "
+            "again by hand"
         )
     if "\\" in text:
         raise InvalidInputError(
@@ -866,12 +876,12 @@ def _union(*parts: Terms) -> Terms:
 
 
 def _plain(text: str) -> str:
-    return text if text.isprintable() else repr(text)
+    return printable(text)
 
 
 def _short(text: str) -> str:
     """Return a text for a sentence: quoted, nothing in it that a screen obeys."""
-    return repr(text if len(text) <= 200 else f"{text[:200]}...")
+    return printable(repr(text if len(text) <= 200 else f"{text[:200]}..."))
 
 
 # What a tree says, and what it is worth
