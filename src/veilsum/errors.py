@@ -27,6 +27,21 @@ Anything else that escapes is a bug in this package.
 
 from __future__ import annotations
 
+# Letters to Unicode, and nothing on a screen: fillers, joiners, selectors of variants.
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+)
+
+
+def is_seen(text: str) -> bool:
+    r"""Say whether every character of a text shows, and none gives orders.
+
+    >>> is_seen("dose (mg)"), is_seen("dose\n"), is_seen("dose\u3164")
+    (True, False, False)
+    """
+    return text.isprintable() and _BLANK.isdisjoint(text)
+
 
 def printable(text: str) -> str:
     r"""Return text on one line; what cannot be seen is written as its code.
@@ -34,7 +49,7 @@ def printable(text: str) -> str:
     >>> print(printable("dose\x1b[31m\n(mg)"))
     dose\x1b[31m\n(mg)
     """
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(c if is_seen(c) else ascii(c)[1:-1] for c in text)
 
 
 class VeilsumError(Exception):

@@ -5,9 +5,6 @@ and the formula are its text; each attack here once ran, or tries to run, a comm
 whoever checks the file.
 """
 
-import sys
-from contextlib import contextmanager
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import veilsum as vs
+from attacks.hostile import EVIL, listening, marked
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.errors import InvalidInputError
@@ -23,11 +21,6 @@ from veilsum.parties.agreed import check_agreed
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.schema import Column, Schema
 
-# Text that runs leaves a mark here; `__import__` finds this module by its name.
-MARKS: list[str] = []
-MARK = "veilsum_mark"
-# Without a quote or a backtick, as python writes it: so it fits into any level.
-EVIL = f"exec(bytes({list(f'import {MARK}; {MARK}.MARKS.append(1)'.encode())}))"
 NAMES = ("ann", "bob", "cem", "dee")
 
 # A category column, its levels, and a formula that once ran EVIL, or might.
@@ -75,14 +68,13 @@ every_attack = pytest.mark.parametrize(
 
 
 @pytest.fixture(autouse=True)
-def marks(monkeypatch):
-    monkeypatch.setitem(sys.modules, MARK, sys.modules[__name__])
-    MARKS.clear()
-    eval(EVIL)  # the mark can be left: no test here passes for want of a way
-    assert MARKS
-    MARKS.clear()
-    yield MARKS
-    assert not MARKS
+def marks():
+    with marked() as left:
+        eval(EVIL)  # the mark can be left: no test here passes for want of a way
+        assert left
+        left.clear()
+        yield left
+        assert not left
 
 
 def tables(column, levels):
@@ -101,7 +93,7 @@ def section(column, levels):
     }
 
 
-def consortium(column, levels, text):
+def consortium(column, levels, text, **changes):
     members = [
         {
             "name": name,
@@ -120,6 +112,7 @@ def consortium(column, levels, text):
             "masks": {"law": "uniform"},
             "schema": section(column, levels),
             "model": {"formula": text},
+            **changes,
         }
     )
 
@@ -160,28 +153,6 @@ def test_a_fit_runs_nothing(column, levels, text):
 
 
 # Nothing compiles a text of a formula, whoever might do it.
-
-HEARD: list[object] | None = None
-
-
-def _hear(event, arguments):
-    if HEARD is not None and event in {"compile", "exec"}:
-        HEARD.append(arguments[0])
-
-
-sys.addaudithook(_hear)  # for the life of the process: silent unless somebody listens
-
-
-@contextmanager
-def listening():
-    """Collect everything that Python is asked to compile or to run."""
-    global HEARD
-    HEARD = heard = []
-    try:
-        yield heard
-    finally:
-        HEARD = None
-
 
 SCHEMA = Schema(
     (

@@ -346,3 +346,15 @@ def test_the_table_of_methods_is_the_one_that_decides():
             has.vectors,
             method.rounds_per_iteration,
         )
+
+
+def test_every_test_that_shows_an_answer_to_a_threat_is_there():
+    text = (DOCS / "theory" / "threats.md").read_text("utf-8")
+    named = re.findall(r"`(tests/[^`]+)`", text)
+    assert len(set(named)) >= 15
+    assert not [one for one in named if not (ROOT / one).is_file()]
+    # Each line of the tables that has an answer has a test.
+    for table in text.split("| Could | Answered by | Shown in |\n")[1:]:
+        rows = table.partition("\n\n")[0].splitlines()[1:]
+        assert rows
+        assert not [row for row in rows if "`tests/" not in row.split("|")[3]]

@@ -90,3 +90,18 @@ def test_a_spec_is_a_file_if_there_is_one_and_a_family_otherwise(tmp_path):
     path.write_text("a b\n")
     assert topology_from(str(path)).parties == ("a", "b")
     assert topology_from("ring:5").n_parties == 5
+
+
+LAUGHS = '<!DOCTYPE g [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [LAUGHS, '<!DOCTYPE g SYSTEM "file:///etc/hostname">', "<!doctype g>"],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_graph_declares_nothing(tmp_path, declared, encoding):
+    path = tmp_path / "graph.graphml"
+    path.write_bytes(f"{declared}<graphml>&b;</graphml>".encode(encoding))
+    with pytest.raises(InvalidGraphError, match=r"DOCTYPE|not a graph"):
+        read_topology(path)

@@ -812,3 +812,34 @@ def test_categories_that_are_one_number_are_text(levels, held):
         schema.check("north", pd.DataFrame({"code": held}))
     found = schema.check("north", pd.DataFrame({"code": list(levels)}))
     assert found.frame["code"].tolist() == list(levels)
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (["a\u3164"], "cannot be seen"),
+        (["a\ufe0f"], "cannot be seen"),
+        (["e\u0301"], "accents"),
+        (["a" + "\u0316" * 9], "accents"),
+        (["\u0430ge"], "two alphabets"),  # a Cyrillic a
+        (["s\u03bfx"], "two alphabets"),  # a Greek o
+        (["s", "\u0455"], "look the same"),
+        (["sex", "\uff53\uff45\uff58"], "look the same"),
+    ],
+)
+def test_names_and_levels_are_what_they_look_like(names, why):
+    number = {"kind": "number", "unit": 1}
+    with pytest.raises(InvalidInputError, match=why) as refusal:
+        Schema.from_table({"columns": dict.fromkeys(names, number)})
+    assert str(refusal.value).isprintable()
+    line = {"kind": "category", "categories": names}
+    with pytest.raises(InvalidInputError, match=why):
+        Schema.from_table({"columns": {"a": line}})
+
+
+def test_names_of_any_one_alphabet_are_taken():
+    number = {"kind": "number", "unit": 1}
+    names = ["\u00e2ge", "\u0432\u043e\u0437\u0440\u0430\u0441\u0442", "\u03b1"]
+    names += ["m\u00b2", "\u00b5g", "\u5e74\u9f84", "caf\u00e9", "\u03b1_1", "a", "sex"]
+    found = Schema.from_table({"columns": dict.fromkeys(names, number)})
+    assert set(found.names) == set(names)

@@ -38,7 +38,7 @@ from veilsum.agreement.sections import (
     settings_of,
 )
 from veilsum.costs.domains import Domain
-from veilsum.errors import InvalidScenarioError
+from veilsum.errors import InvalidScenarioError, is_seen, printable
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
@@ -431,11 +431,11 @@ def _check_run(run: object) -> None:
 
 def _check_title(title: str) -> None:
     """Refuse a title that could pass for more lines of the screen it is shown on."""
-    if not title.isprintable() or "  " in title or len(title) > TITLE_LETTERS:
+    if not is_seen(title) or "  " in title or len(title) > TITLE_LETTERS:
         shown = title if len(title) <= TITLE_LETTERS else f"{title[:TITLE_LETTERS]}..."
         raise InvalidScenarioError(
             f"title must be one line of at most {TITLE_LETTERS} letters that can be "
-            f"seen, without two spaces in a row, found {shown!r}"
+            f"seen, without two spaces in a row, found {printable(repr(shown))}"
         )
 
 
@@ -604,11 +604,10 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
 def _text(value: str, where: str) -> str:
     """Return a text; refuse one that could write over what a terminal shows."""
     text = value.replace("\r\n", "\n")
-    shown = text.translate(_LAYOUT)
     # Also what turns the direction of writing, or begins another line or paragraph.
-    unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    if any(unicodedata.category(letter) in unseen for letter in shown):
+    if not is_seen(text.translate(_LAYOUT)):
         raise InvalidScenarioError(
-            f"[{where}] has control characters in a text: take them out of {value!r}"
+            f"[{printable(where)}] has control characters in a text, or others that "
+            f"cannot be seen: take them out of {printable(repr(value))}"
         )
     return text

@@ -63,7 +63,7 @@ class Faults:
     @classmethod
     def drawn(cls, seed: int, parties: Sequence[str]) -> Faults:
         """Return a script that a seed repeats: each kind of fault in some of them."""
-        chance = Random(seed)
+        chance = Random(seed)  # noqa: S311 - a script, not a secret
         return cls(
             delay=(0.01, chance.choice([0.01, 0.1, 1.0, 4.0])),
             loss=chance.choice([0.0, 0.0, 0.05, 0.3]),

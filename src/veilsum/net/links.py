@@ -361,11 +361,11 @@ class Backoff:
         """Return seconds, drawn from all up to twice the bound before."""
         most = self._limits.first_retry * 2 ** min(self._tries, 30)
         self._tries += 1
-        return uniform(0, min(most, self._limits.longest_retry))
+        return uniform(0, min(most, self._limits.longest_retry))  # noqa: S311 - a pause
 
     def slow(self) -> float:
         """Return seconds before a call that will not be welcome yet."""
-        return self._limits.slow_retry * uniform(0.5, 1.5)
+        return self._limits.slow_retry * uniform(0.5, 1.5)  # noqa: S311 - a pause
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -745,7 +745,7 @@ def own_hello(name: str, agreed: Consortium, plan: bytes) -> Hello:
 
 def cannot_listen(address: Address, error: OSError) -> InvalidInputError:
     """Return why an address cannot be listened at, and what to do."""
-    anywhere = "[::]" if ":" in address.host else "0.0.0.0"
+    anywhere = "[::]" if ":" in address.host else "0.0.0.0"  # noqa: S104 - words
     fixes = {
         errno.EADDRINUSE: "another program listens there: end it, or listen elsewhere "
         "with --listen and have the port forwarded",

@@ -176,7 +176,7 @@ def _held(path: Path) -> sqlite3.Connection:
     for _ in range(ATTEMPTS):
         with suppress(StoreError):
             return connect(path, STORE, alone=True)
-        sleep(uniform(0.0, LONGEST_PAUSE))
+        sleep(uniform(0.0, LONGEST_PAUSE))  # noqa: S311 - a pause
     return connect(path, STORE, alone=True)
 
 

@@ -8,6 +8,7 @@ place in the schema with -1 for none.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,7 +20,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, printable
+from veilsum.errors import InvalidInputError, is_seen, printable
 from veilsum.models.rows import PerRow
 from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.shapes import Bool, Int
@@ -47,6 +48,12 @@ _QUOTES = '`"\u2018\u201a-\u201f\u2039\u203a\u00ab\u00bb\u0060\u00b4'
 NOT_IN_NAMES = re.compile(rf"[{_QUOTES}'\u2019\\\[\]]")
 NOT_IN_LEVELS = re.compile(
     rf"[{_QUOTES}\\]|(?<![^\W\d_])['\u2019]|['\u2019](?![^\W\d_])"
+)
+
+# Letters of other alphabets that a reader takes for these.
+_LATIN = str.maketrans(
+    "аеорсухіјѕԁһӏԛԝьАВЕКМНОРСТУХІЈЅԌ" + "ονιΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",  # noqa: RUF001
+    "aeopcyxijsdhlqwbABEKMHOPCTYXIJSG" + "oviABEZHIKMNOPTYX",
 )
 
 _WORDS: dict[str, Nature] = {
@@ -295,6 +302,11 @@ class Column:
                 f"column {self.name!r} lists a category twice: "
                 f"{listed(self.categories)}; 1, 1.0 and the text 1 are the same"
             )
+        if pair := alike(self.categories):
+            raise InvalidInputError(
+                f"column {self.name!r} lists two categories that look the same, "
+                f"{pair[0]!a} and {pair[1]!a}; rename one"
+            )
 
 
 def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
@@ -303,14 +315,18 @@ def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
     The text may come out of a file that somebody else wrote, and is shown on screens,
     in reports and among the columns of a design.
     """
-    found = repr(text if len(str(text)) <= 60 else f"{str(text)[:60]}...")
+    found = printable(repr(text if len(str(text)) <= 60 else f"{str(text)[:60]}..."))
     if not isinstance(text, str):
         raise InvalidInputError(f"{what} must be a text, found {found}")
     why = ""
     if len(text) > LONGEST_NAME:
         why = f"is longer than {LONGEST_NAME} characters"
-    elif not text.isprintable():
+    elif not is_seen(text):
         why = "has a character that cannot be seen, such as a line break or a tab"
+    elif not unicodedata.is_normalized("NFC", text) or _is_stacked(text):
+        why = "has accents that stand apart from their letters"
+    elif _is_mixed(text):
+        why = "has letters of two alphabets in one word, which look like one"
     elif text != text.strip():
         why = "begins or ends with a space"
     elif odd := forbidden.search(text):
@@ -321,6 +337,30 @@ def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
             f"{', brackets' if forbidden is NOT_IN_NAMES else ''} or spaces around it; "
             f"{found} {why}: rename it in the table and in the schema"
         )
+
+
+def _is_stacked(text: str) -> bool:
+    """Say whether marks stand on nothing, or on each other: they cover other lines."""
+    marks = "".join("m" if unicodedata.combining(one) else "-" for one in text)
+    return marks.startswith("m") or "mmm" in marks
+
+
+def _is_mixed(text: str) -> bool:
+    """Say whether a word would be plain Latin, were it not for letters like it."""
+    for word in re.findall(r"[^\W\d_]+", text):
+        if not word.isascii() and word.translate(_LATIN).isascii():
+            return any(letter.isascii() for letter in word)
+    return False
+
+
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two names that look the same on a screen and are not, if there are any."""
+    seen: dict[str, str] = {}
+    for name in names:
+        shape = unicodedata.normalize("NFKC", name).translate(_LATIN)
+        if seen.setdefault(shape, name) != name:
+            return seen[shape], name
+    return None
 
 
 def level(value: Any) -> str:

@@ -27,7 +27,12 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
-from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    is_seen,
+    printable,
+)
 from veilsum.models.rows import PerRow
 from veilsum.numbers import elementary
 from veilsum.numbers.arrays import Array, FloatArray, listed
@@ -515,6 +520,11 @@ def read_formula(text: str) -> ReadFormula:
             f"a formula has at most {LONGEST_FORMULA:,} characters, found "
             f"{len(text):,}; fit fewer terms at a time"
         )
+    if not is_seen(re.sub(r"[\n\r\t]", " ", text)):
+        raise InvalidInputError(
+            f"the formula {_short(text)} has a character that cannot be seen; write it "
+            "again by hand"
+        )
     if "\\" in text:
         raise InvalidInputError(
             f"the formula {_short(text)} has a backslash; leave it out"
@@ -938,12 +948,12 @@ def _union(*parts: Terms) -> Terms:
 
 
 def _plain(text: str) -> str:
-    return text if text.isprintable() else repr(text)
+    return printable(text)
 
 
 def _short(text: str) -> str:
     """Return a text for a sentence: quoted, nothing in it that a screen obeys."""
-    return repr(text if len(text) <= 200 else f"{text[:200]}...")
+    return printable(repr(text if len(text) <= 200 else f"{text[:200]}..."))
 
 
 # What a tree says, and what it is worth
@@ -1261,9 +1271,11 @@ def _example(schema: Schema, names: Iterable[str]) -> Frame:
     pandas = load_pandas()
     made = {}
     for column in (schema.column(name) for name in names):
-        levels = list(column.categories)
-        codes = pandas.Categorical.from_codes([0, 0], categories=levels or [""])
-        made[column.name] = codes if column.is_category else np.ones(2)
+        made[column.name] = np.ones(2)
+        if column.is_category:
+            levels = list(column.categories)
+            codes = pandas.Categorical.from_codes([0, 0], categories=levels)
+            made[column.name] = codes
     return pandas.DataFrame(made)
 
 
@@ -1642,30 +1654,50 @@ class _Expansion:
         types = needed("formulaic.parser.types", extra="data", what="formulas")
         factors = tuple(dict.fromkeys(node for term in terms for node in term))
         places = {node: place for place, node in enumerate(factors)}
+        levels = tuple(_levels(node, schema) for node in factors)
+        # How a category is coded depends on terms with the same numbers in them, and
+        # on no others: what has none like it is a product of columns.
+        numbers = [frozenset(n for n in t if not levels[places[n]]) for t in terms]
+        among = {
+            own
+            for own, term in zip(numbers, terms, strict=True)
+            if len(own) < len(term)
+        }
         # Factors are looked up by name; formulaic has no expression to evaluate.
         made = [
             types.Term(
                 types.Factor(name, eval_method="lookup")
                 for name in ([f"f{places[node]}" for node in term] or [_ONE])
             )
-            for term in terms
+            for own, term in zip(numbers, terms, strict=True)
+            if own in among
         ]
         formula = formulaic.SimpleFormula(made, _ordering="none")
         options = {"na_action": "ignore", "output": "numpy", "ensure_full_rank": True}
         spec = formulaic.ModelSpec.from_spec(formula, **options)
-        levels = tuple(_levels(node, schema) for node in factors)
-        fixed = _materialised(spec, factors, levels).model_spec
+        structure = iter(
+            _materialised(spec, factors, levels).model_spec.structure if made else ()
+        )
         coded = _Coded(factors, levels)
         pieces: list[tuple[_Piece, ...]] = []
+        columns: list[str] = []
         intercept = None
-        for part in fixed.structure:
-            if part.term.factors[0].expr == _ONE:
+        for own, term in zip(numbers, terms, strict=True):
+            if not term:
                 intercept = len(pieces)
+            if own not in among:
+                pieces.append(tuple(_Piece(places[node]) for node in term))
+                columns.append(
+                    ":".join(f"f{places[node]}" for node in term) or "Intercept"
+                )
+                continue
+            part = next(structure)
+            columns += part.columns
             for scoped in part.scoped_terms:
                 choices = [coded.pieces(one) for one in scoped.factors]
                 # As formulaic does it: the first factor changes fastest.
                 pieces += [each[::-1] for each in product(*reversed(choices))]
-        assert len(pieces) == len(fixed.column_names)
+        assert len(pieces) == len(columns)
 
         def name(match: re.Match[str]) -> str:
             place, letter, level_place = match.groups()
@@ -1674,7 +1706,7 @@ class _Expansion:
                 return known
             return f"{known}[{letter or ''}{levels[int(place)][int(level_place)]}]"
 
-        names = tuple(_OUR_NAME.sub(name, one) for one in fixed.column_names)
+        names = tuple(_OUR_NAME.sub(name, one) for one in columns)
         return cls(factors, levels, tuple(pieces), names, intercept, coded.codings)
 
     def matrix(self, frame: Frame, numbers: Sequence[Array[Any] | None]) -> Array[Any]:

@@ -34,6 +34,7 @@ from veilsum.tables.columns import (
     Flags,
     Nature,
     SchemaError,
+    alike,
     clean_categories,
     clean_numbers,
     levels_of,
@@ -400,6 +401,11 @@ def _check_columns(names: Sequence[str]) -> None:
     twice = [a for a, b in pairwise(names) if a == b]
     if twice:
         raise InvalidInputError(f"the schema has two columns named {twice[0]!r}")
+    if pair := alike(names):
+        raise InvalidInputError(
+            f"the schema has two columns whose names look the same, {pair[0]!a} "
+            f"and {pair[1]!a}; rename one"
+        )
 
 
 def _check_rows(key: str, value: Any, *, least: int) -> None:
