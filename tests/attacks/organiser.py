@@ -58,7 +58,9 @@ class Found:
         if self.recovered == self.truth:
             return True
         pair = np.asarray(self.recovered), np.asarray(self.truth)
-        if pair[0].shape != pair[1].shape or not all(x.dtype.kind in "if" for x in pair):
+        if pair[0].shape != pair[1].shape or not all(
+            x.dtype.kind in "if" for x in pair
+        ):
             return False
         return bool(np.allclose(*pair, rtol=1e-6, atol=1e-6))
 

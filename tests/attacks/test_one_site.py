@@ -46,7 +46,9 @@ def by_site_beside_others():
     tables = patients()
     result = fitted("age ~ C(site):C(death) - 1", tables)
     found = [
-        next(v for name, v in result.coefficients.items() if {site, "yes"} <= cell(name))
+        next(
+            v for name, v in result.coefficients.items() if {site, "yes"} <= cell(name)
+        )
         for site in SITES
     ]
     truth = [one["age"][one["death"] == "yes"].mean() for one in tables.values()]

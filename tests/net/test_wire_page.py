@@ -36,7 +36,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.regression import LeastSquaresRecipe, _shown
-from veilsum.jobs.releases import shown_of
+from veilsum.jobs.releases import ReleaseLimit, shown_of
 from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
@@ -581,15 +581,13 @@ def test_the_last_sum_counts_as_done_and_rounds_do_not(work, epoch):
 # What may be released
 
 
-def page_limit(policy, rules, *, n, columns, rows):
+def page_limit(policy, rules, *, n, columns):
     """The right side of the formula under What may be released."""
     left = n
     if policy.drop:
         enough = policy.tolerate + max(policy.minimum_honest, 2)
         left = max(n // 2 + 1, policy.minimum_parties, enough)
     held = (left - policy.tolerate) * rules.minimum_rows
-    if rows is not None and rules.maximum_rows is not None:
-        held = max(held, rows - policy.tolerate * rules.maximum_rows)
     return rules.release_fraction * held * columns
 
 
@@ -597,24 +595,24 @@ def page_limit(policy, rules, *, n, columns, rows):
     n=st.integers(4, 9),
     drop=st.booleans(),
     tolerate=st.integers(0, 1),
-    rows=st.none() | st.integers(20, 500),
-    most=st.none() | st.integers(20, 60),
+    least=st.integers(1, 60),
     columns=st.integers(1, 4),
+    size=st.integers(1, 60),
 )
 def test_the_pages_limit_is_the_one_that_is_kept(
-    n, drop, tolerate, rows, most, columns
+    n, drop, tolerate, least, columns, size
 ):
     names = [f"p{k}" for k in range(n)]
     options = {"tolerate": tolerate, "drop": drop}
     terms = Terms.of(names, counts=Counts((Fraction(1),), 60), options=options)
-    rules = Rules(minimum_rows=5, maximum_rows=most)
-    least_refused = ceil(
-        page_limit(terms.policy, rules, n=n, columns=columns, rows=rows)
-    )
-    limit = rules.limit(columns, terms)
-    limit.check(least_refused - 1, rows=rows)
+    rules = Rules(minimum_rows=least)
+    room = page_limit(terms.policy, rules, n=n, columns=columns)
+    limit = ReleaseLimit.of(rules, columns, terms)
+    limit.check(ceil(room) - 1)
     with pytest.raises(InvalidInputError, match="would be released"):
-        limit.check(least_refused, rows=rows)
+        limit.check(ceil(room))
+    fitting = [k for k in range(rules.most_rounds + 1) if k == 0 or size * k < room]
+    assert limit.rounds(size) == max(fitting)
 
 
 # Receipts

@@ -117,7 +117,7 @@ def test_every_example_could_be_run_by_its_members(path):
         (MODEL, {"schema": {"minimum_rows": 1}}, "minimum_rows"),
         (MODEL, {"policy": {"release_fraction": 0}}, "release_fraction|fraction"),
         (MODEL, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
-        (MODEL, {"policy": {"minimum_count": 5}}, "no rule of veilsum fit"),
+        (DISPATCH, {"policy": {"minimum_count": 5}}, "no rule of veilsum dispatch"),
         (STATISTICS, {"statistics": {"columns": ["sex"]}}, "'sex' is a category"),
         (STATISTICS, {"statistics": {"tables": [["x"]]}}, "'x' holds numbers"),
         (STATISTICS, {"statistics": {"histograms": {"w": [0, 1]}}}, "no column 'w'"),

@@ -42,7 +42,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.methods.settings import Settings
-from veilsum.numbers.arrays import listed
+from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.units import unit_of
 from veilsum.protocol.plan import Plan
@@ -152,6 +152,8 @@ class Consortium:
         rules: what parties keep to, as far as it was written down.
         schema: what every table looks like, for questions about tables.
         questions: what is asked, one after the other.
+        organiser: the member that wrote the file, by the file's own word; "" if it does
+            not say.
         written: the whole file in its one spelling; what the digest is of.
     """
 
@@ -163,6 +165,7 @@ class Consortium:
     rules: PolicySection
     schema: Schema | None
     questions: tuple[Question, ...]
+    organiser: str = ""
     written: bytes = field(repr=False)
 
     @property
@@ -238,6 +241,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
         Meta(description="a list, one [[members]] entry for each party"),
     ]
     title: Text = ""
+    organiser: Text = ""
     graph: LinksSection
     masks: MasksSection
     cost: PublicCost | None = None
@@ -283,6 +287,7 @@ def consortium_from(table: Table) -> Consortium:
         )
     found = tuple(_member(row) for row in file.members)
     _check_differ(found)
+    _check_organiser(file.organiser, found)
     topology = _topology(file.graph, found)
     with about("masks"):
         unit = None if file.cost is None else file.cost.unit
@@ -304,6 +309,7 @@ def consortium_from(table: Table) -> Consortium:
         rules=file.policy or PolicySection(),
         schema=schema,
         questions=(_question(file),),
+        organiser=file.organiser,
         written=canonical({**said, "members": [_row(member) for member in found]}),
     )
 
@@ -405,6 +411,16 @@ def _check_title(title: str) -> None:
         raise InvalidScenarioError(
             f"title must be one line of at most {TITLE_LETTERS} letters that can be "
             f"seen, without two spaces in a row, found {shown!r}"
+        )
+
+
+def _check_organiser(name: str, members: Sequence[Member]) -> None:
+    """Refuse an organiser who takes no part: nobody would have stood up for the file."""
+    known = [member.name for member in members]
+    if name and name not in known:
+        raise InvalidScenarioError(
+            f"organiser is {name!r}, who is no member; {nearest(name, known)}name the "
+            "member that wrote the file, or leave it out"
         )
 
 

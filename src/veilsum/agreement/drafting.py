@@ -74,12 +74,14 @@ def consortium_of(
     # Members see its title among other lines, so it is one: a scenario's first.
     first = file.title.strip().partition("\n")[0]
     title = " ".join(first.split())[:TITLE_LETTERS]
+    organiser = None if file.deployment is None else file.deployment.organiser
     agreed = consortium_from(
         {
             "format": FORMAT,
             "run": run,
             "members": members,
             **({"title": title} if title else {}),
+            **({"organiser": organiser} if organiser else {}),
             "graph": LinksSection.of(topology).given(),
             "masks": masks_between(file),
             **sections,

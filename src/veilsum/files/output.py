@@ -33,12 +33,17 @@ def prepare_folder(folder: Path) -> Path:
     return folder
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write files side by side, then move each into place at once."""
+def write_files(
+    folder: Path, files: Mapping[str, bytes], *, private: bool = False
+) -> list[Path]:
+    """Write files side by side, then move each into place at once.
+
+    A private file is one that only its owner may read.
+    """
     written: list[tuple[Path, Path]] = []
     try:
         for name, content in files.items():
-            written.append((_stage(folder, content), folder / name))
+            written.append((_stage(folder, content, private=private), folder / name))
         for staged, final in written:
             staged.replace(final)
     except OSError as error:
@@ -48,11 +53,13 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     return [final for _, final in written]
 
 
-def _stage(folder: Path, content: bytes) -> Path:
+def _stage(folder: Path, content: bytes, *, private: bool) -> Path:
     handle, name = tempfile.mkstemp(dir=folder, prefix=".veilsum-")
     with os.fdopen(handle, "wb") as stream:
         stream.write(content)
-    # Temporary files are private; a result has the mode the user's files have.
+    if private:
+        return Path(name)  # as temporary files are
+    # A result has the mode that the user's files have.
     umask = os.umask(0)
     os.umask(umask)
     Path(name).chmod(0o666 & ~umask)

@@ -19,7 +19,7 @@ import scipy
 
 from veilsum.errors import LocalProtocolError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
-from veilsum.jobs.releases import Release
+from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.price import (
@@ -52,6 +52,11 @@ class PriceRecipe(SumsOnly):
         """What surplus and slope count."""
         return self.search.counts
 
+    @property
+    def most_numbers(self) -> int:
+        """Those at every price that may be tried."""
+        return self.size * self.search.max_rounds
+
     @cached_property
     def _places(self) -> Replay[State]:
         return Replay(self.search.start, self.search.advance)
@@ -79,6 +84,12 @@ class PriceRecipe(SumsOnly):
         shown = {"output less demand": 1, "its slope": 1}
         where = f"the price {price.value:.9g}"
         return Release("dispatch", shown, (price.value, price.share), where)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """The same at every price that may be tried."""
+        shown = self.release(()).statistics
+        return (Foreseen("every price tried", shown, 1, self.search.max_rounds),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -97,25 +97,25 @@ class JobFile(Secret):
 
     def fit(self, **options: Any) -> FitResult:
         """Run the regression, and compare it with the pooled one."""
-        chosen: dict[str, Any] = {**self.options, **options}
+        usual = {"rules": self.rules.rules, **self.options}
+        chosen: dict[str, Any] = {**usual, **options}
         return fit(
             data=self.tables,
             schema=self.schema,
             compare=self.compare,
             **self.question.given(),
-            rules=self.rules.rules,
             **chosen,
         )
 
     def statistics(self, **options: Any) -> StatisticsResult:
         """Run the statistics."""
-        chosen: dict[str, Any] = {**self.options, **options}
+        usual = {"rules": self.rules.rules, **self.options}
+        chosen: dict[str, Any] = {**usual, **options}
         return statistics(
             self.tables,
             schema=self.schema,
             compare=self.compare,
             **self.question.given(),
-            rules=self.rules.rules,
             **chosen,
         )
 

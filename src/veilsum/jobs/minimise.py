@@ -29,7 +29,7 @@ from veilsum.errors import (
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.recipes import Contribution, Sums
-from veilsum.jobs.releases import Release
+from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import OneShot
@@ -275,11 +275,21 @@ class Minimise:
 
     # What becomes known.
 
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum: rounds lead to nothing beyond it."""
+        return self.size
+
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
         shown = {"coefficients of the costs": self.size}
         return Release("a minimiser of summed costs", shown)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """One sum: an iterative method leads to nothing beyond it."""
+        return (Foreseen("the only sum", self.release(()).statistics),)
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with what masks do not cover of these costs."""

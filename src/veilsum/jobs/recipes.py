@@ -9,10 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from veilsum.errors import NumericalError
-from veilsum.jobs.releases import Release, shown_of, with_releases
+from veilsum.jobs.releases import BY_ROW, Foreseen, Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -41,6 +50,11 @@ class Recipe(Protocol):
         """How many numbers the answer has."""
         ...
 
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers all its sums may show: reserved before the first."""
+        ...
+
     def request(self, sums: Sums) -> Any | None:
         """Return what every party is asked for next; None when nothing is left."""
         ...
@@ -51,6 +65,11 @@ class Recipe(Protocol):
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum will show to everybody."""
+        ...
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Every kind of round that there may be, in order; see `Foreseen`."""
         ...
 
     def among(self, members: tuple[str, ...]) -> Recipe:
@@ -89,8 +108,25 @@ class SumsOnly:
     round_size: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-9
     stand_in: ClassVar[bool] = True
-    # Whether what a party gives is a sum over rows, each of them rounded by itself.
-    by_row: ClassVar[bool] = True
+    # What a party gives is a sum over rows, each of them rounded by itself.
+    wording: ClassVar[tuple[str, str, str]] = BY_ROW
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum."""
+        return cast("Recipe", self).size
+
+    @property
+    def most_rounds(self) -> int:
+        """How many sums there are at most."""
+        return sum(one.most for one in self.foreseen)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """One sum, where a recipe says nothing else."""
+        return (
+            Foreseen("the only round", cast("Recipe", self).release(()).statistics),
+        )
 
     def among(self, members: tuple[str, ...]) -> Self:
         """Return itself: what follows from a sum does not depend on who is in it."""
@@ -100,7 +136,7 @@ class SumsOnly:
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
         whole = getattr(self, "counts", None) is not None
-        return with_releases(promise, releases, whole=whole, by_row=self.by_row)
+        return with_releases(promise, releases, whole=whole, wording=self.wording)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

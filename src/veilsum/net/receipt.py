@@ -2,11 +2,14 @@
 
 A receipt holds what everybody may know: who took part, under which plan, which digest
 the released result has, what was promised. It holds nothing private and no hash of it.
+The result's digest is keyed by what only members hold: a count of few digits could be
+found by trying them all, by anybody who is shown a receipt.
 What several parties' receipts prove together is said finding by finding.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import sys
@@ -26,10 +29,10 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
-from veilsum.numbers.arrays import is_number, listed
+from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
 
-FORMAT = "veilsum receipt 1"
+FORMAT = "veilsum receipt 2"
 # A signature under a receipt is for that, and for no other use of the key.
 CONTEXT = b"veilsum receipt\0"
 # Results whose files do not hold the answer that was signed, by a key they have.
@@ -39,6 +42,7 @@ T = TypeVar("T")
 
 # No receipt nests its lists and tables so deep.
 DEEPEST = 32
+SEAL_DIGITS = 128
 MOST_BYTES = 64 << 20
 
 
@@ -50,13 +54,15 @@ class Receipt:
         run: the run's name.
         plan: digest of everything the parties' machines had agreed on, hexadecimal.
         consortium: digest of the consortium file.
+        consent: digest of the page that its owner agreed to, of the part of it that
+            says the same to all members.
         party: who signs.
         certificate: with what key, PEM.
         parties: who took part to the end.
         lost: who was lost on the way.
         epochs: those that were committed.
         confirmed: neighbours with whom every one of these epochs was confirmed.
-        result: digest of the released result.
+        result: keyed digest of the released result, see `keyed_digest`.
         released: what was released, in words.
         guarantee: what was promised.
         started: when, UTC, by this party's clock.
@@ -68,6 +74,7 @@ class Receipt:
     run: str
     plan: str
     consortium: str
+    consent: str
     party: str
     certificate: str
     parties: tuple[str, ...]
@@ -160,8 +167,22 @@ def result_from(table: Any) -> ResultFile:
     answer = table.get("minimiser")
     if not _is_list(_is_number)(answer):
         raise InvalidInputError("its minimiser must be a list of numbers")
+    if not _is_hex(SEAL_DIGITS)(table.get("seal")):
+        raise InvalidInputError(
+            f"its seal must be {SEAL_DIGITS} hexadecimal digits, as veilsum join writes"
+        )
     numbers = np.array(answer, dtype=np.float64)
-    return ResultFile(Codec.digest(numbers).hex(), table["guarantee"])
+    digest = keyed_digest(numbers, bytes.fromhex(table["seal"]))
+    return ResultFile(digest, table["guarantee"])
+
+
+def keyed_digest(numbers: FloatArray, seal: bytes) -> str:
+    """Return a result's digest as receipts have it, hexadecimal.
+
+    The key is the signature of the party that proposed the result, which no receipt
+    holds: members compare receipts and results, and others cannot try out guesses.
+    """
+    return hmac.digest(seal, Codec.digest(numbers), "sha256").hex()
 
 
 def receipt_from(table: Any) -> Receipt:
@@ -262,6 +283,7 @@ FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "run": _TEXT,
     "plan": _DIGEST,
     "consortium": _DIGEST,
+    "consent": _DIGEST,
     "party": (_is_name, "a name"),
     "certificate": _TEXT,
     "parties": _NAMES,
@@ -360,6 +382,7 @@ def verify_receipts(
         *([] if consortium is None else _agreed(receipts, consortium)),
         _once_each(receipts),
         *(_alike(receipts, field) for field in ALIKE),
+        _agreed_to(receipts),
         _committed(receipts),
         _in_order(receipts),
         _members(receipts, consortium),
@@ -450,6 +473,21 @@ def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
             camp.append(one.party)
     against = " against ".join(listed(names) for _, names in camps)
     return _finding(ALIKE[field], [against][: len(camps) - 1], _all_of(receipts))
+
+
+def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
+    """Return whether all agreed to one page; each version has words of its own."""
+    pages: dict[str, dict[str, list[str]]] = {}
+    for one in receipts:
+        camps = pages.setdefault(one.version, {})
+        camps.setdefault(one.consent, []).append(one.party)
+    wrong = [
+        " against ".join(map(listed, camps.values()))
+        for camps in pages.values()
+        if len(camps) > 1
+    ]
+    check = "the same page was agreed to, by programs of one version"
+    return _finding(check, wrong, _all_of(receipts))
 
 
 def _same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

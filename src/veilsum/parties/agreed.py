@@ -1,30 +1,113 @@
-"""Whether every member of a consortium could take part in what was agreed.
+"""What the question of a consortium comes to, without anybody's data.
 
-Each of them makes these checks before it sends anything. Nothing of them depends on
-anybody's data, so whoever writes the file can make them first.
+From this every member works out what will become known, and whoever writes the file
+finds what every member would refuse: each of them makes the same checks before it sends
+anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from math import nan
-from typing import TypeAlias
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import ModelSection, StatisticsSection
-from veilsum.jobs.dispatch import search_of
-from veilsum.jobs.job_file import JobFile, job_of
+from veilsum.agreement.sections import (
+    DispatchSection,
+    ModelSection,
+    StatisticsSection,
+)
+from veilsum.jobs.dispatch import PriceRecipe, search_of
+from veilsum.jobs.job_file import job_of
+from veilsum.jobs.presence import Group, screened, size_of
+from veilsum.jobs.recipes import Recipe
 from veilsum.jobs.regression import FormulaJob, family_of
 from veilsum.jobs.releases import ReleaseLimit
-from veilsum.jobs.statistics import StatisticsRecipe, wishes_of
+from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
-from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
 from veilsum.reading import about
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
-from veilsum.tables.schema import CheckedTable
+from veilsum.tables.schema import CheckedTable, Schema
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Agreed:
+    """A question, ready to be asked.
+
+    Attributes:
+        recipe: what parties do.
+        terms: how they sum.
+        rules: what each of them keeps to, where it is asked about a table.
+        fit: the regression, if it is one.
+        wishes: the statistics, if it is about them.
+    """
+
+    consortium: Consortium
+    recipe: Recipe
+    terms: Terms
+    rules: Rules | None = None
+    fit: FormulaJob | None = None
+    wishes: Wishes | None = None
+
+
+def agreed_on(consortium: Consortium) -> Agreed:
+    """Return what a consortium's question comes to.
+
+    Raises:
+        InvalidInputError: nobody could take part in it.
+    """
+    (question,) = consortium.questions
+    if isinstance(question, Minimisation):
+        part = PartyCost.of(consortium, question.cost.stand_in())
+        return Agreed(consortium=consortium, recipe=part.recipe, terms=part.terms)
+    fit = wishes = None
+    groups: tuple[Group, ...] = ()
+    asks = not consortium.rules.rules.site_terms
+    with about(question.heading):
+        match question:
+            case ModelSection():
+                fit = _fit(question, _schema(consortium))
+                model = fit.model
+                groups = fit.groups(model.measures.design) if asks else ()
+                counts = screened(model.recipe(), groups).counts
+            case StatisticsSection():
+                wishes = wishes_of(
+                    _schema(consortium),
+                    question.columns,
+                    question.histograms or {},
+                    question.tables or (),
+                )
+                groups = wishes.groups(_schema(consortium)) if asks else ()
+                counts = screened(StatisticsRecipe(wishes, None), groups).counts
+            case _:
+                recipe: Recipe = PriceRecipe(search_of(**question.given()))
+                counts = search_of(**question.given()).counts
+    with about("policy"):
+        options = job_of(consortium, {}).options
+        terms = Terms.of(consortium.topology.parties, counts=counts, options=options)
+    if fit is None and wishes is None:
+        return Agreed(consortium=consortium, recipe=recipe, terms=terms)
+    rules = _schema(consortium).rules(consortium.rules.rules)
+    if fit is not None:
+        columns, levels = model.numbers_in_a_row, fit.levels
+        rules.check_design(len(model.names), terms.honest)
+    if wishes is not None:
+        columns, levels = len(wishes.used), wishes.levels
+    rules.check_levels(levels)
+    limit = ReleaseLimit.of(rules, columns, terms, size_of(groups))
+    if fit is not None:
+        recipe = model.recipe(limit)
+    if wishes is not None:
+        recipe = StatisticsRecipe(wishes, limit)
+    return Agreed(
+        consortium=consortium,
+        recipe=screened(recipe, groups, terms.tolerate),
+        terms=terms,
+        rules=rules,
+        fit=fit,
+        wishes=wishes,
+    )
 
 
 def check_agreed(consortium: Consortium) -> None:
@@ -33,74 +116,34 @@ def check_agreed(consortium: Consortium) -> None:
     Raises:
         InvalidInputError: the file has to be mended before it is passed on.
     """
-    for question in consortium.questions:
-        if isinstance(question, Minimisation):
-            PartyCost.of(consortium, question.cost.stand_in())
-            continue
-        job = job_of(consortium, {})
-        with about(question.heading):
-            match question:
-                case ModelSection():
-                    counts, allow = _model(question, job)
-                case StatisticsSection():
-                    counts, allow = _statistics(question, job)
-                case _:
-                    counts = search_of(**question.given()).counts
-                    allow = partial(_balance_nothing, consortium)
-        with about("policy"):
-            parties = consortium.topology.parties
-            terms = Terms.of(parties, counts=counts, options=job.options)
-        with about(question.heading):
-            allow(terms)
+    found = agreed_on(consortium)
+    (question,) = consortium.questions
+    with about(question.heading):
+        found.recipe.request(())
+        if isinstance(question, DispatchSection):
+            _balance_nothing(consortium)
 
 
-# What a sum counts, and what refuses more than may be released.
-Checks: TypeAlias = tuple[Counts, Callable[[Terms], None]]
+def _schema(consortium: Consortium) -> Schema:
+    assert consortium.schema is not None
+    return consortium.schema
 
 
-def _model(question: ModelSection, job: JobFile) -> Checks:
-    """Refuse a formula beside the schema."""
-    assert job.schema is not None
+def _fit(question: ModelSection, schema: Schema) -> FormulaJob:
+    """Return a regression; refuse a formula beside the schema."""
     section = question.given()
     family = family_of(
         section.pop("family", "gaussian"), alpha=section.pop("alpha", None)
     )
-    made = FormulaJob.of(section.pop("formula"), job.schema, family, **section)
+    made = FormulaJob.of(section.pop("formula"), schema, family, **section)
     for column in (made.weights, made.offset):
         if column is not None:
             row = as_frame({column: [1.0]})
-            CheckedTable("", job.schema, row, 0).numbers(column)
-
-    def allow(terms: Terms) -> None:
-        limit = ReleaseLimit.of(_rules(job), made.model.numbers_in_a_row, terms)
-        made.model.recipe(limit).request([])
-
-    return made.model.recipe().counts, allow
+            CheckedTable("", schema, row, 0).numbers(column)
+    return made
 
 
-def _statistics(question: StatisticsSection, job: JobFile) -> Checks:
-    """Refuse wishes beside the schema."""
-    assert job.schema is not None
-    wishes = wishes_of(
-        job.schema,
-        question.columns,
-        question.histograms or {},
-        question.tables or (),
-    )
-
-    def allow(terms: Terms) -> None:
-        limit = ReleaseLimit.of(_rules(job), len(wishes.used), terms)
-        StatisticsRecipe(wishes, limit).request([])
-
-    return wishes.counts, allow
-
-
-def _rules(job: JobFile) -> Rules:
-    assert job.schema is not None
-    return job.schema.rules(job.rules.rules)
-
-
-def _balance_nothing(consortium: Consortium, _: Terms) -> None:
+def _balance_nothing(consortium: Consortium) -> None:
     """Balance no demand at all: that takes one round, and every check comes first."""
     nothing = {"demand": [0.0], **{key: [nan] for key in ("a", "b", "low", "high")}}
     tables = {name: as_frame(nothing) for name in consortium.topology.parties}

@@ -12,7 +12,7 @@ from typing import Any
 from veilsum import __version__
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import DispatchSection
-from veilsum.drivers.driver import Assignment
+from veilsum.drivers.driver import Assignment, Driver
 from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import site_of
 from veilsum.files.ledger import Ledger
@@ -21,15 +21,16 @@ from veilsum.files.tables import read_table
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.running import JobResult
-from veilsum.net.receipt import Receipt, make_receipt
+from veilsum.net.receipt import Receipt, keyed_digest, make_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import unit_of
+from veilsum.parties.consent import consent_to
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.codec import Codec
 from veilsum.tables.frames import Frame
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import rounded_words
 
 
@@ -90,15 +91,30 @@ class OwnTable(Secret):
             counts = {"demand": broken} if broken else {}
         return rounded_words(counts) if counts else ""
 
+    @property
+    def rules(self) -> Rules | None:
+        """What was agreed about tables; None where the question has no such rules."""
+        schema = self.consortium.schema
+        return None if schema is None else schema.rules(self.consortium.rules.rules)
+
     def job(self, party: str, **options: Any) -> JobFile:
         """Return the job, with this party's table only."""
         return job_of(self.consortium, {party: self.table}, **options)
 
     @discreet()
-    def run(self, driver: Networked, ledger: Ledger | None) -> JobResult:
-        """Check the table against what was agreed, then take part."""
-        ledgers = {} if ledger is None else {driver.party: ledger}
-        return self.job(driver.party, driver=driver, ledgers=ledgers).run()
+    def run(
+        self, driver: Driver, ledger: Ledger | None, *, rules: Rules | None = None
+    ) -> JobResult:
+        """Check the table against what was agreed, then take part.
+
+        `rules` are others than those, to see what each of them says; they are in the
+        plan that parties compare, and nobody could take part with them.
+        """
+        party = driver.party
+        assert party is not None
+        ledgers = {} if ledger is None else {party: ledger}
+        other = {} if rules is None else {"rules": rules}
+        return self.job(party, driver=driver, ledgers=ledgers).run(**other)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -122,8 +138,12 @@ class OwnCost(Secret):
         """What of the cost is not whole, in words for its owner; never sent."""
         return self._part.rounded
 
+    @property
+    def rules(self) -> None:
+        """Nothing is agreed about tables where there is none."""
+
     @discreet()
-    def run(self, driver: Networked, ledger: Ledger | None) -> Minimised:
+    def run(self, driver: Driver, ledger: Ledger | None) -> Minimised:
         """Check the cost against what was agreed, then take part."""
         return self._part.run(driver, ledger)
 
@@ -183,11 +203,12 @@ def receipt_of(driver: Networked, result: JobResult) -> Receipt:
         run=driver.consortium.run,
         plan=plan.digest.hex(),
         consortium=driver.consortium.digest.hex(),
+        consent=consent_to(driver.consortium).digest,
         parties=list(ending.finish.parties),
         lost=list(ending.lost),
         epochs=list(ending.epochs),
         confirmed=[name for name in near if name in members],
-        result=Codec.digest(ending.finish.result).hex(),
+        result=keyed_digest(ending.finish.result, ending.finish.seal),
         released=list(result.shown),
         guarantee=result.guarantee.to_dict(),
         started=ending.notes["began"],

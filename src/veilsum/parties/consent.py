@@ -1,0 +1,664 @@
+"""What a party agrees to when it takes part: one page in plain words.
+
+The first half follows from the consortium file alone. It is the same for every member,
+letter by letter, and its digest goes into every receipt. The second half is about this
+party: its table, its own rules, its ledger. That half is for its owner's eyes, and its
+files are too.
+
+Whatever the file says is shown as text, in quotes, and never at the beginning of a
+line: nothing in it can pass for a line of this page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from veilsum.agreement.consortium import Consortium, Minimisation
+from veilsum.agreement.sections import ModelSection, StatisticsSection
+from veilsum.errors import printable
+from veilsum.files.output import as_json, write_files
+from veilsum.jobs.releases import Foreseen
+from veilsum.jobs.terms import Terms
+from veilsum.numbers.arrays import listed
+from veilsum.parties.agreed import Agreed, agreed_on
+from veilsum.parties.own_rules import Value, columns_asked, in_force, relaxed
+from veilsum.tables.columns import Column
+
+WIDTH = 88
+# A page is for reading: more than this is not listed, and that is said first.
+MOST_LETTERS, MOST_LEVELS, MOST_NAMES = 40_000, 100, 200
+
+SAME = (
+    "The page above is the same for every member of the consortium. What follows is "
+    "about you, and for you alone."
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some lines of a page under one heading; those that begin with a dash are items."""
+
+    heading: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The heading, and every line under it, each a little to the right."""
+        rows = [self.heading]
+        for line in self.lines:
+            first = "    " if line.startswith("- ") else "  "
+            rows += textwrap.wrap(
+                printable(line),
+                WIDTH,
+                initial_indent=first,
+                subsequent_indent=first + "    ",
+                break_on_hyphens=False,
+            )
+        return "\n".join(rows) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consent:
+    """What a party agrees to.
+
+    Attributes:
+        shared: the half that all members have alike.
+        facts: the same for programs.
+        own: the half about one party; () where nobody's table is looked at.
+    """
+
+    shared: tuple[Part, ...]
+    facts: Mapping[str, Any]
+    own: tuple[Part, ...] = ()
+
+    @cached_property
+    def page(self) -> str:
+        """The half that all members have alike, as text."""
+        return "\n".join(part.text for part in self.shared)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of `page`, in hexadecimal: what a receipt has."""
+        return hashlib.sha256(self.page.encode()).hexdigest()
+
+    def text(self) -> str:
+        """Return the whole page."""
+        if not self.own:
+            return self.page
+        rest = "\n".join(part.text for part in self.own)
+        line = "-" * WIDTH
+        told = textwrap.fill(SAME, WIDTH)
+        return f"{self.page}\n{line}\n{told}\nSHA-256 {self.digest}\n{line}\n\n{rest}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; `own` is for the owner only."""
+        return {
+            "digest": self.digest,
+            "shared": {**self.facts, "page": _plain(self.shared)},
+            "own": _plain(self.own),
+        }
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write consent.txt and consent.json, which only their owner may read."""
+        files = {
+            "consent.txt": self.text().encode(),
+            "consent.json": (as_json(self.to_dict()) + "\n").encode(),
+        }
+        return write_files(folder, files, private=True)
+
+
+def _plain(parts: Iterable[Part]) -> dict[str, list[str]]:
+    return {one.heading: [printable(line) for line in one.lines] for one in parts}
+
+
+def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consent:
+    """Return what a consortium asks, and what comes of it.
+
+    Args:
+        consortium: what was agreed on, or is to be.
+        own: what one party adds about itself.
+        drawn: whether there is a consortium file; a plan has no digest yet.
+
+    Raises:
+        InvalidInputError: nobody could take part in it.
+    """
+    found = agreed_on(consortium)
+    rounds = _rounds(found)
+    asked, cut = _asked(found)
+    shared = (
+        Part("CONSENT TO ONE RUN", tuple(_head(consortium, drawn=drawn))),
+        Part("READ THIS FIRST", tuple(_first(consortium, cut))),
+        Part("WHAT IS ASKED", asked),
+        Part("HOW MUCH", tuple(_how_much(found, rounds))),
+        Part("WHAT BECOMES KNOWN TO EVERY MEMBER", tuple(_known(found))),
+        Part("WHO CAN COMPUTE WHAT FROM IT", tuple(_who(found))),
+        Part("WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST", tuple(_checks(found))),
+        Part("WHAT IS NOT PROTECTED", tuple(_open(found))),
+    )
+    (question,) = consortium.questions
+    facts = {
+        "run": consortium.run if drawn else None,
+        "consortium": consortium.digest.hex() if drawn else None,
+        "title": printable(consortium.title),
+        "organiser": consortium.organiser or None,
+        "members": list(consortium.topology.parties),
+        "question": question.heading,
+        "columns": list(columns_asked(consortium)),
+        "rules": in_force(consortium),
+        "relaxed": list(relaxed(consortium)),
+        "rounds": [rounds.least, rounds.most],
+        "numbers": [rounds.least_numbers, rounds.most_numbers],
+        "known": [
+            {"when": one.when, "least": one.least, "most": one.most}
+            | {"statistics": dict(one.statistics)}
+            for one in found.recipe.foreseen
+        ],
+        "complete": not cut,
+    }
+    return Consent(shared=shared, own=own, facts=facts)
+
+
+def quoted(text: str) -> str:
+    """Return a text of a file in quotes, as it was written."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+# The head, and what a reader must not miss
+
+
+def _head(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
+    title = consortium.title
+    yield f"title: {quoted(title)}" if title else "title: none"
+    if drawn:
+        yield f"run: {consortium.run}"
+        yield f"consortium file: SHA-256 {consortium.digest.hex()}"
+    else:
+        yield "run: none yet; this is a plan, and no consortium file"
+    parties = consortium.topology.parties
+    yield f"members: {len(parties)}: {listed(parties, most=MOST_NAMES)}"
+    if not consortium.organiser:
+        yield "organiser: the file does not say who wrote it; ask who sent it to you"
+        return
+    yield (
+        f"organiser: {consortium.organiser}, by the file's own word; that is a member, "
+        "who sees this page too"
+        + (" unless it stays away" if consortium.rules.policy.drop else "")
+    )
+
+
+SITES = (
+    "!!! SITE TERMS ARE ALLOWED (site_terms = true). Columns and levels may tell one "
+    "party from the others. Sums over the rows of ONE PARTY ALONE may become known to "
+    "everybody: yours too. Do not agree unless every sum below may be published about "
+    "your own table by itself. !!!"
+)
+
+
+def _first(consortium: Consortium, cut: Sequence[str]) -> Iterator[str]:
+    weaker = relaxed(consortium)
+    if "site_terms" in weaker:
+        yield SITES
+    for name, (value, before) in weaker.items():
+        if name != "site_terms":
+            yield (
+                f"WEAKER THAN USUAL: {name} = {_value(value)}, and usual is "
+                f"{_value(before)}: {_meaning(name, value)}"
+            )
+    if weaker:
+        return_to = "whoever wrote the file chose this; ask why before you agree"
+        yield return_to
+    else:
+        yield "no rule of this file is weaker than the usual ones"
+    yield from (f"TOO LONG TO BE SHOWN: {line}" for line in cut)
+
+
+# What is asked
+
+
+def _asked(found: Agreed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the question in words, and what of it is not listed."""
+    (question,) = found.consortium.questions
+    lines: list[str] = []
+    if isinstance(question, Minimisation):
+        lines += _cost(question)
+    elif found.fit is not None:
+        assert isinstance(question, ModelSection)
+        lines += _model(found, question)
+    elif found.wishes is not None:
+        lines += _statistics(found)
+    else:
+        lines += _dispatch(question.given())
+    columns, cut = _columns(found)
+    return (*lines, *columns), cut
+
+
+def _cost(question: Minimisation) -> Iterator[str]:
+    yield "question: the minimum of the sum of all members' private costs"
+    yield (
+        f"each cost is of the kind {question.cost.kind}, in {question.cost.dim} "
+        f"variables; method: {question.settings.method}"
+    )
+
+
+def _model(found: Agreed, question: ModelSection) -> Iterator[str]:
+    fit = found.fit
+    assert fit is not None
+    model = fit.model
+    yield f"question: one {model.family.name} regression over all members' rows together"
+    yield f"formula, as written: {quoted(question.formula)}"
+    yield f"response: {quoted(model.response)}"
+    yield f"family: {model.family.name}" + (
+        "" if question.alpha is None else f", alpha = {question.alpha:g}"
+    )
+    for key in ("weights", "offset"):
+        if (column := getattr(fit, key)) is not None:
+            yield f"{key}: the column {quoted(column)}"
+    if fit.ridge:
+        yield f"ridge: {fit.ridge:g}"
+    names = [quoted(name) for name in model.names]
+    yield (
+        f"design: {len(names)} columns: {listed(names, most=MOST_NAMES)}"
+        + _more(len(names))
+    )
+
+
+def _more(number: int) -> str:
+    return "" if number <= MOST_NAMES else " (the formula says which)"
+
+
+def _statistics(found: Agreed) -> Iterator[str]:
+    wishes = found.wishes
+    assert wishes is not None
+    yield "question: counts and averages of all members' rows together"
+    if wishes.columns:
+        names = [quoted(name) for name in wishes.columns]
+        yield (
+            "means, variances and correlations of "
+            f"{len(names)} columns: {listed(names, most=MOST_NAMES)}"
+        )
+    for name, bins in wishes.histograms.items():
+        edges = [f"{edge:g}" for edge in bins.edges.tolist()]
+        spans = [f"{a} to {b}" for a, b in pairwise(edges)]
+        yield (
+            f"histogram of {quoted(name)}: how many rows are below {edges[0]}, "
+            f"{listed(spans, most=MOST_LEVELS)}, above {edges[-1]}"
+        )
+    for names_, cross in wishes.tables.items():
+        crossed = " x ".join(map(quoted, names_))
+        yield (
+            f"table of {crossed}: how many rows have each of {cross.size} combinations "
+            "of their levels"
+        )
+
+
+def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
+    low, high = given["prices"]
+    yield "question: the price at which all generators meet all demands"
+    yield f"prices that may be tried: {low:g} to {high:g}"
+    if "unit" in given:
+        yield f"power is counted in whole numbers of {given['unit']}"
+
+
+def _columns(found: Agreed) -> tuple[list[str], tuple[str, ...]]:
+    """Return the columns that are looked at, as far as a page has room for them."""
+    schema = found.consortium.schema
+    if schema is None:
+        return [], ()
+    names = columns_asked(found.consortium)
+    lines, cut, room = (
+        [f"columns that are looked at: {len(names)}"],
+        list[str](),
+        MOST_LETTERS,
+    )
+    for place, name in enumerate(names):
+        line = f"- {quoted(name)}: {_column(schema.column(name))}"
+        room -= len(line)
+        if room < 0:
+            cut.append(
+                f"{len(names) - place} of {len(names)} columns are not on this page, "
+                "from "
+                f"{quoted(name)} on; read [schema.columns] of the file before you agree"
+            )
+            break
+        lines.append(line)
+        if (many := len(schema.column(name).categories)) > MOST_LEVELS:
+            cut.append(
+                f"{many - MOST_LEVELS} of {many} levels of {quoted(name)} are not on "
+                "this page; read [schema.columns] of the file"
+            )
+    drop = schema.missing == "drop"
+    lines.append(
+        "rows with a missing value are left out, and counted"
+        if drop
+        else "a table with a missing value takes no part"
+    )
+    return lines, tuple(cut)
+
+
+def _column(column: Column) -> str:
+    if not column.is_category:
+        return column.words
+    levels = [quoted(one) for one in column.categories]
+    return f"category, one of {len(levels)}: {listed(levels, most=MOST_LEVELS)}"
+
+
+# How much becomes known
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many rounds there are, and how many numbers in all of them."""
+
+    least: int
+    most: int
+    least_numbers: int
+    most_numbers: int
+
+
+def _rounds(found: Agreed) -> Rounds:
+    """Return the least and the most; what may be shown at most is what is reserved."""
+    kinds, size = found.recipe.foreseen, found.recipe.size
+    least = sum(one.least for one in kinds)
+    most: int = getattr(found.recipe, "most_rounds", sum(one.most for one in kinds))
+    return Rounds(
+        least,
+        most,
+        sum(one.least * sum(one.statistics.values()) for one in kinds),
+        getattr(found.recipe, "most_numbers", size * most),
+    )
+
+
+def _how_much(found: Agreed, rounds: Rounds) -> Iterator[str]:
+    one = rounds.least == rounds.most == 1
+    if one:
+        yield f"1 round, that is one sum of {rounds.most_numbers} numbers"
+    else:
+        yield (
+            f"at least {rounds.least} rounds and {rounds.least_numbers} numbers; at "
+            f"most {rounds.most} rounds and {rounds.most_numbers} numbers"
+        )
+        yield (
+            "how many it takes depends on all members' rows together; a run that ends "
+            "early, also without an answer, has shown the rounds until then"
+        )
+    recipe = found.recipe
+    if recipe.round_size:
+        yield (
+            "then every party tells its neighbours estimates, again and again, of "
+            f"{recipe.round_size} numbers each; they are computed from masked costs"
+        )
+
+
+# What it is that becomes known
+
+SUMMED = (
+    "every number here is one sum over all rows of all members; every member learns it "
+    "exactly"
+)
+# The recipes' own names for what they sum, for somebody who has never heard them.
+EXPLAINED: Mapping[str, str] = {
+    "X'WX": "for every two columns of the design, and for each with itself, the sum of "
+    "their products over all rows",
+    "X'Wy": "for each column of the design, the sum of its products with the response",
+    "y'Wy, sums of Wy, of the weights and of their logarithms": "the sum of the "
+    "squared responses, of the responses, of the weights, and of the logarithms of the "
+    "weights; without weights each is 1",
+    "rows, and rows left out": "how many rows all members have together, and how many "
+    "rows they left out because a value was missing",
+    "rows": "how many rows all members have together",
+    "rows left out": "how many rows all members left out because a value was missing",
+    "information": "for every two columns of the design, and for each with itself, the "
+    "sum of their products over all rows, each row weighted by what the family says at "
+    "the coefficients of that round",
+    "X'Vz": "for each column of the design, the sum of its products with the response "
+    "on the scale of the link, each row weighted by a first guess from that row",
+    "sums of weights, responses, offsets, saturated log-likelihood": "four sums over "
+    "all rows: of the weights, the responses, the offsets, and of the log-likelihood "
+    "of a model that fits every row",
+    "score": "for each column of the design, the sum of its products with how far each "
+    "response is from its fitted value",
+    "deviance, Pearson's sum": "two sums that say how far all responses are from their "
+    "fitted values",
+    "score, information and deviance of the null model": "the same for a model that "
+    "has an intercept only: three numbers",
+    "rows outside, of the model and of the null model": "how many rows of all members "
+    "have a fitted value too large to be summed at the next coefficients",
+    "saturated log-likelihood": "the sum over all rows of the log-likelihood of a "
+    "model that fits every row",
+    "sums of columns": "for each column of numbers, its sum over all rows",
+    "sums of products of columns": "for every two columns of numbers, and for each "
+    "with itself, the sum of their products over all rows",
+    "cells of histograms and tables": "how many rows of all members are in each bin "
+    "and each combination of levels that is listed above",
+    "output less demand": "what all generators would run at that price, less all "
+    "demands",
+    "its slope": "how much more that would be at a price higher by one",
+    "coefficients of the costs": "for each coefficient of the costs, the sum of all "
+    "members' own",
+}
+
+
+def _known(found: Agreed) -> Iterator[str]:
+    yield (
+        SUMMED
+        if found.rules is not None
+        else (
+            "every number here is one sum over all members; every member learns it exactly"
+        )
+    )
+    for kind in found.recipe.foreseen:
+        yield f"in {kind.when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
+        for name, count in kind.statistics.items():
+            if count:
+                told = EXPLAINED.get(name)
+                yield f"- {name} ({count})" + ("" if told is None else f": {told}")
+    yield from _counts(found)
+    yield (
+        "whatever follows from these numbers becomes known with them, such as "
+        + (
+            "the coefficients, their standard errors, and tests"
+            if found.fit is not None
+            else "means, variances and correlations"
+            if found.wishes is not None
+            else "the answer"
+        )
+    )
+    yield "who took part, when, and what this page says: every receipt has it"
+
+
+def _times(kind: Foreseen) -> str:
+    if (kind.least, kind.most) == (1, 1):
+        return ""
+    if kind.least == kind.most:
+        return f" ({kind.least} of them)"
+    return f" ({kind.least} to {kind.most} of them)"
+
+
+def _counts(found: Agreed) -> Iterator[str]:
+    """Say which of a regression's sums are counts and totals that people recognise."""
+    if found.fit is None:
+        return
+    fit, schema = found.fit, found.fit.schema
+    categories = [
+        one
+        for one in schema.columns
+        if one.is_category and one.name in fit.formula.variables
+    ]
+    response = quoted(fit.model.response)
+    yield "among them, in so many words, or as they follow from each other:"
+    yield f"- the sum of the response {response}, and of its squares or its fit, over all rows"
+    inside = [one for one in categories if one.name != fit.formula.response]
+    for one in inside[:MOST_LEVELS]:
+        yield (
+            f"- for each level of {quoted(one.name)}: how many rows have it, the sum of "
+            f"the response over these rows, and the sum of every other column of the "
+            "design over these rows"
+        )
+    if len(inside) > 1:
+        yield (
+            "- for every two categories among the design's columns: how many rows have "
+            "each pair of levels"
+        )
+    if fit.formula.response_is_category:
+        yield f"- how many rows have each of the two levels of {response}"
+    yield (
+        "- for each number among the design's columns: its sum, its sum of squares, and "
+        "its sum of products with every other column and with the response"
+        + (
+            ""
+            if len(found.recipe.foreseen) == 1
+            else "; in every round anew, each row weighted by the coefficients tried"
+        )
+    )
+
+
+# Who can compute what
+
+
+def _who(found: Agreed) -> Iterator[str]:
+    terms, n = found.terms, found.terms.topology.n_parties
+    rest = terms.honest
+    yield (
+        "everybody: the sums above, over all members, and all that follows from them. "
+        "Nothing is hidden in these totals themselves."
+    )
+    yield (
+        "each member alone: the same sums over the "
+        f"{n - 1} others, for it can subtract what it gave itself"
+    )
+    if terms.tolerate > 1:
+        yield (
+            f"any {terms.tolerate} members who pool what they know: the same sums over "
+            f"the {n - terms.tolerate} others"
+        )
+    yield (
+        f"with up to {terms.tolerate} members pooling all that they saw, who of the "
+        f"others, {rest} at least, gave what is hidden as far as the guarantee says; "
+        "beyond that number nothing is promised, and all the others together know what "
+        "you gave, exactly"
+    )
+    yield _masked(terms)
+    yield "whoever is told by a member knows what that member knows"
+
+
+def _masked(terms: Terms) -> str:
+    if terms.law.masks.kind.sums_only:
+        return (
+            f"masks: {terms.law.name}; masked numbers say nothing at all but these "
+            "sums, however much computing is done"
+        )
+    return (
+        f"masks: {terms.law.name}; masked numbers say a little more than the sums, and "
+        "the guarantee has a number for how much (epsilon)"
+    )
+
+
+# What is checked
+
+
+def _value(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
+MEANINGS: Mapping[str, str] = {
+    "tolerate": "what is promised holds against {} members who pool all that they saw",
+    "minimum_honest": "at least {} others are in every sum that such members can learn",
+    "minimum_rows": "a table with fewer than {} rows takes no part",
+    "minimum_count": "every level, combination and bin that a table has any rows in "
+    "has {} rows of it or more",
+    "effective_count": "no column, and no part of a formula, rests on fewer than {} "
+    "rows of a table",
+    "maximum_leverage": "no row has more than {} of the weight of a coefficient within "
+    "its own table",
+    "residual_rows": "there are at least {} rows more than the design has columns",
+    "maximum_levels": "no category has more than {} levels",
+    "maximum_columns": "the design has at most {} columns for each row",
+    "dominance": "the two largest values of a column stay below {} of its sum within a "
+    "table",
+    "release_fraction": "the numbers that become known are fewer than {} times those "
+    "that the tables hold",
+    "most_rounds": "there are {} rounds at most",
+}
+FLAGS: Mapping[str, tuple[str, str]] = {
+    "drop": (
+        "nobody goes on without a member that is lost",
+        "the others may go on without a member that is lost before anything is shown",
+    ),
+    "site_terms": (
+        "no column and no level tells one party from the others",
+        "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; this is not checked",
+    ),
+}
+
+
+def _meaning(name: str, value: Value) -> str:
+    if name in FLAGS:
+        return FLAGS[name][bool(value)]
+    return MEANINGS[name].format(_value(value))
+
+
+def _checks(found: Agreed) -> Iterator[str]:
+    rules = in_force(found.consortium)
+    weaker = relaxed(found.consortium)
+    yield (
+        "a party whose table does not pass takes no part; the others learn that it "
+        "refused, and not why"
+        if found.rules is not None
+        else "there are no rules about tables for this kind of question; all keep to:"
+    )
+    for name, value in rules.items():
+        mark = " (WEAKER THAN USUAL)" if name in weaker else ""
+        yield f"- {name} = {_value(value)}{mark}: {_meaning(name, value)}"
+    if found.rules is not None:
+        if found.rules.maximum_rows is not None:
+            most = found.rules.maximum_rows
+            yield f"- maximum_rows = {most}: a table with more rows takes no part"
+        yield "- every value is of the kind and in the range that is agreed above"
+
+
+# What is left open
+
+
+def _open(found: Agreed) -> Iterator[str]:
+    on_tables = found.rules is not None
+    yield "- the totals above, and whatever follows from them with what somebody knows"
+    if on_tables:
+        yield (
+            "- what holds for every row, or for nearly all: totals show it of each of "
+            "them"
+        )
+        yield (
+            "- a level, a value or a combination that few parties have: its total is "
+            "nearly theirs alone, and who knows which parties have it can tell"
+        )
+        yield (
+            "- that your table passes the checks above: that you take part tells "
+            "everybody that it has so many rows, these columns, and no values beyond "
+            "the agreed ranges and levels"
+        )
+    else:
+        yield "- how the totals change from one question to the next"
+    yield (
+        "- that you are here or absent, that you refused, and when and how long your "
+        "computer worked"
+    )
+    yield "- who is connected to whom, and how much is sent"
+    yield (
+        "- members who give false numbers: they spoil the answer, and what they learn "
+        "is still as above"
+    )
+    yield "- a computer that somebody else controls, and what members do with the result"
+    yield (
+        "- the next question: every run adds to what is known about the same rows. "
+        "Your own ledger counts it, and nobody else does."
+    )
+    for line in getattr(found.recipe, "limits", ()):
+        yield f"- {line}"

@@ -1,0 +1,317 @@
+"""What a party keeps to whoever asks: a file of its own, `veilsum.toml`.
+
+    columns = ["age", "bmi", "sex", "cost"]     # nothing else may be asked about
+    jobs = ["model", "statistics"]
+    functions = ["log"]                         # in formulas; "arithmetic" is one too
+    organisers = ["hospital-1"]                 # whose files are considered
+
+    [floors]                                    # no consortium file goes below
+    minimum_count = 10
+    tolerate = 2
+
+Nothing in a consortium file changes it. Where it is silent a person decides, who reads
+first what is weaker than usual; and where nobody is asked, the usual rules are floors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.sections import COMMANDS, ModelSection, PolicySection
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.files.scenarios import read_toml
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.reading import Flag, Names, Number, Section, Whole, read
+from veilsum.tables.formula import (
+    FUNCTIONS,
+    Applied,
+    Node,
+    Operation,
+    Signed,
+    read_formula,
+)
+from veilsum.tables.rules import Rules
+
+FILE_NAME = "veilsum.toml"
+# A file that a person wrote by hand.
+MOST_BYTES = 1 << 20
+# What is computed from columns by signs, among the functions.
+ARITHMETIC = "arithmetic"
+
+KNOWN = {"jobs": tuple(COMMANDS), "functions": (*FUNCTIONS, ARITHMETIC)}
+
+Side: TypeAlias = Literal["at least", "at most"]
+Value: TypeAlias = float | bool
+
+# On which side of its value a rule is stricter. Of a flag false is.
+STRICTER: Mapping[str, Side] = {
+    "tolerate": "at least",
+    "minimum_honest": "at least",
+    "drop": "at most",
+    "minimum_rows": "at least",
+    "minimum_count": "at least",
+    "effective_count": "at least",
+    "maximum_leverage": "at most",
+    "residual_rows": "at least",
+    "maximum_levels": "at most",
+    "maximum_columns": "at most",
+    "dominance": "at most",
+    "site_terms": "at most",
+    "release_fraction": "at most",
+    "most_rounds": "at most",
+}
+
+
+def usual() -> dict[str, Value]:
+    """Return what holds where nobody has written anything else."""
+    return _in_force(PolicySection(), Rules())
+
+
+def in_force(consortium: Consortium) -> dict[str, Value]:
+    """Return by name every rule of a consortium that can be stricter or weaker.
+
+    A question without tables has none of the rules about them.
+    """
+    section = consortium.rules
+    if consortium.schema is None:
+        return _in_force(section, None)
+    return _in_force(section, consortium.schema.rules(section.rules))
+
+
+def _in_force(section: PolicySection, rules: Rules | None) -> dict[str, Value]:
+    policy = section.policy
+    summing = {
+        key: getattr(policy, key) for key in ("tolerate", "minimum_honest", "drop")
+    }
+    found = {**summing, **({} if rules is None else asdict(rules))}
+    return {name: found[name] for name in STRICTER if name in found}
+
+
+def is_weaker(name: str, value: Value, than: Value) -> bool:
+    """Say whether a rule with this value lets more pass than with another one."""
+    return value < than if STRICTER[name] == "at least" else value > than
+
+
+def relaxed(consortium: Consortium) -> dict[str, tuple[Value, Value]]:
+    """Return the rules that are weaker than usual, each with its usual value."""
+    known, found = usual(), in_force(consortium)
+    return {
+        name: (value, known[name])
+        for name, value in found.items()
+        if is_weaker(name, value, known[name])
+    }
+
+
+class FloorsSection(Section, frozen=True, kw_only=True):
+    """What no consortium file may go below; see `Rules` and [policy]."""
+
+    tolerate: Whole | None = None
+    minimum_honest: Whole | None = None
+    drop: Flag | None = None
+    minimum_rows: Whole | None = None
+    minimum_count: Whole | None = None
+    effective_count: Number | None = None
+    maximum_leverage: Number | None = None
+    residual_rows: Whole | None = None
+    maximum_levels: Whole | None = None
+    maximum_columns: Number | None = None
+    dominance: Number | None = None
+    site_terms: Flag | None = None
+    release_fraction: Number | None = None
+    most_rounds: Whole | None = None
+
+
+class OwnFile(Section, frozen=True, kw_only=True):
+    """A whole veilsum.toml."""
+
+    columns: Names | None = None
+    jobs: Names | None = None
+    functions: Names | None = None
+    organisers: Names | None = None
+    floors: FloorsSection | None = None
+
+
+class OwnRulesError(InvalidInputError):
+    """This party's own rules do not allow what a consortium file asks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRules:
+    """A party's own rules.
+
+    Attributes:
+        source: the file's name, for its owner; "" if there is none.
+        columns: that may be asked about; None for all.
+        jobs: the headings of questions that may be asked; None for all.
+        functions: that a formula may apply; None for all. Where `arithmetic` is not
+            among them, columns are taken as they are.
+        organisers: whose files are considered; None for everybody's.
+        floors: by rule, what no consortium goes below.
+    """
+
+    source: str = ""
+    columns: tuple[str, ...] | None = None
+    jobs: tuple[str, ...] | None = None
+    functions: tuple[str, ...] | None = None
+    organisers: tuple[str, ...] | None = None
+    floors: Mapping[str, Value] = field(default_factory=dict)
+
+    def refusals(self, consortium: Consortium, *, alone: bool) -> tuple[str, ...]:
+        """Return everything that these rules do not allow, a sentence each.
+
+        Args:
+            consortium: what is asked.
+            alone: whether no person is asked: the usual rules are floors then, where
+                these say nothing else.
+        """
+        return (*self._on_what(consortium), *self._on_floors(consortium, alone=alone))
+
+    def check(self, consortium: Consortium, *, alone: bool) -> None:
+        """Refuse what these rules do not allow.
+
+        Raises:
+            OwnRulesError: the file asks for more; nothing was sent.
+        """
+        found = self.refusals(consortium, alone=alone)
+        if found:
+            whose = self.source or "no veilsum.toml, so the usual rules hold with --yes"
+            raise OwnRulesError(
+                f"this party's own rules ({whose}) refuse: {'; '.join(found)}. Nothing "
+                "was sent."
+            )
+
+    def _on_what(self, consortium: Consortium) -> Iterator[str]:
+        (question,) = consortium.questions
+        asked: dict[str, tuple[str, ...]] = {
+            "jobs": (question.heading,),
+            "organisers": (consortium.organiser,),
+            "columns": columns_asked(consortium),
+            "functions": ()
+            if not isinstance(question, ModelSection)
+            else functions_in(question.formula),
+        }
+        for key, found in asked.items():
+            allowed = getattr(self, key)
+            if allowed is None:
+                continue
+            beyond = [name for name in found if name not in allowed]
+            if beyond == [""]:
+                yield "the consortium file does not say who wrote it (organiser)"
+            elif beyond:
+                yield (
+                    f"{key} = {listed(allowed) or 'none'}, and the consortium file has "
+                    f"{listed(beyond)}"
+                )
+
+    def _on_floors(self, consortium: Consortium, *, alone: bool) -> Iterator[str]:
+        floors = {**(usual() if alone else {}), **self.floors}
+        for name, value in in_force(consortium).items():
+            if name in floors and is_weaker(name, value, floors[name]):
+                more = (
+                    ""
+                    if name in self.floors
+                    else (
+                        f", as usual; a person may agree to it without --yes, or write "
+                        f"[floors] {name} = {_toml(value)} into {FILE_NAME}"
+                    )
+                )
+                yield (
+                    f"{name} is {STRICTER[name]} {_toml(floors[name])}, and the "
+                    f"consortium file has {_toml(value)}{more}"
+                )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What they say, for their owner."""
+        if not self.source:
+            return (
+                f"there is no {FILE_NAME}: with --yes the usual rules are floors, "
+                "without it a person decides",
+            )
+        lists = ("columns", "jobs", "functions", "organisers")
+        said = {key: getattr(self, key) for key in lists}
+        return (
+            f"from {self.source}; nothing in a consortium file changes them",
+            *(
+                f"- {key}: {listed(names, most=40) or 'none'}"
+                for key, names in said.items()
+                if names is not None
+            ),
+            *(
+                f"- {name}: {STRICTER[name]} {_toml(value)}"
+                for name, value in self.floors.items()
+            ),
+        )
+
+
+def read_own_rules(path: Path) -> OwnRules:
+    """Return the rules in a party's own file; a misspelt key is refused with a hint.
+
+    Raises:
+        InvalidScenarioError: it cannot be read: a rule that nobody understands would
+            be a rule that nobody keeps.
+    """
+    table = read_toml(path, most_bytes=MOST_BYTES)
+    try:
+        file = read(table, OwnFile, "the file of own rules")
+        for key, known in KNOWN.items():
+            for name in getattr(file, key) or ():
+                if name not in known:
+                    raise InvalidScenarioError(
+                        f"{key} has {name!r}; {nearest(name, known)}choose from "
+                        f"{', '.join(known)}"
+                    )
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"{path}: {error}") from None
+    floors = {} if file.floors is None else file.floors.given()
+    lists: dict[str, Any] = {k: v for k, v in file.given().items() if k != "floors"}
+    return OwnRules(source=str(path), floors=floors, **lists)
+
+
+def columns_asked(consortium: Consortium) -> tuple[str, ...]:
+    """Return the columns of a table that a question looks at."""
+    (question,) = consortium.questions
+    if consortium.schema is None:
+        return ()
+    if isinstance(question, ModelSection):
+        more = (question.weights, question.offset)
+        read = read_formula(question.formula).columns
+        return tuple(dict.fromkeys([*read, *(one for one in more if one is not None)]))
+    asked = question.given()
+    numbers = [one.name for one in consortium.schema.columns if not one.is_category]
+    crossed = [name for names in asked.get("tables", ()) for name in names]
+    named = [*asked.get("columns", numbers), *asked.get("histograms", ()), *crossed]
+    return tuple(dict.fromkeys(named))
+
+
+def functions_in(formula: str) -> tuple[str, ...]:
+    """Return the functions that a formula applies, each once.
+
+    >>> functions_in("np.log(y) ~ I(x + exp(z)) + C(sex)")
+    ('log', 'arithmetic', 'exp')
+    """
+    nodes = (node for node, _ in read_formula(formula).written)
+    return tuple(dict.fromkeys(name for node in nodes for name in _applied(node)))
+
+
+def _applied(node: Node) -> Iterator[str]:
+    match node:
+        case Applied(function=function, inner=inner):
+            if function != "I":
+                yield function.removeprefix("np.")
+            yield from _applied(inner)
+        case Signed(inner=inner):
+            yield ARITHMETIC
+            yield from _applied(inner)
+        case Operation(left=left, right=right):
+            yield ARITHMETIC
+            yield from _applied(left)
+            yield from _applied(right)
+
+
+def _toml(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
