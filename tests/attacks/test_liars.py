@@ -1,7 +1,7 @@
 """One member that lies: what it can make the others do.
 
-Worlds of honest machines and one that sends whatever it likes, signed where that needs
-a signature, at a moment of its choice. It must not decide who takes part, fill anybody's
+Worlds of honest machines and one that sends whatever it likes, signed where that is
+needed, at a moment of its choice. It must not decide who takes part, fill anybody's
 memory, or have an honest party blamed; what it says twice is held against it.
 """
 
