@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from functools import wraps
 
-import pandas as pd
 import pytest
 
 from attacks.offices import Office
@@ -18,10 +17,6 @@ from attacks.organiser import Found, patients
 
 TABLE = patients()["ash"][["age", "salary", "ward"]]
 N_ROWS = 47
-
-
-class Blocked(Exception):
-    """The party looks at no more files."""
 
 
 def sent_to(attack):
@@ -96,18 +91,6 @@ def by_minimum(office):
     found = least(stays_away, 0, 100) - 1
     truth = int(TABLE["age"][:N_ROWS].min())
     return Found(found, truth, f"{office.n_files} files")
-
-
-@sent_to
-def by_levels(office):
-    """Which wards it has any patient in, however the others have named theirs."""
-    found = []
-    for ward in ("north", "south", "west", "isolation"):
-        rest = [w for w in ("north", "south", "west", "isolation") if w != ward]
-        bound = {"ward": {"categories": rest}}
-        if not office.takes_part(plan(columns=bound)):
-            found.append(ward)
-    return Found(found, ["north", "south", "west"], f"{office.n_files} files")
 
 
 ATTACKS = {
