@@ -290,7 +290,7 @@ class AtHome:
                 "effective_count",
                 f"{what!r} stands out in as few as {count:.1f} rows here",
                 "leave it out, or use another term, such as a logarithm",
-                floor(count),
+                floor(10.0 * count) / 10.0,
             )
 
     def cells(
