@@ -715,6 +715,10 @@ class FormulaJob:
             cells = [coded[node] for node in factors if node in coded]
             if len(cells) > 1:
                 home.cells(*(list(one) for one in zip(*cells, strict=True)))
+        if (added := formula.addends(table)) is not None:
+            ones = np.ones((len(added), 1))
+            names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]
+            home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
 
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""
@@ -895,7 +899,7 @@ def fit(
     kept = agreed.rules(rules or Rules())
     kept.check_levels(job.levels)
     looks = {
-        "computed": job.formula.response_is_computed,
+        "shaped": job.formula.response_is_shaped,
         "groups": job.formula.by_variables,
     }
 

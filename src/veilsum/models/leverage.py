@@ -28,6 +28,12 @@ BLOCK_ROWS = 4096
 SAFE_PIVOT = 1e-3
 # Rows that are looked at together with others, the largest leverages first.
 MOST_NEAR = 1000
+# A leverage that is above it in seven digits is found again in sixteen.
+ROUGHLY = 0.05
+# Columns of a wide design that are taken together because they are alike.
+MOST_ALIKE = 12
+# What is left of columns of length one that depend on each other.
+NO_COLUMN = 1e-10
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class OwnColumns:
     def _centred(self) -> OwnColumns:
         """Return columns near 0 where there are ones: they can be taken off any."""
         if self.intercept is None:
-            return self
+            return replace(self, centre=np.zeros(self.at(slice(0)).shape[1]))
         centre = self.at(slice(0, BLOCK_ROWS), weighted=False).mean(axis=0)
         place = (
             self.intercept if self.chosen is None else self.chosen.index(self.intercept)
@@ -168,9 +174,18 @@ class OwnColumns:
     def leverages(self, basis: FloatArray) -> FloatArray:
         """Return what of a combination can lie on each row."""
         found = np.empty(self.rows.n_rows)
-        for place, block in self.blocks():
-            part = block @ basis
-            np.einsum("ij,ij->i", part, part, out=found[place])
+        # Few digits tell most rows from those that matter, where columns are not alike.
+        rough = self.centre is None and self.rows.n_rows > BLOCK_ROWS
+        known: Array[Any] = basis.astype(np.float32) if rough else basis
+        with np.errstate(all="ignore"):
+            for place, block in self.blocks():
+                part: Any = block.astype(known.dtype, copy=False) @ known
+                np.einsum("ij,ij->i", part, part, out=found[place])
+        if rough:
+            near = np.flatnonzero(~(found < ROUGHLY))
+            for some in np.array_split(near, len(near) // BLOCK_ROWS + 1):
+                part = self.at(some) @ basis
+                found[some] = np.einsum("ij,ij->i", part, part)
         return found
 
     def on_several(
@@ -208,10 +223,26 @@ def _basis(
     return made
 
 
+def _alike(whole: Design, start: FloatArray, most: int) -> Concentration:
+    """Return the most that lies on one row, of a column and those most like it."""
+    if not whole.size or not most:
+        top = int(start.argmax())
+        return Concentration(float(start[top]), (top,))
+    best = Concentration()
+    for place in range(whole.shape[1]):
+        like = np.argsort(-np.abs(whole[:, place] @ whole))[:most]
+        left, sizes, _ = np.linalg.svd(whole[:, like], full_matrices=False)
+        found = start + (left[:, sizes > NO_COLUMN] ** 2).sum(axis=1)
+        if found.max() > best.largest:
+            best = Concentration(float(found.max()), (int(found.argmax()),))
+    return best
+
+
 def _greedy(columns: OwnColumns, most: int) -> Concentration:
     """Return the most that lies on one row, of combinations of so many columns.
 
     For each row, column after column is added that does most for it; ones are free.
+    Columns that are nearly alike do little one by one, and so they are taken together.
     """
     whole = columns.at(slice(None))
     start = np.zeros(len(whole))
@@ -223,7 +254,7 @@ def _greedy(columns: OwnColumns, most: int) -> Concentration:
     length = np.linalg.norm(whole, axis=0)
     kept = length > 1e-9 * length.max(initial=0.0)
     whole = whole[:, kept] / length[kept]
-    best = Concentration()
+    best = _alike(whole, start, min(most, MOST_ALIKE))
     for first in range(0, len(whole), 256):
         targets = np.arange(first, min(first + 256, len(whole)))
         each = np.arange(len(targets))

@@ -418,9 +418,26 @@ class ModelFormula:
         }
 
     @property
-    def response_is_computed(self) -> bool:
-        """Whether the response is more than a column."""
-        return not isinstance(self._left, Named)
+    def response_is_shaped(self) -> bool:
+        """Whether the response is more than a column, or on the right as well."""
+        left, right = self._left, self._right.factors
+        named = {name for node in right for name in named_in(node)}
+        return not isinstance(left, Named) or left.name in named
+
+    def addends(self, table: CheckedTable) -> Array[Any] | None:
+        """Return what is added up in terms, a column each; None if nothing is.
+
+        A sum hides its addends from whoever looks at it, and not from whoever takes off
+        what is known of them.
+        """
+        nodes = (self._left, *self._right.factors)
+        each = [[*_addends(one)] for one in nodes if not _levels(one, self.schema)]
+        if all(len(found) < 2 for found in each):
+            return None
+        with np.errstate(all="ignore"):
+            distinct = dict.fromkeys(node for found in each for node in found)
+            columns = [evaluate(node, table.frame) for node in distinct]
+        return np.nan_to_num(np.stack(columns, axis=1).astype(np.float64))
 
     def numeric(self, table: CheckedTable, column: str) -> PerRow:
         """Return a column of numbers, such as weights or an offset."""
@@ -1038,6 +1055,24 @@ def _parts(node: Node, frame: Frame) -> Generator[tuple[Node, Any], None, Any]:
     if any(named_in(node)):
         yield node, values
     return values
+
+
+def _addends(node: Node) -> Iterator[Node]:
+    """Yield what is added up in a factor, without constants before it."""
+    match node:
+        case Signed(inner=inner) | Applied(function="I", inner=inner):
+            yield from _addends(inner)
+        case Operation(sign="+" | "-", left=left, right=right):
+            yield from _addends(left)
+            yield from _addends(right)
+        case Operation(sign="*", left=left, right=right) if not any(named_in(left)):
+            yield from _addends(right)
+        case Operation(sign="*" | "/", left=left, right=right) if not any(
+            named_in(right)
+        ):
+            yield from _addends(left)
+        case _ if any(named_in(node)):
+            yield node
 
 
 def _is_simple(node: Node) -> bool:

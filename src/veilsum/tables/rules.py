@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import floor, inf, isfinite
+from math import ceil, floor, inf, isfinite
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -143,8 +143,8 @@ class Rules:
                 "maximum_columns",
                 f"the design has {n_columns} columns, and honest parties {fewest}, "
                 f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
-                "agree on more minimum_rows, or openly on another [policy] "
-                f"maximum_columns than {self.maximum_columns:g}",
+                "agree on more minimum_rows, or openly on [policy] maximum_columns = "
+                f"{ceil(100 * n_columns / rows) / 100:g}",
             )
         if self.residual_rows and rows - n_columns < self.residual_rows:
             raise DisclosureError(
@@ -290,7 +290,7 @@ class AtHome:
                 "effective_count",
                 f"{what!r} stands out in as few as {count:.1f} rows here",
                 "leave it out, or use another term, such as a logarithm",
-                floor(count),
+                floor(10.0 * count) / 10.0,
             )
 
     def cells(
@@ -374,7 +374,7 @@ class AtHome:
         names: Sequence[str],
         *,
         intercept: int | None,
-        computed: bool = False,
+        shaped: bool = False,
         groups: Mapping[tuple[str, ...], Sequence[int]] | None = None,
         two_valued: Callable[[int], bool] | None = None,
     ) -> None:
@@ -384,8 +384,8 @@ class AtHome:
             rows: of this party.
             names: of the columns.
             intercept: which is all ones, if any.
-            computed: whether the response is made from columns by the question: then
-                it is one more column of which combinations are made.
+            shaped: whether the question made the response, or has it among columns as
+                well: then it is one more column of which combinations are made.
             groups: by the variables they are made of, columns of a wide design to be
                 looked at by themselves as well.
             two_valued: as for `column`, by place. Without it columns may be constant:
@@ -397,7 +397,7 @@ class AtHome:
             if k != intercept and (low < high or two_valued is not None):
                 self.column(names[k], values, two_valued=partial(two_valued or bool, k))
         if self.rules.maximum_leverage < 1.0 and rows.n_rows:
-            self._leverage(OwnColumns(rows, intercept, computed), names, groups or {})
+            self._leverage(OwnColumns(rows, intercept, shaped), names, groups or {})
 
     def _doubtful(self, rows: Rows) -> list[int]:
         """Return the columns that must be looked at one by one: of others, all is sure.
@@ -406,18 +406,17 @@ class AtHome:
         """
         if not rows.n_rows:
             return []
-        first = rows.design[0].astype(np.float64)
-        sums, squares = np.zeros(len(first)), np.zeros(len(first))
-        low, high = first.copy(), first.copy()
+        low = rows.design[0].astype(np.float64)
+        high, sums, squares = low.copy(), np.zeros(len(low)), np.zeros(len(low))
         for start in range(0, rows.n_rows, _BLOCK):
             block = rows.design[start : start + _BLOCK].astype(np.float64, copy=False)
             np.minimum(low, block.min(axis=0), out=low)
             np.maximum(high, block.max(axis=0), out=high)
-            block = block - first
-            sums += block.sum(axis=0)
+            sums += np.ones(len(block)) @ block
             squares += np.einsum("ij,ij->j", block, block)
-        middle = first + sums / rows.n_rows
-        spread = squares - sums**2 / rows.n_rows
+        middle = sums / rows.n_rows
+        # Where columns lie far from 0, rounding is taken off twice, and doubt remains.
+        spread = squares * (1.0 - 1e-10) - sums * middle
         furthest = np.maximum(high - middle, middle - low)
         enough = _SURELY * self.rules.effective_count * furthest**2
         head = rows.design[:1000]

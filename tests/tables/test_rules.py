@@ -1,0 +1,402 @@
+"""A question that points at a few rows, or at one party, is refused at home."""
+
+import logging
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import veilsum as vs
+from veilsum.models.leverage import OwnColumns
+from veilsum.models.rows import Rows
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.rules import AtHome, DisclosureError, Rules
+from veilsum.tables.schema import Schema
+
+N_ROWS = 60
+BUMP = "exp(-1000*((age-37)**2 + (bmi-37.7)**2))"
+
+
+def table(seed, n=N_ROWS, beds=100):
+    draw = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": draw.integers(20, 90, n),
+            "bmi": draw.normal(27.0, 4.0, n).round(1).clip(15, 37),
+            "hiv": (draw.random(n) < 0.3).astype(int),
+            "salary": draw.normal(3000.0, 500.0, n).round(),
+            "sex": draw.choice(["f", "m"], n),
+            "region": draw.choice(["a", "b", "c"], n),
+            "rate": draw.uniform(0.5, 2.0, n).round(2),
+            "shift": draw.normal(0.0, 0.2, n).round(2),
+            "beds": beds,
+            "site": f"s{beds}",
+        }
+    )
+
+
+@pytest.fixture
+def tables():
+    made = {f"h{k}": table(k, beds=100 + 10 * k) for k in range(5)}
+    # Whom the question is aimed at: whoever asks knows age and bmi.
+    made["h1"].loc[7, ["age", "bmi"]] = [37, 37.7]
+    return made
+
+
+def refused(formula, tables, **how):
+    """Return which rule refuses, and check that others learn no more than that."""
+    usual = {"minimum_rows": 50, "driver": "vectorised", "seed": 1}
+    with pytest.raises(DisclosureError) as info:
+        vs.fit(formula, tables, **{**usual, **how})
+    assert info.value.plain == f"refused by {info.value.rule}"
+    assert f"[policy] {info.value.rule} = " in str(info.value)
+    return info.value.rule
+
+
+ORDINARY = [
+    ("salary ~ age + bmi + hiv", {}),
+    ("salary ~ C(sex) * age + C(region) + log(bmi)", {}),
+    ("log(salary) ~ {age/10} + {(age/10)**2} + bmi + sex", {}),
+    ("salary ~ {age + bmi} + hiv", {}),
+    ("hiv ~ age + bmi + C(region)", {"family": "logistic"}),
+    ("salary ~ age + bmi", {"weights": "rate", "offset": "shift"}),
+]
+
+
+@pytest.mark.parametrize(("formula", "how"), ORDINARY)
+def test_ordinary_questions_run(formula, how, tables):
+    found = vs.fit(formula, tables, minimum_rows=50, driver="vectorised", seed=1, **how)
+    assert found.fit.n_rows == 5 * N_ROWS
+    assert not any("is off" in line for line in found.guarantee.limits)
+
+
+TENT = "abs(bmi-37.5) + abs(bmi-37.9) - 2*abs(bmi-37.7)"
+BUMPS = [
+    f"salary ~ hiv + {{{BUMP}}}",
+    "salary ~ hiv + {1/(1e-6 + (age-37)**2 + (bmi-37.7)**2)}",
+    f"salary ~ {{1 - {BUMP}}}",
+    f"salary ~ age + {{age + 50*{BUMP}}}",
+    f"salary ~ {{age + 50*{BUMP}}}",
+    f"salary ~ {{age * (1 + {BUMP})}}",
+    f"salary ~ hiv:{{{BUMP}}}",
+    f"salary ~ C(sex):{{{BUMP}}}",
+    f"{{salary * {BUMP}}} ~ hiv",
+    f"{{salary + 1e-6 * {BUMP}}} ~ hiv",
+    f"salary ~ log({{1 + {BUMP}}})".replace("{", "").replace("}", ""),
+    "salary ~ {(bmi/38)**64}",
+    f"salary ~ {{{TENT}}}",
+    f"salary ~ {{age + {TENT}}}",
+    "salary ~ abs(bmi-37.5) + abs(bmi-37.9) + abs(bmi-37.7) + hiv",
+    "abs(bmi-37.5) ~ abs(bmi-37.9) + abs(bmi-37.7) + hiv + salary",
+    "salary ~ age + {age + 1e-7*abs(bmi-37.5)} + {age + 1e-7*abs(bmi-37.9)}"
+    " + {age + 1e-7*abs(bmi-37.7)}",
+    f"age ~ hiv + salary + {{age + {TENT}}}",
+    # Less the sum of two comparisons, as steps are made of abs.
+    "salary ~ {abs(bmi-37.4)/(bmi-37.45) - abs(bmi-37.95)/(bmi-37.951)}",
+]
+
+
+@pytest.mark.parametrize("formula", BUMPS)
+def test_a_bump_around_one_person_is_refused(formula, tables):
+    assert refused(formula, tables) in {
+        "site_terms",
+        "effective_count",
+        "maximum_leverage",
+        "minimum_count",
+    }
+    # Also where parties without such a person do not notice, and sites may be told.
+    rules = Rules(site_terms=True)
+    with pytest.raises(DisclosureError, match=r"^h1: ") as info:
+        vs.fit(formula, tables, rules=rules, minimum_rows=50, driver="vectorised")
+    assert info.value.rule != "site_terms"
+
+
+def test_without_the_rules_a_bump_tells_what_one_person_earns(tables):
+    """What the rules are for: the attack works where they are off."""
+    found = vs.fit(
+        f"salary ~ {{{BUMP}}} - 1",
+        tables,
+        rules=Rules.none(minimum_rows=50),
+        driver="vectorised",
+    )
+    person = tables["h1"].loc[7, "salary"]
+    assert found.fit.coefficients[0] == pytest.approx(person, rel=1e-6)
+    said = " ".join(found.guarantee.limits)
+    assert "effective_count is off: a column may point at a single row" in said
+    assert "site_terms is off" in said
+
+
+@pytest.mark.parametrize(
+    ("formula", "column", "rows", "value"),
+    [
+        ("salary ~ C(region)", "region", 2, "d"),
+        ("salary ~ age + hiv", "hiv", 2, None),
+        ("salary ~ age + C(sex):C(region)", "region", 1, "d"),
+        ("hiv ~ age", "hiv", 1, None),
+    ],
+)
+def test_a_level_with_few_rows_is_refused(formula, column, rows, value, tables):
+    one = tables["h2"]
+    if value is None:
+        one[column] = (np.arange(N_ROWS) < rows).astype(int)
+    else:
+        one.loc[: rows - 1, column] = value
+        tables["h3"].loc[:19, column] = value
+    assert refused(formula, tables) == "minimum_count"
+    # Three are enough by default, and not where ten are asked for.
+    one[column] = (
+        (np.arange(N_ROWS) < 6).astype(int)
+        if value is None
+        else np.where(np.arange(N_ROWS) < 12, value, tables["h4"][column])
+    )
+    one["sex"] = np.where(np.arange(N_ROWS) % 2, "f", "m")
+    tables["h3"]["sex"] = one["sex"]
+    vs.fit(formula, tables, minimum_rows=50, driver="vectorised")
+    if value is None:
+        assert refused(formula, tables, rules=Rules(minimum_count=10))
+
+
+def test_cells_of_an_interaction_have_rows_enough(tables):
+    """Each of two flags has many rows, and two rows have one and not the other."""
+    flag = np.arange(N_ROWS) < 30
+    for one in tables.values():
+        one["hiv"] = flag.astype(int)
+        one["late"] = (np.arange(N_ROWS) % 3 == 0).astype(int)
+    tables["h2"]["late"] = (flag & (np.arange(N_ROWS) > 1)).astype(int)
+    assert refused("salary ~ hiv * late", tables) == "minimum_count"
+    # Without the interaction it is their difference that points at two rows.
+    assert refused("salary ~ hiv + late", tables) == "maximum_leverage"
+    vs.fit("salary ~ hiv", tables, minimum_rows=50, driver="vectorised")
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "salary ~ age + C(site)",
+        "salary ~ age + beds",
+        "salary ~ {age*beds} + log(beds)",
+    ],
+)
+def test_what_tells_a_party_from_others_is_refused(formula, tables):
+    assert refused(formula, tables) == "site_terms"
+    if "log" not in formula:
+        open_one = Rules(site_terms=True)
+        found = vs.fit(
+            formula, tables, rules=open_one, minimum_rows=50, driver="vectorised"
+        )
+        assert any("site_terms is off" in line for line in found.guarantee.limits)
+
+
+def test_two_values_by_agreement_may_be_one_at_a_party(tables):
+    """A hospital without a case is no site term: how many have one is asked first."""
+    tables["h2"]["hiv"] = 0
+    tables["h3"]["sex"] = "f"
+    vs.fit("salary ~ age + hiv + sex", tables, minimum_rows=50, driver="vectorised")
+    tables["h2"]["bmi"] = 27.0
+    assert refused("salary ~ bmi", tables) == "site_terms"
+
+
+def test_weights_and_offsets_are_columns_too(tables):
+    tables["h1"]["rate"] = np.where(np.arange(N_ROWS) == 7, 1.0, 1e-6)
+    assert refused("salary ~ age", tables, weights="rate") in {
+        "effective_count",
+        "minimum_count",
+    }
+    tables["h1"]["rate"] = np.where(np.arange(N_ROWS) == 7, 5e4, 1.0 + tables["h1"].age)
+    assert refused("salary ~ age", tables, weights="rate") == "effective_count"
+    tables["h1"]["shift"] = np.where(np.arange(N_ROWS) == 7, 9.0, tables["h1"]["shift"])
+    rule = refused("hiv ~ age", tables, offset="shift", family="poisson")
+    assert rule == "effective_count"
+
+
+def test_statistics_keep_the_same_rules(tables):
+    def asked(**wishes):
+        usual = {"columns": [], "driver": "vectorised", "minimum_rows": 50}
+        with pytest.raises(DisclosureError) as info:
+            vs.statistics(tables, **{**usual, **wishes})
+        assert info.value.plain == f"refused by {info.value.rule}"
+        return info.value.rule
+
+    usual = {"columns": ["age"], "tables": [("sex", "region")], "minimum_rows": 50}
+    vs.statistics(tables, driver="vectorised", **usual)
+    assert asked(tables=[("site", "sex")]) == "site_terms"
+    assert asked(columns=["beds"]) == "site_terms"
+    assert asked(histograms={"bmi": [15, 27, 37.5, 40]}) == "minimum_count"
+    for one in tables.values():
+        one["region"] = np.where(np.arange(N_ROWS) < 2, "a", "b")
+    assert asked(tables=[("region",)]) == "minimum_count"
+    tables["h4"]["salary"] = np.where(
+        np.arange(N_ROWS) < 2, 1e7, tables["h4"]["salary"]
+    )
+    rules = Rules(effective_count=0.0)
+    assert asked(columns=["salary"], rules=rules) == "dominance"
+
+
+def test_dominance_is_that_of_the_two_largest():
+    home = AtHome("a", Rules(dominance=0.9))
+    home.dominated("x", np.array([45.0, -44.0, 5.0, 6.0]))
+    with pytest.raises(DisclosureError, match="two rows make up 91%"):
+        home.dominated("x", np.array([-46.0, 45.0, 5.0, 4.0]))
+    # The p% rule follows: what is left is a tenth of the largest, at least.
+    draw = np.random.default_rng(0)
+    for values in draw.lognormal(0.0, 2.5, (300, 8)):
+        try:
+            home.dominated("x", values)
+        except DisclosureError:
+            continue
+        *rest, _, first = sorted(values)
+        assert sum(rest) >= 0.1 * first
+
+
+def test_public_numbers_are_refused_before_any_table(tables):
+    """More columns than honest rows carry, levels beyond the limit: nobody's secret."""
+    rules = Rules(maximum_columns=0.02)
+    assert refused("salary ~ age + bmi + hiv + sex", tables, rules=rules) == (
+        "maximum_columns"
+    )
+    rules = Rules(residual_rows=198)
+    assert refused("salary ~ age + bmi", tables, rules=rules) == "residual_rows"
+    rules = Rules(maximum_levels=2)
+    assert refused("salary ~ C(region)", tables, rules=rules) == "maximum_levels"
+    # They come first, whatever is wrong with the tables.
+    tables["h0"]["sex"] = ["f"] + ["m"] * (N_ROWS - 1)
+    assert refused("salary ~ C(region) + sex", tables, rules=rules) == "maximum_levels"
+
+
+def test_nothing_of_a_table_is_logged(tables, caplog):
+    tables["h2"]["hiv"] = (np.arange(N_ROWS) < 2).astype(int)
+    with caplog.at_level(logging.DEBUG), pytest.raises(DisclosureError) as info:
+        vs.fit("salary ~ hiv", tables, minimum_rows=50, driver="loopback")
+    assert "'hiv' is 1 in 2 rows here" in str(info.value)
+    assert "hiv" not in info.value.plain
+    assert "hiv" not in caplog.text
+
+
+def test_effective_counts_are_those_of_deviations_from_the_median():
+    """Against the definition, on both sides of the limit, long columns included."""
+    draw = np.random.default_rng(5)
+    for n in (20, 400, 9000):
+        for scale in (1.0, 2.0, 4.0, 8.0):
+            values = draw.standard_t(1.5, n) ** 3 * scale + 7.0
+            off = np.abs(values - np.median(values))
+            count = off.sum() ** 2 / (off**2).sum()
+            AtHome("a", Rules(effective_count=count * 0.999)).column("x", values)
+            with pytest.raises(DisclosureError, match="stands out"):
+                AtHome("a", Rules(effective_count=count * 1.001)).column("x", values)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leverages_are_those_of_the_hat_matrix(weighted):
+    draw = np.random.default_rng(3)
+    for n, p in ((30, 4), (90, 12), (9000, 5)):
+        scales = 10.0 ** draw.uniform(-3, 3, p - 1)
+        x = np.column_stack([np.ones(n), draw.normal(size=(n, p - 1)) * scales + 1e4])
+        w = draw.uniform(0.1, 3.0, n) if weighted else np.ones(n)
+        root = np.sqrt(w)[:, None]
+        u, _, _ = np.linalg.svd(np.hstack([root, (x[:, 1:] - 1e4) * root]), False)
+        expected = (u**2).sum(axis=1)
+        rows = Rows.of(x, x[:, 1], weights=w if weighted else None)
+        one, _ = OwnColumns(rows, 0).concentration()
+        assert one.rows == (int(expected.argmax()),)
+        assert one.largest == pytest.approx(expected.max(), abs=1e-8)
+        # A column that depends on others, and one of zeros, change nothing.
+        more = np.column_stack([x, 2.0 * x[:, 1] - 3.0 * x[:, 2] + 1.0, np.zeros(n)])
+        again = OwnColumns(Rows.of(more, x[:, 1], weights=rows.weights), 0)
+        assert again.leverage().largest == pytest.approx(expected.max(), abs=1e-6)
+
+
+def test_a_wide_design_is_looked_at_by_a_few_columns_at_a_time():
+    """A party with 21 rows and 12 columns may take part; one with a tent may not."""
+    draw = np.random.default_rng(8)
+    x = np.column_stack([np.ones(21), draw.normal(size=(21, 11))])
+    plain, _ = OwnColumns(Rows.of(x, x[:, 1]), 0).concentration()
+    assert plain.largest < 0.95
+    assert OwnColumns(Rows.of(x, x[:, 1]), 0).leverage().largest > plain.largest
+    age = np.sort(draw.uniform(20.0, 80.0, 21))
+    near = [age[9] + step * (age[10] - age[9]) for step in (0.0, 1.0)]
+    knots = [age[8] + 0.99 * (age[9] - age[8]), *near]
+    x[:, 5:8] = np.abs(age[:, None] - np.array(knots))
+    aimed, _ = OwnColumns(Rows.of(x, x[:, 1]), 0).concentration()
+    assert aimed.largest > 0.98
+
+
+def test_many_columns_of_one_variable_are_looked_at_together():
+    draw = np.random.default_rng(8)
+    frames = {
+        f"h{k}": {
+            "x": draw.uniform(1.0, 2.0, 20).round(3),
+            "y": draw.normal(size=20).round(3),
+            **{f"z{j}": draw.normal(size=20).round(3) for j in range(4)},
+        }
+        for k in range(6)
+    }
+    others = " + ".join(f"z{j}" for j in range(4))
+    vs.fit(f"y ~ x + {{x**2}} + {others}", frames, minimum_rows=20, driver="vectorised")
+    powers = " + ".join(f"{{x**{k}}}" for k in range(2, 11))
+    rule = refused(f"y ~ x + {powers} + {others}", frames, minimum_rows=20)
+    assert rule == "maximum_leverage"
+
+
+# Any formula of the small language
+
+
+COLUMNS = ("u", "v", "w")
+numbers = st.sampled_from(["0.5", "1", "2", "3.5", "50", "1e-5"])
+columns = st.sampled_from(COLUMNS)
+# Knots around the first row, whose numbers are known to whoever asks: U and V.
+aimed = st.sampled_from(
+    [
+        *(f"abs(u - (U) {step})" for step in ("", "+ 0.3", "- 0.3")),
+        "exp(-9 * (u - (U))**2)",
+        "(u - (U))**2",
+        "(v - (V))**2",
+    ]
+)
+atoms = st.one_of(columns, columns, aimed, aimed, numbers)
+
+
+def wider(inner):
+    pairs = st.tuples(inner, st.sampled_from("+-*"), inner)
+    return st.one_of(
+        pairs.map(lambda three: f"({three[0]} {three[1]} {three[2]})"),
+        inner.map(lambda one: f"abs({one} - 1)"),
+        inner.map(lambda one: f"exp(-({one})**2)"),
+        inner.map(lambda one: f"({one})**2"),
+        inner.map(lambda one: f"1/(0.001 + abs({one}))"),
+    )
+
+
+terms = st.recursive(atoms, wider, max_leaves=6).map(lambda one: f"{{0 + {one}}}")
+formulas = st.lists(terms, min_size=1, max_size=6, unique=True).map(" + ".join)
+
+
+@settings(max_examples=120, deadline=None)
+@given(formula=formulas, seed=st.integers(0, 10**6), few=st.booleans())
+def test_no_combination_of_columns_is_the_indicator_of_a_row(formula, seed, few):
+    """Where one is, or nearly, and rows are three times the columns, it is refused."""
+    draw = np.random.default_rng(seed)
+    n = 24
+    values = draw.integers(0, 4, (n, 3)) if few else draw.normal(size=(n, 3)).round(2)
+    frame = pd.DataFrame(dict(zip(COLUMNS, values.T.astype(float), strict=True)))
+    frame["y"] = draw.normal(size=n).round(2)
+    schema = Schema.inferred({"a": frame})
+    known = formula.replace("U", str(frame.u[0])).replace("V", str(frame.v[0]))
+    try:
+        made = ModelFormula.of(f"y ~ {known}", schema)
+        design, response = made.design(schema.check("a", frame))
+    except vs.InvalidInputError:
+        return
+    # Independent: the singular vectors of columns that were brought to one length.
+    scaled = design - design.mean(axis=0)
+    scaled[:, made.intercept] = 1.0
+    lengths = np.linalg.norm(scaled, axis=0)
+    scaled = scaled[:, lengths > 1e-9] / lengths[lengths > 1e-9]
+    u, s, _ = np.linalg.svd(scaled, full_matrices=False)
+    largest = (u[:, s > 1e-9] ** 2).sum(axis=1).max()
+    if n < 3 * design.shape[1] or largest < 0.999:
+        return
+    rows = Rows.of(design, response)
+    with pytest.raises(DisclosureError):
+        AtHome("a", Rules()).design(rows, made.columns, intercept=made.intercept)
