@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,6 +46,7 @@ from veilsum.models.least_squares import statistics as exact_sums
 from veilsum.models.newton import SMALL
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.numbers.units import Counts, Measure
+from veilsum.tables.formula import ModelFormula
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Column, Schema
 
@@ -237,6 +238,34 @@ def schema(n_rows: int) -> Iterator[Line]:
     )
 
 
+def formula(_: int) -> Iterator[Line]:
+    """The check of a formula of 200 terms, beside formulaic's parser of its text."""
+    import formulaic
+
+    numbers = [Column(f"x{k}", "number", 1, 100, unit=1) for k in range(200)]
+    coded = [Column(f"c{k}", "category", categories=tuple("abc")) for k in range(20)]
+    agreed = Schema((Column("y", "number", 0, 9, unit=1), *numbers, *coded))
+    each = range(200)
+    written = {
+        "columns": [f"x{k}" for k in each],
+        "expressions": [f"{{(x{k} - 60) / 10}}" for k in each],
+        "functions, a quarter times a category": [
+            f"log(x{k})" if k % 4 else f"C(c{k // 4 % 20}):x{k}" for k in each
+        ],
+    }
+    for what, terms in written.items():
+        text = f"y ~ {' + '.join(terms)}"
+        yield Line.of(
+            f"check of a formula of 200 terms: {what}",
+            side_by_side(
+                partial(ModelFormula.of, text, agreed),
+                partial(formulaic.Formula, text),
+                repeats=9,
+            ),
+            condition="at most 0.05 s",
+        )
+
+
 def logistic(n_rows: int) -> Iterator[Line]:
     """A logistic regression under masks against a plain IRLS (at most 5)."""
     stream, slopes = np.random.default_rng(3), coefficients()
@@ -402,6 +431,7 @@ def their_sums(n_parties: int, size: int, repeats: int) -> Seconds:
 BENCHMARKS: dict[str, Callable[[int], Iterator[Line]]] = {
     "ols": ols,
     "schema": schema,
+    "formula": formula,
     "logistic": logistic,
     "sums": sums,
 }

@@ -81,6 +81,55 @@ def attacks_of(module):
     }
 
 
+def texts(most_calls=1_000_000):
+    from attacks.hostile import CORPUS, MARKS, marked
+
+    try:
+        from veilsum.tables.formula import ModelFormula
+        from veilsum.tables.schema import Column, Schema
+    except ImportError:  # where they once were
+        from veilsum.jobs.formula import ModelFormula
+        from veilsum.jobs.schema import Column, Schema
+
+    class TooMuchWork(BaseException):  # past whoever catches everything
+        pass
+
+    def tried(one):
+        calls = 0
+
+        def count(_frame, event, _argument):
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+            if calls > most_calls:
+                sys.setprofile(None)
+                raise TooMuchWork
+
+        numbers = [Column(name, "number", 1, 100) for name in ("y", *others)]
+        try:
+            coded = Column(one.column, "category", categories=one.levels)
+            schema = Schema((*numbers, coded), minimum_rows=1)
+            sys.setprofile(count)
+            ModelFormula.of(one.text, schema)
+        except TooMuchWork:
+            return "beyond a million calls"
+        except Exception as error:
+            return f"not run, {type(error).__name__}"
+        finally:
+            sys.setprofile(None)
+        return "not run, taken"
+
+    others = [f"v{k}" for k in range(60)]
+    found = {}
+    for one in CORPUS:
+        if one.place == "formula":
+            with marked():
+                ended = tried(one)
+            ended = "ran" if MARKS else ended
+            found.setdefault(ended, []).append(one.text[:70])
+    shown = {what: found.get(what, []) for what in ("ran", "beyond a million calls")}
+    return {"formulas": {what: len(each) for what, each in found.items()}, **shown}
+
+
 CAMPAIGNS = {
     "low-bits": low_bits,
     "exchange": exchange,
@@ -93,6 +142,7 @@ CAMPAIGNS = {
     "ledger": campaign("test_the_ledger"),
     "oversized": campaign("test_oversized_questions"),
     "liars": campaign("test_liars"),
+    "texts": texts,
 }
 
 if __name__ == "__main__":

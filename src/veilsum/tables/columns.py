@@ -324,7 +324,7 @@ def _check_text(what: str, text: object, forbidden: Pattern[str]) -> None:
     elif not is_seen(text):
         why = "has a character that cannot be seen, such as a line break or a tab"
     elif not unicodedata.is_normalized("NFC", text) or _is_stacked(text):
-        why = "has accents that stand apart from their letters"
+        why = "has letters or accents that Unicode writes in another way (NFC)"
     elif _is_mixed(text):
         why = "has letters of two alphabets in one word, which look like one"
     elif text != text.strip():
