@@ -221,9 +221,9 @@ def by_many_fits(organiser):
 
 @asking
 def by_shifted_bins(organiser):
-    """Fifty histograms of two wide bins each: how many patients are of each age."""
+    """Thirty histograms of two wide bins each: how many patients are of each age."""
     tables = held("abcd")
-    years = range(30, 80)
+    years = range(40, 71)
     below = [
         organiser.bins(tables, age=[0, year, 101])["age"].counts[0] for year in years
     ]
