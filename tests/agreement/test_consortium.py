@@ -216,7 +216,7 @@ def test_of_every_link_exactly_one_end_dials_and_the_other_is_reachable(reachabl
         ({"policy": {"resend": 5, "deadline": 1}}, "resend <= deadline"),
         ({"policy": {"patience": 0}}, "patience"),
         ({"policy": {"deadline": "long"}}, "must be a number"),
-        ({"policy": {"tolerate": -1}}, "not be negative"),
+        ({"policy": {"tolerate": -1}}, "from 0 to 1000 in a file"),
         ({"policy": {"drop": 1}}, "true or false"),
         ({"policy": {"droop": True}}, "did you mean 'drop'"),
         ({"title": "\x1b[2J"}, "control characters"),

@@ -15,6 +15,7 @@ import networkx as nx
 import pytest
 
 from veilsum.agreement.costs import PublicCost
+from veilsum.agreement.sections import MasksSection, PolicySection, policy_of
 from veilsum.errors import InvalidGraphError, InvalidInputError, InvalidScenarioError
 from veilsum.files.consortiums import read_certificate, read_consortium
 from veilsum.files.graphs import read_topology
@@ -27,8 +28,11 @@ from veilsum.numbers.arrays import nearest
 from veilsum.privacy import coalitions
 from veilsum.privacy.coalitions import LEAST_PER_TEST, Search
 from veilsum.privacy.remaining import values_without
+from veilsum.reading import read
 from veilsum.tables import formula
 from veilsum.tables.formula import read_formula
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import Schema
 
 LONG_KEYS = {
     "a key": ".".join("a" * 200) + " = 1",
@@ -328,3 +332,42 @@ def test_the_links_of_a_family_are_counted_before_one_is_made(spec, monkeypatch)
         )
     with pytest.raises(InvalidGraphError, match=r"links, and at most|too long to draw"):
         Topology.family(spec)
+
+
+BEYOND = [
+    *(("policy", {"release_fraction": one}) for one in (1e9, 1.0001, 0, -1, 10**300)),
+    *(("policy", {"minimum_honest": one}) for one in (0, 1, -3, 10**9)),
+    *(("policy", {"tolerate": one}) for one in (-1, 10**9)),
+    *(("policy", {"most_rounds": one}) for one in (0, 101, 10**9)),
+    *(("policy", {"resend": one}) for one in (0, 1e-9, 1e9)),
+    *(("policy", {"deadline": one}) for one in (0, 1e9, 10**300)),
+    *(("policy", {"meeting": one}) for one in (-1, 1e9)),
+    *(("policy", {"patience": one}) for one in (0, 10**9)),
+    *(("policy", {"maximum_columns": one}) for one in (-1, 2, 1e300)),
+    *(("policy", {"maximum_levels": one}) for one in (0, 10**9)),
+    *(("policy", {"maximum_leverage": one}) for one in (-1, 1.5)),
+    *(("policy", {"dominance": one}) for one in (-0.1, 1.1)),
+    *(("policy", {"minimum_count": one}) for one in (-1, 10**12)),
+    ("masks", {"law": "uniform", "largest": 1e308}),
+    ("masks", {"law": "lattice", "sigma": 1e120, "grid": 40}),
+    ("masks", {"law": "lattice", "sigma": [1.0, 1e120], "grid": 40}),
+    ("masks", {"law": "lattice", "sigma": 1.0, "grid": 10**9}),
+]
+
+
+@pytest.mark.parametrize(("heading", "keys"), BEYOND, ids=map(str, BEYOND))
+def test_what_a_file_says_is_bounded(heading, keys):
+    kind = {"policy": PolicySection, "masks": MasksSection}[heading]
+    with pytest.raises(InvalidScenarioError, match=rf"\[{heading}\]"):
+        getattr(read(keys, kind, f"[{heading}]"), heading)
+    # Who calls Python with numbers of its own may go further.
+    assert Rules(release_fraction=1e9, most_rounds=1000).release_fraction == 1e9
+    assert policy_of(minimum_honest=1).minimum_honest == 1
+
+
+@pytest.mark.parametrize("rows", [0, -1, 10**9 + 1, 10**300])
+def test_a_schema_has_no_more_rows_than_there_can_be(rows):
+    column = {"x": {"kind": "number", "unit": 1}}
+    for key in ("minimum_rows", "maximum_rows"):
+        with pytest.raises(InvalidInputError, match=f"{key} must be a whole number"):
+            Schema.from_table({key: rows, "columns": column})

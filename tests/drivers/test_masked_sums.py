@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import veilsum as vs
 from rules import broken_rules
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment, Driver, GivenUpError
@@ -15,6 +16,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.terms import driver_of
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams
+from veilsum.numbers.streams import Keystream
 from veilsum.numbers.units import Counts
 from veilsum.protocol.plan import Plan, Policy
 from veilsum.protocol.work import request_digest
@@ -167,3 +169,29 @@ def test_a_word_becomes_a_driver_at_the_door(name):
 def test_an_unknown_driver_is_refused():
     with pytest.raises(InvalidInputError, match="vectorised, loopback"):
         driver_of("postman", seed=0)
+
+
+@pytest.mark.parametrize("driver", ["vectorised", "loopback"])
+@pytest.mark.parametrize("law", ["uniform", "lattice"])
+def test_without_a_seed_masks_are_drawn_as_real_parties_draw_them(
+    driver, law, monkeypatch
+):
+    drawn = []
+    words = Keystream.words
+    monkeypatch.setattr(
+        Keystream,
+        "words",
+        lambda self, count: (drawn.append(count), words(self, count))[1],
+    )
+    values = {name: k for k, name in enumerate("abcd")}
+    sigma = None if law == "uniform" else 100.0
+    options = {"driver": driver, "law": law, "sigma": sigma}
+    vs.sum(values, seed=1, **options)
+    assert not drawn
+    monkeypatch.setattr(
+        np.random, "default_rng", lambda *_: pytest.fail("a generator of statistics")
+    )
+    assert vs.sum(values, **options).value == 6
+    assert drawn
+    with pytest.raises(pytest.fail.Exception):
+        vs.sum(values, seed=1, **options)

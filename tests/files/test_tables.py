@@ -12,8 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
+from veilsum.files import tables
 from veilsum.files.tables import read_table
 from veilsum.tables.frames import as_frame
+from veilsum.tables.schema import Schema
 
 polars = pytest.importorskip("polars")
 TEXT = "age,hba1c,sex\n61,7.4,f\n58,,m\n"
@@ -267,3 +269,68 @@ def test_a_csv_file_needs_no_pyarrow(tmp_path, how, loaded):
     words = [sys.executable, "-c", READER, str(path), how]
     found = subprocess.run(words, check=True, capture_output=True, text=True)
     assert found.stdout == f"{{'age': [41, 52], 'ward': ['a', nan]}} {loaded}\n"
+
+
+@pytest.mark.parametrize("text", ["a,b\n" + "0,0\n" * 500_000, "0" * 2_000_000])
+def test_a_packed_file_is_counted_while_it_is_unpacked(tmp_path, monkeypatch, text):
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    read = []
+    readinto = tables._Unpacked.readinto
+    monkeypatch.setattr(
+        tables._Unpacked,
+        "readinto",
+        lambda self, room: (count := readinto(self, room), read.append(count))[0],
+    )
+    assert len(read_table(path)) in {0, 500_000}  # within what any file may hold
+    assert sum(read) >= len(text)
+    read.clear()
+    monkeypatch.setattr(tables, "ALWAYS_BYTES", 1 << 16)
+    with pytest.raises(InvalidInputError, match="more than 200 times its size"):
+        read_table(path)
+    assert sum(read) <= 2 * 200 * path.stat().st_size + (1 << 20)  # and one buffer
+
+
+def test_a_parquet_file_is_counted_before_and_while_it_is_unpacked(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "table.parquet"
+    frame = pd.DataFrame({"x": np.zeros(10_000), "s": ["long " * 2000] * 10_000})
+    frame.to_parquet(path)
+    assert path.stat().st_size < 100_000  # and 100 MB in memory
+    with pytest.raises(InvalidInputError, match="more than 200 times its size"):
+        read_table(path)
+    monkeypatch.setattr(tables, "MOST_CELLS", 19_999)
+    with pytest.raises(InvalidInputError, match="10,000 rows of 2 columns"):
+        read_table(path)
+    monkeypatch.setattr(tables, "MOST_CELLS", 20_000)
+    frame[["x"]].to_parquet(path)
+    pd.testing.assert_frame_equal(read_table(path), frame[["x"]])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_categories_are_read_as_they_are_written(tmp_path, ending):
+    """What pandas would make of a column depends on the other cells in it."""
+    for levels in (
+        ["True", "False"],
+        ["TRUE", "FALSE"],
+        ["1.0", "2.50"],
+        ["01", "1"],
+        ["1e3", "1000"],
+        ["None", "null"],
+        ["inf", "-0"],
+        ["2020-01-01", "0x10"],
+    ):
+        text = "s,x\n" + "".join(f"{one},1\n" for one in levels * 3)
+        pack = gzip.compress if ending == ".csv.gz" else bytes
+        path = tmp_path / f"table{ending}"
+        path.write_bytes(pack(text.encode()))
+        line = {"kind": "category", "categories": levels}
+        schema = Schema.from_table({"columns": {"s": line}})
+        table = schema.check("ann", read_table(path, text=schema.categorical))
+        assert table.frame["s"].tolist() == levels * 3
+        other = {"kind": "category", "categories": [one + "x" for one in levels]}
+        with pytest.raises(InvalidInputError, match="a category"):
+            Schema.from_table({"columns": {"s": other}}).check(
+                "ann", read_table(path, text=schema.categorical)
+            )

@@ -4,7 +4,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from strategies import any_topologies, few
+from veilsum.graphs import connectivity
 from veilsum.graphs.connectivity import (
+    LongSearchError,
+    certificate,
     components,
     disjoint_paths,
     separator,
@@ -12,6 +15,7 @@ from veilsum.graphs.connectivity import (
     vertex_connectivity,
 )
 from veilsum.graphs.topology import Topology
+from veilsum.privacy.worst_case import worst_mu2
 
 
 def unlinked_pair(data, topology):
@@ -71,3 +75,35 @@ def test_vertex_connectivity_of_named_graphs_is_networkx_s(spec):
     topology = Topology.family(spec)
     expected = nx.node_connectivity(topology.to_networkx())
     assert vertex_connectivity(topology) == expected
+
+
+@few
+@given(any_topologies(), st.integers(1, 4))
+def test_few_links_tell_how_many_paths_there_are(topology, paths):
+    found = certificate(topology, paths)
+    assert found.n_edges <= paths * topology.n_parties
+    assert (topology.adjacency.toarray() != 0)[found.adjacency.toarray() != 0].all()
+    kappas = (nx.node_connectivity(one.to_networkx()) for one in (topology, found))
+    assert len({min(kappa, paths) for kappa in kappas}) == 1
+
+
+# 200 links a party, and a cut among them is no larger than 200: two minutes, once.
+DENSE = Topology.family(f"circulant:300:{','.join(map(str, range(1, 101)))}")
+
+
+def test_a_dense_graph_is_counted_within_its_work(monkeypatch):
+    spent = []
+    paths = connectivity._Flows.paths
+    monkeypatch.setattr(
+        connectivity._Flows,
+        "paths",
+        lambda self, *a, **k: (paths(self, *a, **k), spent.append(self.work))[0],
+    )
+    assert vertex_connectivity(DENSE, at_most=10) == 10
+    assert spent[-1] < 1e7
+    monkeypatch.setattr(connectivity, "MOST_WORK", 1e7)
+    with pytest.raises(LongSearchError, match="use fewer links"):
+        vertex_connectivity(DENSE)
+    assert spent[-1] < 1e7  # the last pair that was counted
+    # Where only so many colluders are asked about, the answer is there all the same.
+    assert worst_mu2(DENSE, tolerate=0).lower > 0

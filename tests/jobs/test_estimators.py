@@ -229,9 +229,9 @@ def test_coefficients_do_not_depend_on_whose_rows_they_are(kind):
 def test_loopback_and_vectorised_agree():
     design, response, owners = rows_for(PrivateLogisticRegression)
     fits = [
-        PrivateLogisticRegression(driver=driver, minimum_rows=30, seed=1).fit(
-            design, response, parties=owners
-        )
+        PrivateLogisticRegression(
+            driver=driver, rules=Rules(minimum_rows=30), seed=1
+        ).fit(design, response, parties=owners)
         for driver in ("loopback", "vectorised")
     ]
     assert_array_equal(fits[0].coef_, fits[1].coef_)
@@ -273,7 +273,7 @@ def test_the_row_rules_are_on_for_parties_and_off_for_one_holder():
     with pytest.raises(InvalidInputError, match="raise the limit openly"):
         model.fit(design, response, parties=owners)
     model.fit(design, response)
-    most = private(PrivateLinearRegression, maximum_rows=30)
+    most = private(PrivateLinearRegression, rules=Rules(maximum_rows=30))
     with pytest.raises(InvalidInputError, match="maximum_rows = 30"):
         most.fit(design, response, parties=owners)
 

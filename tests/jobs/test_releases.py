@@ -1,5 +1,6 @@
 """What a job releases is listed, limited, and the only thing that leaves a party."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,7 +26,7 @@ from veilsum.privacy.guarantee import (
 )
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Quit
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import DisclosureError, Rules
 
 PARTIES = ("north", "east", "south", "west", "centre")
 
@@ -187,8 +188,9 @@ def test_every_round_is_listed_for_every_piece(driver):
         assert 0 < np.sum(list(release.statistics.values())) <= result.recipe.size
     assert any("identical views" in line for line in result.guarantee.limits)
     lines = condensed(result.releases)
-    assert len(lines) == 2
-    assert lines[1].startswith(f"rounds 2 to {len(listed)}, each")
+    assert len(lines) == 3
+    assert lines[0].startswith("round 1, summed over honest parties: parties that hold")
+    assert lines[2].startswith(f"rounds 3 to {len(listed)}, each")
 
 
 @pytest.mark.parametrize(
@@ -235,35 +237,35 @@ def test_places_are_named_once_each():
 
 # What is limited
 
-LIMIT = ReleaseLimit(honest=4, tolerate=1, columns=5, minimum_rows=10, maximum_rows=50)
+LIMIT = ReleaseLimit(honest=4, columns=5, minimum_rows=10)
 
 
 def test_a_limit_counts_what_honest_rows_hold():
     LIMIT.check(99)  # half of 4 x 10 x 5 numbers
-    with pytest.raises(InvalidInputError, match="100 numbers would be released"):
+    with pytest.raises(DisclosureError, match="100 numbers would be released") as told:
         LIMIT.check(100)
-
-
-def test_a_known_total_leaves_more_room():
-    assert LIMIT.honest_rows(rows=250) == 200
-    LIMIT.check(499, rows=250)
-    with pytest.raises(InvalidInputError):
-        LIMIT.check(500, rows=250)
-    without = ReleaseLimit(honest=4, tolerate=1, columns=5, minimum_rows=10)
-    assert without.honest_rows(rows=10**6) == 40
-
-
-def test_a_small_total_leaves_no_less_than_the_minimum():
-    """Had a colluder the most rows it may have, the others still have their least."""
-    assert LIMIT.honest_rows(rows=60) == LIMIT.honest_rows() == 40
-    LIMIT.check(99, rows=60)
+    assert told.value.rule == "release_fraction"
+    assert "[policy] release_fraction" in str(told.value)
 
 
 def test_the_advice_in_the_refusal_is_enough():
     with pytest.raises(InvalidInputError, match=r"minimum_rows = (\d+)") as caught:
-        LIMIT.check(700)
+        LIMIT.check(100, 7)
     enough = int(str(caught.value).split("minimum_rows = ")[1].split(" ")[0])
-    ReleaseLimit(honest=4, tolerate=1, columns=5, minimum_rows=enough).check(700)
+    replace(LIMIT, minimum_rows=enough).check(100, 7)
+    with pytest.raises(InvalidInputError):
+        replace(LIMIT, minimum_rows=enough - 1).check(100, 7)
+
+
+@pytest.mark.parametrize("size", [1, 6, 7, 10, 11, 99, 100, 1000])
+def test_as_many_rounds_as_there_is_room_for(size):
+    rounds = LIMIT.rounds(size)
+    assert rounds <= LIMIT.most_rounds
+    if rounds:
+        LIMIT.check(size, rounds)
+    if rounds < LIMIT.most_rounds:
+        with pytest.raises(DisclosureError):
+            LIMIT.check(size, rounds + 1)
 
 
 def test_four_rows_under_six_rounds_are_refused():
@@ -272,15 +274,42 @@ def test_four_rows_under_six_rounds_are_refused():
         p: (stream.normal(size=(1, 3)), np.array([float(k % 2)]))
         for k, p in enumerate(PARTIES)
     }
-    with pytest.raises(InvalidInputError, match="numbers would be released"):
+    with pytest.raises(InvalidInputError, match="would be released"):
         fit_arrays(few, family="logistic", rules=Rules(minimum_rows=1))
 
 
-def test_rounds_stop_where_the_limit_is_reached():
+def logistic(minimum_rows, **options):
     rows = {p: (r.design, r.response) for p, r in rows_of("logistic").items()}
-    rules = Rules(minimum_rows=10)  # 4 x 10 x 3 / 2 = 60 numbers: three sums
-    with pytest.raises(InvalidInputError, match="numbers would be released"):
-        fit_arrays(rows, family="logistic", intercept=0, rules=rules)
+    rules = Rules(minimum_rows=minimum_rows, **options.pop("rules", {}))
+    return fit_arrays(rows, family="logistic", intercept=0, rules=rules, **options)
+
+
+def test_a_fit_without_room_for_its_rounds_shows_nothing(tmp_path):
+    """Seven sums of 16 numbers, after 3, are below 4 x 21 x 3 / 2, eight are not."""
+    shown, books = [], ledgers(tmp_path)
+    with pytest.raises(DisclosureError, match="in each of 8 rounds"):
+        logistic(21, progress=shown.append, driver="vectorised", ledgers=books)
+    assert not shown
+    assert not any(one.history().charges for one in books.values())
+    found = logistic(22, progress=shown.append, driver="vectorised")
+    assert found.inner[0].most_rounds == 8
+    assert shown
+
+
+def test_no_more_is_released_than_was_reserved():
+    result = logistic(60)
+    assert result.inner[0].most_rounds == 15
+    used = np.sum([one.numbers for one in result.releases])
+    assert len(result.releases[1:]) * 15 + 3 == used < result.recipe.most_numbers
+    assert result.recipe.most_numbers == 15 * 16 + 3
+
+
+def test_a_fit_that_takes_more_rounds_than_agreed_ends(tmp_path):
+    books = ledgers(tmp_path)
+    with pytest.raises(InvalidInputError, match="not converged in 3 sums") as told:
+        logistic(60, rules={"most_rounds": 3}, ledgers=books)
+    assert "[policy] most_rounds" in str(told.value)
+    assert {len(one.history().charges) for one in books.values()} == {1 + 3}
 
 
 def test_powers_of_a_number_are_no_further_numbers():
@@ -350,8 +379,8 @@ def test_rounds_are_charged_before_they_are_shown(tmp_path):
     for ledger in books.values():
         known = ledger.history()
         assert len(known.charges) == len(known.releases) == len(result.released.sums)
-        points = [release.point for release in known.releases]
-        assert len(set(points)) == len(points)
+        points = {(release.statistic, release.point) for release in known.releases}
+        assert len(points) == len(known.releases)
 
 
 def test_rounds_under_a_lattice_add_up():

@@ -56,10 +56,11 @@ def test_moments_are_those_of_the_pooled_rows(frame, data, driver):
 
 @pytest.mark.parametrize("columns", [["age", "bp"], ["far"], []])
 def test_one_sum_is_enough_however_far_from_zero(data, columns):
+    """Where there are levels, another one asks first how many parties hold each."""
     tables = [] if columns else [("sex",)]
     found = statistics(data, columns=columns, tables=tables, driver="vectorised")
-    assert len(found.released.sums) == 1
-    assert found.releases[0].point == ()
+    assert len(found.released.sums) == (1 if columns else 2)
+    assert {one.point for one in found.releases} == {()}
 
 
 def test_a_mean_of_1e9_with_a_scatter_of_1_is_exact(frame, data):
@@ -158,7 +159,7 @@ def test_histograms_and_tables(frame, data):
 
 def test_counts_alone_need_no_numbers(data):
     found = statistics(data, columns=[], tables=[("sex",)], driver="vectorised")
-    assert len(found.released.sums) == 1
+    assert found.count == 500
     assert found.rows() == []
     with pytest.raises(InvalidInputError, match="no columns"):
         _ = found.moments

@@ -9,6 +9,7 @@ and uniform, and no drop. It keeps nothing on disk: it takes part once.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -69,7 +70,7 @@ def receipt(party, answer, guarantee, started):
         "lost": [],
         "epochs": [0],
         "confirmed": list(party.near),
-        "result": answer.digest.hex(),
+        "result": hmac.digest(party.seal, answer.digest, "sha256").hex(),
         "released": [f"the sum of the coefficients of {', '.join(agreed.names)}"],
         "guarantee": guarantee,
         "started": started.isoformat(timespec="seconds"),

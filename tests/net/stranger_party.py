@@ -185,7 +185,7 @@ class Party:
             self._publish("Result", 0, Numbers("f", tuple(answer)))
         key = ("Result", 0, lowest)
         await self._until("agreeing", lambda: key in self.records)
-        proposed = self.records[key][1][-1]
+        _, _, self.seal, proposed = self.records[key][1]
         pairs = zip(proposed.values, answer, strict=True)
         gap = max(abs(one - own) / max(1.0, abs(own)) for one, own in pairs)
         if gap > TOLERANCE:

@@ -12,6 +12,7 @@ import subprocess
 import tomllib
 from dataclasses import fields
 from fractions import Fraction
+from functools import partial
 from hashlib import sha256
 from math import ceil, isqrt, log2
 from pathlib import Path
@@ -35,13 +36,14 @@ from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
-from veilsum.jobs.regression import LeastSquaresRecipe, _shown
-from veilsum.jobs.releases import shown_of
+from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
+from veilsum.jobs.regression import FormulaJob, LeastSquaresRecipe, _shown
+from veilsum.jobs.releases import ReleaseLimit, shown_of
 from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
-from veilsum.models.families import Family, LogLink
+from veilsum.models.families import Family, Gaussian, LogLink
 from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
@@ -398,6 +400,55 @@ def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
     assert said.index("`rows`") < said.index("histogram") < said.index("`dropped`")
 
 
+def page_presence(frame, groups):
+    """What a party gives first, by the page: a place for each level, cell or value."""
+    flags, several = [], []
+    for columns, places in groups:
+        rows_of = [*zip(*(frame[name].tolist() for name in columns), strict=True)]
+        held = [int(place in rows_of) for place in places]
+        flags += held
+        several.append(int(sum(held) > 1))
+    return [*flags, *several]
+
+
+def test_a_party_says_what_it_holds_as_the_page_says():
+    frame = as_frame(
+        {
+            "y": [0.5, 1.5, 2.5, 3.5, 4.5],
+            "sex": ["f", "f", "f", "m", "f"],
+            "ill": [0, 0, 0, 0, 0],
+            "ward": ["a", "a", "c", "a", "c"],
+        }
+    )
+    column = {"kind": "number", "minimum": 0, "maximum": 9, "unit": 0.5}
+    schema = Schema.from_table(
+        {
+            "columns": {
+                "y": column,
+                "sex": {"kind": "category", "categories": ["f", "m"]},
+                "ill": {"kind": "integer", "minimum": 0, "maximum": 1},
+                "ward": {"kind": "category", "categories": ["a", "b", "c"]},
+            }
+        }
+    )
+    text = "y ~ C(ward) * C(sex) + C(sex):ill"
+    job = FormulaJob.of(text, schema, Gaussian())
+    table = job.schema.check("ann", frame)
+    rows, design = job.rows(table), job.model.measures.design
+    found = held(job.groups(design), partial(job.look, table, rows))
+    frame["f:ill"] = (frame["sex"] == "f") * frame["ill"]
+    frame["m:ill"] = (frame["sex"] == "m") * frame["ill"]
+    wards, sexes, both = [("a",), ("b",), ("c",)], [("f",), ("m",)], [(0,), (1,)]
+    groups = [(["ill"], both), (["sex"], sexes), (["ward"], wards)]
+    groups += [(["ward", "sex"], [(w, s) for (w,) in wards for (s,) in sexes])]
+    groups += [(["f:ill"], both), (["m:ill"], both)]
+    assert found.tolist() == page_presence(frame, groups)
+    assert job.look(table, rows, "ward").tolist() == [0, 0, 2, 0, 2]
+    for words_of in ("`tolerate + 2`", "last category changing fastest", "sorted"):
+        assert words_of in " ".join(part("Sums").split())
+    assert f"the text `{json.dumps(PRESENCE)}`" in part("Sums")
+
+
 def known_families():
     kinds = vars(families).values()
     found = {one for one in kinds if isinstance(one, type) and issubclass(one, Family)}
@@ -581,15 +632,13 @@ def test_the_last_sum_counts_as_done_and_rounds_do_not(work, epoch):
 # What may be released
 
 
-def page_limit(policy, rules, *, n, columns, rows):
+def page_limit(policy, rules, *, n, columns):
     """The right side of the formula under What may be released."""
     left = n
     if policy.drop:
         enough = policy.tolerate + max(policy.minimum_honest, 2)
         left = max(n // 2 + 1, policy.minimum_parties, enough)
     held = (left - policy.tolerate) * rules.minimum_rows
-    if rows is not None and rules.maximum_rows is not None:
-        held = max(held, rows - policy.tolerate * rules.maximum_rows)
     return rules.release_fraction * held * columns
 
 
@@ -597,24 +646,24 @@ def page_limit(policy, rules, *, n, columns, rows):
     n=st.integers(4, 9),
     drop=st.booleans(),
     tolerate=st.integers(0, 1),
-    rows=st.none() | st.integers(20, 500),
-    most=st.none() | st.integers(20, 60),
+    least=st.integers(1, 60),
     columns=st.integers(1, 4),
+    size=st.integers(1, 60),
 )
 def test_the_pages_limit_is_the_one_that_is_kept(
-    n, drop, tolerate, rows, most, columns
+    n, drop, tolerate, least, columns, size
 ):
     names = [f"p{k}" for k in range(n)]
     options = {"tolerate": tolerate, "drop": drop}
     terms = Terms.of(names, counts=Counts((Fraction(1),), 60), options=options)
-    rules = Rules(minimum_rows=5, maximum_rows=most)
-    least_refused = ceil(
-        page_limit(terms.policy, rules, n=n, columns=columns, rows=rows)
-    )
-    limit = rules.limit(columns, terms)
-    limit.check(least_refused - 1, rows=rows)
+    rules = Rules(minimum_rows=least)
+    room = page_limit(terms.policy, rules, n=n, columns=columns)
+    limit = ReleaseLimit.of(rules, columns, terms)
+    limit.check(ceil(room) - 1)
     with pytest.raises(InvalidInputError, match="would be released"):
-        limit.check(least_refused, rows=rows)
+        limit.check(ceil(room))
+    fitting = [k for k in range(rules.most_rounds + 1) if k == 0 or size * k < room]
+    assert limit.rounds(size) == max(fitting)
 
 
 # Receipts
@@ -673,6 +722,9 @@ def shown_in_sums():
         newton = {**_shown(stage, 2), "rows left out": 1}
         yield ("other families", stage), newton
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
+    first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
+    job = "with levels, cells, bins or columns of two values"
+    yield (job, "the first of all"), first.statistics
     yield ("statistics", "the only one"), recipe.release([]).statistics
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics

@@ -1,8 +1,9 @@
 """What real parties sign and write is about all of them, and hangs together."""
 
+import hmac
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from veilsum.drivers.driver import Assignment
 from veilsum.files.output import as_json
 from veilsum.net.receipt import result_from, verify_receipts
 from veilsum.parties.joining import promise_shown
+from veilsum.protocol.codec import Codec
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 MINIMISER, GUARANTEE = (
@@ -60,6 +62,13 @@ class Ended:
         answers(results)
         self.receipts = self.company.receipts(results)
         self.result = results["b"]
+        self.seals = {self.company.drivers[name].ending.finish.seal for name in results}
+
+    @property
+    def document(self):
+        """What `veilsum join` writes to result.json."""
+        (seal,) = self.seals
+        return {**self.result.to_dict(), "seal": seal.hex()}
 
     def see(self, name, task):
         assert isinstance(task, Assignment)
@@ -148,7 +157,7 @@ def not_ok(found):
 @pytest.mark.parametrize("kind", ["cost", "fit", "logistic"])
 def test_a_result_is_the_one_that_was_signed(ended, verify, kind):
     run = ended(kind)
-    found = verify(run, run.result.to_dict())
+    found = verify(run, run.document)
     assert found.exit_code == 0, found.output
     assert f"ok      {MINIMISER}: 4 of 4" in found.stdout
     assert f"ok      {GUARANTEE}: 4 of 4" in found.stdout
@@ -159,7 +168,7 @@ def test_a_result_is_the_one_that_was_signed(ended, verify, kind):
 def test_a_number_edited_in_its_last_digit_is_noticed(ended, verify, kind, way):
     run = ended(kind)
     for k, number in enumerate(run.result.answer.tolist()):
-        table = run.result.to_dict()
+        table = run.document
         table["minimiser"][k] = math.nextafter(number, way)
         found = verify(run, table)
         assert found.exit_code == 1
@@ -170,7 +179,7 @@ def test_a_number_edited_in_its_last_digit_is_noticed(ended, verify, kind, way):
 
 def test_a_number_more_or_less_or_in_another_place_is_noticed(ended, verify):
     run = ended("fit")
-    table = run.result.to_dict()
+    table = run.document
     first, second = table["minimiser"]
     for other in ([], [first], [second, first], [first, second, 0.0]):
         assert verify(run, {**table, "minimiser": other}).exit_code == 1
@@ -188,7 +197,7 @@ def silent(promise):
 def test_a_better_promise_than_the_signed_one_is_noticed(ended, verify, better):
     """A smaller number, or a caveat that was taken out."""
     run = ended("cost")
-    table = run.result.to_dict()
+    table = run.document
     assert verify(run, table).exit_code == 0
     better(table["guarantee"])
     found = verify(run, table, "--json")
@@ -199,7 +208,7 @@ def test_a_better_promise_than_the_signed_one_is_noticed(ended, verify, better):
 
 def test_statistics_cannot_be_compared_and_that_is_said(ended, verify):
     run = ended("statistics")
-    found = verify(run, run.result.to_dict())
+    found = verify(run, run.document)
     assert found.exit_code == 2
     assert "of a [statistics]" in found.stderr
     assert "compare the parties' files with each other" in found.stderr
@@ -208,7 +217,7 @@ def test_statistics_cannot_be_compared_and_that_is_said(ended, verify):
 
 def test_what_is_no_result_is_refused_with_a_sentence(ended, verify, tmp_path):
     run = ended("cost")
-    table = run.result.to_dict()
+    table = run.document
     cases = [
         ("{", "is not a result"),
         ("[]", "veilsum join writes"),
@@ -218,6 +227,7 @@ def test_what_is_no_result_is_refused_with_a_sentence(ended, verify, tmp_path):
             ({**table, "minimiser": odd}, "minimiser must be a list of numbers")
             for odd in (None, 3.0, [True], ["1.0"], [None], [10**400])
         ),
+        *(({**table, "seal": odd}, "seal must be") for odd in (None, "", "0f")),
         (as_json(table).replace("[", "[NaN, ", 1), "is not a result"),
     ]
     for result, sentence in cases:
@@ -231,7 +241,25 @@ def test_what_is_no_result_is_refused_with_a_sentence(ended, verify, tmp_path):
 
 
 def test_how_a_number_is_spelt_means_nothing(ended):
-    table = ended("cost").result.to_dict()
+    table = ended("cost").document
     table["minimiser"] = [2, 0.5, 1e22]
     same = {**table, "minimiser": [2.0, 5e-1, 10**22]}
     assert result_from(table) == result_from(same)
+
+
+def test_who_is_shown_a_receipt_cannot_try_out_results(ended):
+    """A result of few digits is one of few: without a key its digest tells which."""
+    run = ended("fit")
+    answer, receipt = run.result.answer, run.receipts[0]
+    guesses = [answer + k / 100 for k in range(-50, 50)]
+    digests = [Codec.digest(one) for one in guesses]
+    once = Codec.digest(answer).hex()
+    assert [one.hex() for one in digests].count(once) == 1  # as receipts once were
+    public = [b"", *(str(value).encode() for value in asdict(receipt).values())]
+    public += [bytes.fromhex(receipt.signature), bytes.fromhex(receipt.plan)]
+    tried = {hmac.digest(key, one, "sha256").hex() for key in public for one in digests}
+    assert receipt.result not in tried | {one.hex() for one in digests}
+    # A member holds the key, and all members the same.
+    (seal,) = run.seals
+    assert receipt.result == hmac.digest(seal, Codec.digest(answer), "sha256").hex()
+    assert all(seal.hex() not in one.to_json() for one in run.receipts)

@@ -37,6 +37,37 @@ from veilsum.reading import (
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import SchemaSection
 
+# What a file may say: others run what it says, and a rule beyond these would be none.
+# Whoever calls Python with numbers of its own may go further.
+BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
+    "masks": {"sigma": (1e-100, 1e100), "largest": (1e-100, 1e100)},
+    "policy": {
+        "tolerate": (0, 1000),
+        "minimum_honest": (2, 1000),  # one alone cannot be hidden
+        "resend": (0.001, 3600),
+        "meeting": (0, 7 * 86_400),
+        "deadline": (0.001, 86_400),
+        "patience": (1, 1000),
+        "maximum_columns": (0, 1),
+        "maximum_levels": (1, 10_000),
+        "release_fraction": (1e-9, 1),
+        "most_rounds": (1, 100),
+    },
+}
+
+
+def check_bounds(heading: str, section: Section) -> None:
+    """Refuse a number that nobody may ask others for."""
+    for key, (least, most) in BOUNDS[heading].items():
+        found = section.given().get(key, least)
+        for one in found if isinstance(found, tuple) else (found,):
+            if not least <= one <= most:
+                raise InvalidScenarioError(
+                    f"[{heading}] {key} must be from {least:g} to {most:g} in a file, "
+                    f"found {one:g}"
+                )
+
+
 # Opens a graph file, with the attribute that holds its weights.
 ReadGraph = Callable[[str, str | None], Topology]
 
@@ -180,6 +211,9 @@ class MasksSection(Section, frozen=True, kw_only=True):
     grid: Whole | None = None
     largest: Real | None = None
 
+    def __post_init__(self) -> None:
+        check_bounds("masks", self)
+
     @property
     def masks(self) -> Masks:
         """What it stands for; refuses a contradiction."""
@@ -300,9 +334,7 @@ class PolicySection(Section, frozen=True, kw_only=True):
     most_rounds: Whole | None = None
 
     def __post_init__(self) -> None:
-        for key in ("tolerate", "minimum_honest"):
-            if (getattr(self, key) or 0) < 0:
-                raise InvalidScenarioError(f"[policy] {key} must not be negative")
+        check_bounds("policy", self)
         with about("policy"):
             policy_of(**self._said(*WAITS))
             _ = self.rules

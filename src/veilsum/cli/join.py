@@ -413,8 +413,11 @@ def _report(
     from veilsum.files.output import write_files
     from veilsum.parties.joining import receipt_of
 
+    assert driver.ending is not None
+    assert driver.ending.finish is not None
+    document = {**result.to_dict(), "seal": driver.ending.finish.seal.hex()}
     files = {
-        "result.json": text(result.to_dict()).encode(),
+        "result.json": text(document).encode(),
         "receipt.json": receipt_of(driver, result).to_json().encode(),
     }
     paths = write_files(folder, files)
@@ -423,7 +426,7 @@ def _report(
     elif driver.was_over:
         say(f"  {WAS_OVER}")
     if as_json:
-        print_json(result.to_dict())
+        print_json(document)
         return
     summary = getattr(result, "summary", None)
     click.echo(summary() if summary else f"minimiser: {result.answer.tolist()}")

@@ -52,7 +52,7 @@ class Arrays(Chance):
     def carry_out(self, assignment: Assignment) -> Released:
         """Draw all masks of an epoch at once, add up, and ask for the next vectors."""
         plan, works = assignment.plan, assignment.works
-        law, topology, streams = plan.law, plan.topology, self.streams
+        law, topology, streams = plan.law, plan.topology, self.streams(plan.law)
         sums: list[Array[Any]] = []
         first: Shares | None = None
         unbalanced = 0.0

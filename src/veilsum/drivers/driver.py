@@ -150,16 +150,16 @@ class Chance:
 
     Attributes:
         seed: repeats them; without one they are fresh.
-        system: whether fresh ones are the operating system's.
     """
 
     seed: int | None = None
-    system: bool = False
 
-    @property
-    def streams(self) -> Streams:
-        """New streams, the same ones for the same seed."""
-        if self.system and self.seed is None:
+    def streams(self, law: Law) -> Streams:
+        """Return new streams, the same ones for the same seed.
+
+        Fresh masks of a law that real parties may use are drawn as theirs are.
+        """
+        if law.deployable and self.seed is None:
             return SystemStreams()
         return ShareStreams.from_seed(self.seed)
 

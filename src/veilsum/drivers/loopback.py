@@ -95,7 +95,7 @@ class Loopback(Chance):
         world = World(
             plan,
             assignment.works,
-            self.streams,
+            self.streams(plan.law),
             faults=self.faults or Faults(),
             seed=self.seed or 0,
             record=self.faults is not None,

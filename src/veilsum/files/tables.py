@@ -3,13 +3,19 @@
 Nothing is guessed. A cell is a number if all of its column are, written with the
 decimal mark that was named; anything else stays text, and whoever checks the table
 says what is wrong with it.
+
+What is packed is counted while it is unpacked: a file of a megabyte can hold a
+terabyte.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +31,10 @@ from veilsum.tables.frames import (
 # What a cell without a value holds; other words for it stay text.
 MISSING = ("", "NA", "NaN", "nan")
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
+# A packed table may unpack to so many times its size, and to so many bytes anyway.
+MOST_TIMES, ALWAYS_BYTES = 200, 64 << 20
+MOST_CELLS = 10**9
+_ROWS_AT_ONCE = 16_384
 
 
 def read_table(
@@ -54,7 +64,7 @@ def read_table(
         raise InvalidInputError(f"there is no file {str(place)!r}")
     pandas = load_pandas()
     if suffix == ".parquet":
-        return as_frame(_parquet(pandas, place))
+        return as_frame(_parquet(place))
     _check_marks(decimal, separator)
     options = {"sep": separator, "decimal": decimal, "na_values": list(missing)}
     return as_frame(_csv(pandas, place, options, text))
@@ -88,26 +98,68 @@ def _check_marks(decimal: str, separator: str) -> None:
         )
 
 
+class _Unpacked(io.RawIOBase):
+    """The bytes in a packed file, up to what it may hold."""
+
+    def __init__(self, path: Path) -> None:
+        self._stream = gzip.open(path)  # noqa: SIM115 - closed below
+        self._left, self._name = _most_bytes(path), path.name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        count = self._stream.readinto(room)
+        self._left -= count
+        if self._left < 0:
+            raise _too_much(self._name)
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _most_bytes(path: Path) -> int:
+    return max(ALWAYS_BYTES, MOST_TIMES * path.stat().st_size)
+
+
+def _too_much(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the file {name!r} unpacks to more than {MOST_TIMES} times its size, which no "
+        "table of measurements does; if it is meant to, unpack it first, as a .csv"
+    )
+
+
 def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
     options = {**marks, "keep_default_na": False, "encoding": "utf-8"}
     with warnings.catch_warnings():
         # A row longer than the header is cut with a warning: here it is an error.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
-            header = pandas.read_csv(path, header=None, nrows=1, dtype=str, **options)
+            with _opened(path) as file:
+                header = pandas.read_csv(
+                    file, header=None, nrows=1, dtype=str, **options
+                )
             _check_header(path, [_word(name) for name in header.iloc[0]], options)
-            return pandas.read_csv(
-                path,
-                index_col=False,
-                dtype=dict.fromkeys(text, str),
-                low_memory=False,  # one type for a column, however long it is
-                **_exact(pandas),
-                **options,
-            )
+            with _opened(path) as file:
+                return pandas.read_csv(
+                    file,
+                    index_col=False,
+                    dtype=dict.fromkeys(text, str),
+                    low_memory=False,  # one type for a column, however long it is
+                    **_exact(pandas),
+                    **options,
+                )
         except (OSError, EOFError, ValueError, pandas.errors.ParserWarning) as error:
             if isinstance(error, InvalidInputError):
                 raise
             raise InvalidInputError(_unreadable(path, error)) from None
+
+
+def _opened(path: Path) -> AbstractContextManager[Any]:
+    packed = _suffix(path) == ".csv.gz"
+    return io.BufferedReader(_Unpacked(path), 1 << 20) if packed else nullcontext(path)
 
 
 def _exact(pandas: Any) -> dict[str, str]:
@@ -143,12 +195,35 @@ def _unreadable(path: Path, error: Exception) -> str:
     return f"the file {path.name!r} is not a table as its name promises: {why[0]}"
 
 
-def _parquet(pandas: Any, path: Path) -> Frame:
-    needed("pyarrow.parquet", extra="parquet", what="Parquet files")
+def _parquet(path: Path) -> Frame:
+    parquet = needed("pyarrow.parquet", extra="parquet", what="Parquet files")
     try:
-        frame = pandas.read_parquet(path, engine="pyarrow")
+        with parquet.ParquetFile(path) as file:
+            frame = _unpacked(file, path).to_pandas()
+    except InvalidInputError:
+        raise
     except (OSError, ValueError, NotImplementedError) as error:
         raise InvalidInputError(_unreadable(path, error)) from None
     # A column that served pandas as an index is a column of the file all the same.
     named = [name for name in frame.index.names if name is not None]
     return frame.reset_index(level=named) if named else frame
+
+
+def _unpacked(file: Any, path: Path) -> Any:
+    """Return a Parquet file's table; a few bytes may stand for any number of cells."""
+    rows, columns = file.metadata.num_rows, file.metadata.num_columns
+    if rows * columns > MOST_CELLS:
+        raise InvalidInputError(
+            f"the file {path.name!r} says it has {rows:,} rows of {columns:,} columns, "
+            f"and {MOST_CELLS:,} cells are the most"
+        )
+    arrow = needed("pyarrow", extra="parquet", what="Parquet files")
+    # A cell of eight bytes is no surprise; a long text that stands there often is.
+    left = _most_bytes(path) + 16 * rows * columns
+    batches = []
+    for batch in file.iter_batches(_ROWS_AT_ONCE):
+        left -= batch.nbytes
+        if left < 0:
+            raise _too_much(path.name)
+        batches.append(batch)
+    return arrow.Table.from_batches(batches, schema=file.schema_arrow)

@@ -7,13 +7,17 @@ Vertex connectivity is a matter of vertex-disjoint paths, found by augmentation.
 vertex v is split into 2v (in) and 2v + 1 (out), joined by an arc of capacity 1; a link
 u - v becomes the arcs out(u) -> in(v) and out(v) -> in(u). Arcs come in pairs, a and
 its reverse, so pushing a unit is two assignments. By Menger's theorem the largest flow
-between two non-adjacent vertices is their smallest separating set.
+between two non-adjacent vertices is their smallest separating set. A neighbour of both
+is in every such set, so it is counted and left out before anything is searched.
+
+A graph may come out of a file that somebody else wrote: the work is counted, and a
+search that takes too long is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, combinations, islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +33,12 @@ Integers = Array[np.int64]
 
 # Below this many arcs the search is over before numba would be imported.
 COMPILE_ARCS = 1000
+# Arcs that one search may look at, all its pairs together: some seconds, compiled.
+MOST_WORK = 2e9
+
+
+class LongSearchError(InvalidGraphError):
+    """A graph holds together in so many ways that counting them takes too long."""
 
 
 def components(topology: Topology) -> tuple[tuple[int, ...], ...]:
@@ -145,11 +155,11 @@ def _candidates(topology: Topology, size: int) -> Iterator[tuple[int, ...]]:
     adjacency = topology.adjacency
     for v in np.flatnonzero(topology.degrees == size).tolist():
         yield tuple(sorted(adjacency[[v]].indices.tolist()))
-    graph = split_graph(topology)
-    for u, v in chain(*_telling_pairs(topology)):
-        if disjoint_paths(graph, u, v, most=size + 1) == size:
-            yield separator(graph, u, v)
-            yield separator(graph, v, u)
+    flows = _Flows(topology)
+    for u, v, common in chain(*_telling_pairs(topology)):
+        if flows.paths(u, v, common, most=size + 1) == size:
+            yield separator(flows.graph, u, v)
+            yield separator(flows.graph, v, u)
 
 
 class _Weakest(NamedTuple):
@@ -163,33 +173,94 @@ def _weakest_pair(topology: Topology, *, at_most: int | None) -> _Weakest:
     """Search the pairs that suffice for the fewest disjoint paths."""
     if not is_connected(topology):
         return _Weakest(0, None)
+    if at_most is not None and 0 < at_most * topology.n_parties < topology.n_edges:
+        topology = certificate(topology, at_most)
     least = int(topology.degrees.min())
     best = _Weakest(least if at_most is None else min(least, at_most), None)
-    graph = split_graph(topology)
+    flows = _Flows(topology)
     # Neighbours first: they are more likely to show a cut.
     across, around = _telling_pairs(topology)
-    for u, v in chain(around, across):
-        paths = disjoint_paths(graph, u, v, most=best.paths)
+    for u, v, common in chain(around, across):
+        paths = flows.paths(u, v, common, most=best.paths)
         if paths < best.paths:
             best = _Weakest(paths, (u, v))
     return best
 
 
-def _telling_pairs(
-    topology: Topology,
-) -> tuple[Iterator[tuple[int, int]], Iterator[tuple[int, int]]]:
+def certificate(topology: Topology, paths: int) -> Topology:
+    """Return at most `paths` links a party that tell whether so many paths join all.
+
+    Parties are taken in turn, each time one with most links to those taken before, and
+    of these links the first few are kept. Any two parties are joined by as many
+    disjoint paths as before, as far as `paths` (Nagamochi and Ibaraki 1992; for
+    vertex-disjoint paths Frank, Ibaraki and Nagamochi 1993).
+    """
+    linked, n = topology.adjacency, topology.n_parties
+    reached = np.zeros(n, dtype=np.int64)
+    taken = np.zeros(n, dtype=np.bool_)
+    kept: list[Integers] = []
+    for _ in range(n):
+        here = int(np.argmax(np.where(taken, -1, reached)))
+        taken[here] = True
+        near = linked.indices[linked.indptr[here] : linked.indptr[here + 1]]
+        near = near[~taken[near]]
+        few = near[reached[near] < paths]
+        kept.append(np.column_stack([np.full(len(few), here), few]).astype(np.int64))
+        reached[near] += 1
+    edges = np.sort(np.concatenate(kept), axis=1)
+    edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+    return Topology(topology.parties, edges, np.ones(len(edges)))
+
+
+# Two parties without a link, and how many neighbours they share.
+Pair = tuple[int, int, int]
+
+
+def _telling_pairs(topology: Topology) -> tuple[Iterator[Pair], Iterator[Pair]]:
     """Return pairs without a link, some of them parted by a smallest cut.
 
     Take a party v of least degree. A smallest cut either misses v, and then separates v
     from a party that is not its neighbour; or holds v, and then separates two of v's
     neighbours (Esfahanian and Hakimi 1984). Pairs of the first kind and of the second.
     """
-    linked = topology.adjacency
+    linked = topology.adjacency.astype(np.bool_).astype(np.int64)
     v = int(np.argmin(topology.degrees))
-    near = sorted(linked[[v]].indices.tolist())
-    far = [w for w in range(topology.n_parties) if w != v and w not in near]
-    around = ((x, y) for x, y in combinations(near, 2) if linked[x, y] == 0)
-    return ((v, w) for w in far), around
+    near = np.sort(linked[[v]].indices)
+    common = (linked @ linked[[v]].T).toarray()[:, 0]
+    beside = np.setdiff1d(np.arange(topology.n_parties), [*near, v])
+    across = ((v, w, int(common[w])) for w in beside.tolist())
+
+    def around() -> Iterator[Pair]:
+        rows = linked[near]
+        for place, x in enumerate(near.tolist()):
+            shared = (rows @ linked[[x]].T).toarray()[:, 0]
+            apart = linked[[x]].toarray()[0, near] == 0
+            for other in np.flatnonzero(apart[place + 1 :]) + place + 1:
+                yield x, int(near[other]), int(shared[other])
+
+    return across, around()
+
+
+class _Flows:
+    """Counts paths between many pairs of one graph, and what that costs."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.graph, self.work = split_graph(topology), 0.0
+
+    def paths(self, u: int, v: int, common: int, *, most: int) -> int:
+        """Return how many disjoint paths join a pair, counting to `most`."""
+        if common >= most:
+            return most
+        found, work = _paths(self.graph, u, v, most)
+        self.work += work
+        if self.work > MOST_WORK:
+            raise LongSearchError(
+                f"a graph of {len(self.graph.through):,} parties and as many links as "
+                "this one has too many paths to count: "
+                "whether a few parties can separate the others was not found out; use "
+                "fewer links, or a smaller tolerate"
+            )
+        return found
 
 
 class SplitGraph(NamedTuple):
@@ -199,6 +270,7 @@ class SplitGraph(NamedTuple):
     head: Integers  # where an arc leads
     reverse: Integers  # its partner
     capacity: Integers  # 1 through a vertex, n along a link, 0 on a partner
+    through: Integers  # (n,) each vertex's own arc
 
 
 def split_graph(topology: Topology) -> SplitGraph:
@@ -225,6 +297,7 @@ def split_graph(topology: Topology) -> SplitGraph:
         heads[order].astype(np.int64),
         place[partner[order]],
         capacity[order],
+        place[:n].copy(),
     )
 
 
@@ -236,44 +309,87 @@ def push_paths(
     source: int,
     sink: int,
     most: int,
-) -> int:
-    """Push up to `most` units from source to sink; return how many went through.
+) -> tuple[int, int]:
+    """Push up to `most` units from source to sink; return how many, and the searches.
 
-    Compiled by numba: breadth-first search on residual arcs, one unit a path. What is
-    left in `residual` is the state after the last unit.
+    Compiled by numba. One breadth-first search says how far each half vertex is, and
+    as many shortest paths as there are get a unit each (Dinic); through vertices of
+    capacity 1 about 2 sqrt(n) searches do (Even and Tarjan 1975). What is left in
+    `residual` is the state after the last unit.
     """
     halves = len(start) - 1
-    parent = np.empty(halves, dtype=np.int64)
-    seen = np.zeros(halves, dtype=np.int64)
+    level = np.empty(halves, dtype=np.int64)
+    place = np.empty(halves, dtype=np.int64)
     queue = np.empty(halves, dtype=np.int64)
-    for unit in range(1, most + 1):
-        first, last = 0, 1
+    path = np.empty(halves, dtype=np.int64)
+    pushed = searches = 0
+    while pushed < most:
+        searches += 1
+        level[:] = -1
+        level[source] = 0
         queue[0] = source
-        seen[source] = unit
-        while first < last and seen[sink] != unit:
+        first, last = 0, 1
+        while first < last and level[sink] < 0:
             here = queue[first]
             first += 1
             for arc in range(start[here], start[here + 1]):
                 there = head[arc]
-                if residual[arc] > 0 and seen[there] != unit:
-                    seen[there] = unit
-                    parent[there] = arc
+                if residual[arc] > 0 and level[there] < 0:
+                    level[there] = level[here] + 1
                     queue[last] = there
                     last += 1
-        if seen[sink] != unit:
-            return unit - 1
-        there = sink
-        while there != source:
-            arc = parent[there]
-            residual[arc] -= 1
-            residual[reverse[arc]] += 1
-            there = head[reverse[arc]]
-    return most
+        if level[sink] < 0:
+            break
+        place[:] = start[:-1]
+        here, length = source, 0
+        while pushed < most:
+            if here == sink:
+                for step in range(length):
+                    arc = path[step]
+                    residual[arc] -= 1
+                    residual[reverse[arc]] += 1
+                pushed += 1
+                here, length = source, 0
+                continue
+            arc = place[here]
+            while arc < start[here + 1] and (
+                residual[arc] == 0 or level[head[arc]] != level[here] + 1
+            ):
+                arc += 1
+            place[here] = arc
+            if arc < start[here + 1]:
+                path[length] = arc
+                length += 1
+                here = head[arc]
+            elif length == 0:
+                break
+            else:  # nothing leads on from here: back, and past the arc that led here
+                length -= 1
+                here = head[reverse[path[length]]]
+                place[here] += 1
+    return pushed, searches
 
 
 def disjoint_paths(graph: SplitGraph, u: int, v: int, *, most: int) -> int:
     """Return how many vertex-disjoint paths join two vertices, counting to `most`."""
-    return _push(graph, graph.capacity.copy(), u, v, most)
+    return _paths(graph, u, v, most)[0]
+
+
+def _paths(graph: SplitGraph, u: int, v: int, most: int) -> tuple[int, int]:
+    """Return how many paths there are, to `most`, and how many arcs were looked at."""
+    residual = graph.capacity.copy()
+    shared = np.intersect1d(_neighbours(graph, u), _neighbours(graph, v))
+    residual[graph.through[shared]] = 0
+    if len(shared) >= most:
+        return most, 0
+    found, searches = _push(graph, residual, u, v, most - len(shared))
+    return len(shared) + found, 2 * searches * len(graph.head)
+
+
+def _neighbours(graph: SplitGraph, u: int) -> Integers:
+    arcs = slice(graph.start[2 * u + 1], graph.start[2 * u + 2])
+    heads = graph.head[arcs] // 2
+    return heads[heads != u]
 
 
 def separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
@@ -297,8 +413,11 @@ def separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(entered & ~left).tolist())
 
 
-def _push(graph: SplitGraph, residual: Integers, u: int, v: int, most: int) -> int:
+def _push(
+    graph: SplitGraph, residual: Integers, u: int, v: int, most: int
+) -> tuple[int, int]:
     small = len(graph.head) < COMPILE_ARCS
     push = push_paths if small else compiled(push_paths) or push_paths
     network = (graph.start, graph.head, graph.reverse, residual)
-    return int(push(*network, 2 * u + 1, 2 * v, most))
+    found, searches = push(*network, 2 * u + 1, 2 * v, most)
+    return int(found), int(searches)

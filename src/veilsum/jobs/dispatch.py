@@ -52,6 +52,11 @@ class PriceRecipe(SumsOnly):
         """What surplus and slope count."""
         return self.search.counts
 
+    @property
+    def most_numbers(self) -> int:
+        """Those at every price that may be tried."""
+        return self.size * self.search.max_rounds
+
     @cached_property
     def _places(self) -> Replay[State]:
         return Replay(self.search.start, self.search.advance)

@@ -1,6 +1,6 @@
 """Private regressions as scikit-learn estimators.
 
-model = PrivateLogisticRegression(minimum_rows=40)
+model = PrivateLogisticRegression(rules=Rules(minimum_rows=40))
 model.fit(X, y, parties=hospital)  # whose row is it? one name for each row
 print(model.result_.summary())
 

@@ -275,6 +275,11 @@ class Minimise:
 
     # What becomes known.
 
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum: rounds lead to nothing beyond it."""
+        return self.size
+
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums

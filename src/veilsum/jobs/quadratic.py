@@ -17,7 +17,7 @@ from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.minimise import Minimise, plain_value
 from veilsum.jobs.recipes import Contribution, Sums
-from veilsum.jobs.releases import Release, shown_of, with_releases
+from veilsum.jobs.releases import BY_PARTY, Release, shown_of, with_releases
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.methods.one_shot import FLAT
@@ -101,7 +101,7 @@ class QuadraticProgram(Minimise):
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds: nothing of these costs is left unmasked."""
-        return with_releases(promise, releases, whole=True, by_row=False)
+        return with_releases(promise, releases, whole=True, wording=BY_PARTY)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

@@ -21,7 +21,7 @@ from typing import (
 )
 
 from veilsum.errors import NumericalError
-from veilsum.jobs.releases import Foreseen, Release, shown_of, with_releases
+from veilsum.jobs.releases import BY_ROW, Foreseen, Release, shown_of, with_releases
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
@@ -48,6 +48,11 @@ class Recipe(Protocol):
     @property
     def answer_size(self) -> int:
         """How many numbers the answer has."""
+        ...
+
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers all its sums may show: reserved before the first."""
         ...
 
     def request(self, sums: Sums) -> Any | None:
@@ -103,8 +108,18 @@ class SumsOnly:
     round_size: ClassVar[int] = 0
     tolerance: ClassVar[float] = 1e-9
     stand_in: ClassVar[bool] = True
-    # Whether what a party gives is a sum over rows, each of them rounded by itself.
-    by_row: ClassVar[bool] = True
+    # What a party gives is a sum over rows, each of them rounded by itself.
+    wording: ClassVar[tuple[str, str, str]] = BY_ROW
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of one sum."""
+        return cast("Recipe", self).size
+
+    @property
+    def most_rounds(self) -> int:
+        """How many sums there are at most."""
+        return sum(one.most for one in self.foreseen)
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
@@ -121,7 +136,7 @@ class SumsOnly:
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds, with every round's sums listed."""
         whole = getattr(self, "counts", None) is not None
-        return with_releases(promise, releases, whole=whole, by_row=self.by_row)
+        return with_releases(promise, releases, whole=whole, wording=self.wording)
 
     def shown(
         self, members: tuple[str, ...], releases: Sequence[Release]

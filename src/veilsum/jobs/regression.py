@@ -9,7 +9,7 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -19,6 +19,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import (
+    Cells,
+    Group,
+    Look,
+    Pair,
+    answering,
+    is_pair,
+    screened,
+    size_of,
+)
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
@@ -31,6 +41,7 @@ from veilsum.models.families import (
     Gamma,
     GammaInverseLink,
     Gaussian,
+    LogLink,
     NegativeBinomial,
     Poisson,
 )
@@ -40,15 +51,25 @@ from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers
+from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
 from veilsum.tables.columns import SchemaError
-from veilsum.tables.formula import ModelFormula, read_formula
+from veilsum.tables.formula import (
+    Coded,
+    ModelFormula,
+    Named,
+    Node,
+    named_in,
+    read_formula,
+    shown,
+)
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
+# Nearly every fit that there is ends by then; with room for fewer none is begun.
+LEAST_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -159,37 +180,45 @@ class NewtonRecipe(SumsOnly):
         """One number for each column."""
         return self.newton.n_columns
 
+    @property
+    def most_rounds(self) -> int:
+        """As many sums as there is room for, those that ask for rows outside too."""
+        if self.limit is None:
+            return 2 * self.newton.max_rounds
+        return self.limit.rounds(self.size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        return self.size * self.most_rounds
+
     def request(self, sums: Sums) -> Request | None:
         """Ask for statistics at Newton's next point."""
+        if not sums and self.limit is not None:
+            least = min(LEAST_ROUNDS, self.limit.most_rounds)
+            self.limit.check(self.size, least)
         state = self._state(sums)
         if state.converged:
             return None
-        if self.limit is not None:
-            self._check_limit(self.limit, state, sums)
+        if len(sums) == self.most_rounds:
+            raise InvalidInputError(self._unfinished(state))
         return self.newton.propose(state)
 
-    def _check_limit(self, limit: ReleaseLimit, state: State, sums: Sums) -> None:
-        """Refuse one more sum; say so if a coefficient grows without end."""
-        try:
-            limit.check(self._released(state, len(sums)), rows=self._rows(sums))
-        except InvalidInputError as error:
-            fading = self.newton.fading_columns(state)
-            if not fading:
-                raise
-            raise InvalidInputError(
+    def _unfinished(self, state: State) -> str:
+        """Return what to say of a fit for which no room is left."""
+        told = (
+            f"the fit has not converged in {self.most_rounds} sums, and more than "
+            "that there is no room for: scale the columns, use ridge or fewer columns, "
+            "or agree on more [schema] minimum_rows, or openly on more [policy] "
+            "most_rounds or release_fraction"
+        )
+        if fading := self.newton.fading_columns(state):
+            told = (
                 f"the coefficient of {listed(fading)} seems to grow without end, which "
                 "takes many rounds to be sure of: leave the column out, merge "
-                f"categories, or use ridge. And {error}"
-            ) from None
-
-    def _released(self, state: State, n_sums: int) -> int:
-        """Return how many numbers are known after the next sum."""
-        asked = n_sums - state.rounds
-        if self.newton.propose(state).stage == "outside":
-            asked += 1
-        # Of a sum that asks for rows outside all else is zero, and was not unknown.
-        few = sum(_shown("outside", self.newton.n_columns).values()) + 1
-        return self.size * (n_sums + 1 - asked) + few * asked
+                f"categories, or use ridge. And {told}"
+            )
+        return told
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -213,11 +242,6 @@ class NewtonRecipe(SumsOnly):
         return Release(self.what, shown, tuple(point.tolist()))
 
     @property
-    def most_rounds(self) -> int:
-        """How many sums there are at most, those that ask for rows outside too."""
-        return 2 * self.newton.max_rounds
-
-    @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """What a first, a further, a closing round shows; and one that only asks."""
         most = self.most_rounds
@@ -236,11 +260,6 @@ class NewtonRecipe(SumsOnly):
             rounds("a last round, at the answer", "closing", closing, closing),
         )
         return tuple(one for one in found if one.most)
-
-    def _rows(self, sums: Sums) -> float | None:
-        if not sums:
-            return None
-        return float(self.newton.scales.first(sums[0][:-1]).n_rows)
 
     def _state(self, sums: Sums) -> State:
         return self._places.state(sums)
@@ -382,6 +401,52 @@ class Model:
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have one of two, as far as measures tell."""
+        found: list[Group] = [
+            Pair(name, one, place)
+            for place, (name, one) in enumerate(
+                zip(self.names, self.measures.design, strict=True)
+            )
+            if is_pair(one)
+        ]
+        for name in ("response", "weights", "offset"):
+            one = getattr(self.measures, name)
+            if one is not None and is_pair(one):
+                found.append(Pair(name, one, name))
+        return tuple(found)
+
+    def look(self, rows: Rows, at: str | int) -> Array[Any]:
+        """Return a column of some rows: of the design by its place."""
+        found = rows.design[:, at] if isinstance(at, int) else getattr(rows, at)
+        return np.asarray(found)
+
+    def check_at_home(self, home: AtHome, rows: Rows, **columns: Any) -> None:
+        """Refuse rows of which the fit would show too much; see `AtHome.design`."""
+        for what in ("weights", "offset"):
+            if (values := getattr(rows, what)) is not None:
+                measure = getattr(self.measures, what)
+                home.column(what, values, two_valued=partial(_is_two_valued, measure))
+        if rows.offset is not None and isinstance(self.family, LogLink):
+            # A row counts as much as its mean, which grows like this.
+            grown = np.exp(rows.offset - rows.offset.max())
+            home.column("exp(offset)", grown, two_valued=lambda: True)
+        home.design(rows, self.names, intercept=self.intercept, **columns)
+
+    def check_columns_at_home(self, home: AtHome, rows: Rows) -> None:
+        """Refuse the same where nothing is known of a column but its numbers."""
+
+        def two_valued(column: int) -> bool:
+            return _is_two_valued(self.measures.design[column])
+
+        home.column(
+            self.response,
+            rows.response,
+            two_valued=partial(_is_two_valued, self.measures.response),
+        )
+        self.check_at_home(home, rows, two_valued=two_valued)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         if not isinstance(self.family, Gaussian):
@@ -448,6 +513,10 @@ class Model:
         return np.asarray(found / scale)
 
 
+def _is_two_valued(measure: Measure) -> bool:
+    return measure.most - measure.least <= 1
+
+
 def _joined(rows: Mapping[str, Rows]) -> Rows:
     parts = list(rows.values())
 
@@ -467,7 +536,7 @@ def inferred_schema(
     formula: str,
     used: Sequence[str | None],
     frames: Mapping[str, Frame],
-    minimum_rows: int,
+    minimum_rows: int | None,
 ) -> Schema:
     """Return a schema that fits all tables, of the columns that the job names.
 
@@ -578,6 +647,64 @@ class FormulaJob:
             "bits": self.bits,
         }
 
+    def groups(self, design: Sequence[Measure]) -> tuple[Group, ...]:
+        """Return levels, cells and values that few parties might hold.
+
+        Of columns of the schema, in its order; then of categories that are multiplied,
+        and of what else in the design has two values.
+        """
+        schema, made = self.schema, self.formula.made_of
+        found: list[Group] = []
+        for one in schema.columns:
+            if one.is_category:
+                found.append(Cells((one.name,), (one.categories,)))
+            elif is_pair(one.measure):
+                found.append(Pair(one.name, one.measure, one.name))
+        for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
+            levels = tuple(schema.column(name).categories for name in names)
+            found.append(Cells(names, levels))
+        for place, (names, numbers) in enumerate(made):
+            alone = not names and len(numbers) == 1 and numbers[0] in schema
+            if numbers and not alone and is_pair(design[place]):
+                found.append(Pair(self.formula.columns[place], design[place], place))
+        return tuple(found)
+
+    def look(self, table: CheckedTable, rows: Rows, at: str | int) -> Array[Any]:
+        """Return one party's column of its table by name, or of its design by place."""
+        return rows.design[:, at] if isinstance(at, int) else table.look(at)
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels each category has."""
+        return {
+            one.name: len(one.categories)
+            for one in self.schema.columns
+            if one.is_category
+        }
+
+    def check_at_home(self, table: CheckedTable, home: AtHome) -> None:
+        """Refuse a table whose columns, or what is made of them, would show too much."""
+        formula = self.formula
+        coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
+        for node, values in formula.parts(table):
+            name = shown(node)
+            labels: Sequence[Any] = ()
+            if isinstance(node, Named | Coded):
+                labels = self.schema.column(next(named_in(node))).categories
+            if labels:
+                home.category(name, values, labels)
+                home.cells([name], [values], [labels])
+                coded[node] = name, values, labels
+                continue
+            home.column(name, values, two_valued=partial(formula.is_two_valued, node))
+            found = np.unique(values[:1000])
+            if len(found) <= 2 and np.isin(values, found).all():
+                coded[node] = name, np.searchsorted(found, values), found.tolist()
+        for factors in formula.crossed:
+            cells = [coded[node] for node in factors if node in coded]
+            if len(cells) > 1:
+                home.cells(*(list(one) for one in zip(*cells, strict=True)))
+
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""
         design, response = self.formula.design(table, self.bits)
@@ -614,13 +741,14 @@ class FitResult(JobResult):
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
-        free = self.rules.release_fraction >= 1.0
-        return (*super().further_limits, *((UNLIMITED,) if free else ()))
+        free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
+        return (*super().further_limits, *self.rules.open, *free)
 
     @cached_property
     def fit(self) -> LeastSquaresFit | GlmFit:
         """Coefficients, their errors, and everything else that follows from sums."""
-        return cast("RegressionRecipe", self.recipe).fit(self.released.sums)
+        recipe, sums = self.inner
+        return cast("RegressionRecipe", recipe).fit(sums)
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -630,7 +758,8 @@ class FitResult(JobResult):
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out: only this sum is known."""
-        return cast("RegressionRecipe", self.recipe).missing(self.released.sums)
+        recipe, sums = self.inner
+        return cast("RegressionRecipe", recipe).missing(sums)
 
     @property
     def max_error(self) -> float | None:
@@ -706,7 +835,7 @@ def fit(
     ridge: float = 0.0,
     bits: int = BITS,
     schema: Schema | None = None,
-    minimum_rows: int = MINIMUM_ROWS,
+    minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -725,7 +854,8 @@ def fit(
             beyond 52 terms of arithmetic are computed exactly.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
-        minimum_rows: without a schema, a party with fewer rows is refused.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to fit the pooled rows as well, as only a simulation can.
@@ -751,11 +881,25 @@ def fit(
             rows, job.formula.intercept, positive=kind.positive
         )
         model = job.counted(measures)
+    kept = agreed.rules(rules or Rules())
+    kept.check_levels(job.levels)
+    looks = {
+        "computed": job.formula.response_is_computed,
+        "groups": job.formula.by_variables,
+    }
+
+    def at_home(home: AtHome) -> None:
+        job.check_at_home(tables[home.party], home)
+        model.check_at_home(home, rows[home.party], **looks)
+
     return fit_rows(
         rows,
         model,
         sources={party: table_parts(frame) for party, frame in frames.items()},
-        rules=agreed.rules(rules or Rules()),
+        groups=job.groups(model.measures.design),
+        looks={party: partial(job.look, tables[party], rows[party]) for party in rows},
+        rules=kept,
+        at_home=at_home,
         dropped={party: table.n_dropped for party, table in tables.items()},
         agreed=job.agreed,
         compare=compare,
@@ -829,8 +973,11 @@ def fit_rows(
     model: Model,
     *,
     rules: Rules | None = None,
+    at_home: Callable[[AtHome], None] | None = None,
     dropped: Mapping[str, int] | None = None,
     sources: Mapping[str, tuple[Array[Any], ...]] | None = None,
+    groups: Sequence[Group] | None = None,
+    looks: Mapping[str, Look] | None = None,
     agreed: Mapping[str, Any] | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -841,25 +988,43 @@ def fit_rows(
         rows: by party; all must have the model's columns.
         model: what is fitted.
         rules: what every party keeps to.
+        at_home: refuses what shows too much of one party's own table; without it, the
+            columns of its rows are looked at.
         dropped: by party, how many rows were left out.
         sources: by party, the whole table that rows are from, for its ledger.
+        groups: what is asked first who holds it; without them, of the design.
+        looks: by party, how it finds the columns of these groups.
         agreed: what parties compare beside how they sum.
         compare: whether to fit the pooled rows as well.
         options: how to sum; see `Options`.
     """
     rules = rules or Rules()
+    asked = () if rules.site_terms else model.groups if groups is None else groups
+    counts = screened(model.recipe(), asked).counts
+    terms = Terms.of(list(rows), counts=counts, options=options)
+    # What all can know comes first: then a refusal says nothing about a table.
+    rules.check_design(len(model.names), terms.honest)
     for party, part in rows.items():
         rules.check_rows(party, part.n_rows)
         model.check(party, part)
-    counts = model.recipe().counts
-    terms = Terms.of(list(rows), counts=counts, options=options)
-    recipe = model.recipe(ReleaseLimit.of(rules, model.numbers_in_a_row, terms))
+        home = AtHome(party, rules)
+        if at_home is None:
+            model.check_columns_at_home(home, part)
+        else:
+            at_home(home)
+    limit = ReleaseLimit.of(rules, model.numbers_in_a_row, terms, size_of(asked))
+    recipe = screened(model.recipe(limit), asked, terms.tolerate)
     missing = dropped or {}
+    look = looks or {party: partial(model.look, part) for party, part in rows.items()}
     released = run_job(
         recipe,
         {
-            party: model.contribution(
-                part, missing.get(party, 0), (sources or {}).get(party)
+            party: answering(
+                recipe,
+                model.contribution(
+                    part, missing.get(party, 0), (sources or {}).get(party)
+                ),
+                look[party],
             )
             for party, part in rows.items()
         },

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from veilsum.errors import InvalidInputError
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.guarantee import (
@@ -21,10 +20,13 @@ from veilsum.privacy.guarantee import (
     PARTY_UNITS_LIMIT,
     REMAINDER_LIMIT,
     SAME_VIEWS_LIMIT,
+    SCREENED_NEAR_VIEWS_LIMIT,
+    SCREENED_SAME_VIEWS_LIMIT,
+    SCREENED_UNITS_LIMIT,
     UNITS_LIMIT,
     Guarantee,
 )
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import DisclosureError, Rules
 
 IDENTICAL = (
     "inputs that every party's rules admit, and whose listed sums agree in every "
@@ -38,6 +40,15 @@ EXACT = (
 ROUNDS = (
     "epsilon is that of {rounds} rounds together, for the largest change of statistics "
     "in any of them"
+)
+# What is said of sums of whole numbers: of their units, and of who has which row, under
+# masks that hide everything but sums and under others.
+BY_ROW = (UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT)
+BY_PARTY = (PARTY_UNITS_LIMIT, PARTY_SAME_VIEWS_LIMIT, PARTY_NEAR_VIEWS_LIMIT)
+SCREENED = (
+    SCREENED_UNITS_LIMIT,
+    SCREENED_SAME_VIEWS_LIMIT,
+    SCREENED_NEAR_VIEWS_LIMIT,
 )
 
 
@@ -56,6 +67,11 @@ class Release:
     statistics: Mapping[str, int]
     point: tuple[float, ...] = ()
     where: str = ""
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers become known."""
+        return sum(self.statistics.values())
 
     @property
     def words(self) -> str:
@@ -100,60 +116,69 @@ def _line(first: int, same: Sequence[Release]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseLimit:
-    """How many numbers may be released about rows.
+    """How many numbers may be released about rows, as agreed numbers alone tell.
 
     Attributes:
         honest: how many parties are honest at least.
-        tolerate: how many may collude.
         columns: numbers in a row.
         minimum_rows: every party has at least as many.
-        maximum_rows: no party has more, if that was agreed.
         fraction: of the numbers in honest rows.
+        most_rounds: sums that a fit may take.
+        before: numbers that are released before the first of these.
     """
 
     honest: int
-    tolerate: int
     columns: int
     minimum_rows: int
-    maximum_rows: int | None = None
     fraction: float = 0.5
+    most_rounds: int = 15
+    before: int = 0
 
     @classmethod
-    def of(cls, rules: Rules, columns: int, terms: Terms) -> ReleaseLimit:
+    def of(
+        cls, rules: Rules, columns: int, terms: Terms, before: int = 0
+    ) -> ReleaseLimit:
         """Return how many numbers the rules allow about rows of so many numbers."""
         return cls(
             honest=terms.honest,
-            tolerate=terms.tolerate,
             columns=columns,
             minimum_rows=rules.minimum_rows,
-            maximum_rows=rules.maximum_rows,
             fraction=rules.release_fraction,
+            most_rounds=rules.most_rounds,
+            before=before,
         )
 
-    def honest_rows(self, rows: float | None = None) -> float:
-        """Return how many rows honest parties hold at least.
+    @property
+    def held(self) -> int:
+        """How many numbers honest parties hold at least."""
+        return self.honest * self.minimum_rows * self.columns
 
-        Args:
-            rows: of all parties together, once their sum is known.
-        """
-        least = float(self.honest * self.minimum_rows)
-        if rows is None or self.maximum_rows is None:
-            return least
-        return max(least, rows - self.tolerate * self.maximum_rows)
+    def rounds(self, size: int) -> int:
+        """Return how many sums of so many numbers there is room for."""
+        room = self.fraction * self.held - self.before
+        if size * self.most_rounds < room:
+            return self.most_rounds
+        return max(0, ceil(room / size) - 1)
 
-    def check(self, numbers: int, *, rows: float | None = None) -> None:
-        """Refuse to release so many numbers in all."""
-        held = self.honest_rows(rows) * self.columns
-        if numbers < self.fraction * held:
+    def check(self, numbers: int, rounds: int = 1) -> None:
+        """Refuse to release so many numbers in each of some rounds."""
+        total = self.before + numbers * rounds
+        if total < self.fraction * self.held:
             return
-        enough = ceil((numbers + 1) / (self.fraction * self.columns * self.honest))
-        raise InvalidInputError(
-            f"{numbers} numbers would be released in all about honest parties' rows, "
-            f"which hold {held:.0f} at least ({held / self.columns:.0f} rows of "
-            f"{self.columns} numbers), and {self.fraction:g} of these is the limit: "
-            f"use fewer columns, agree on minimum_rows = {enough} or more (more still "
-            "for further rounds) or on maximum_rows, or raise the limit openly with "
-            "release_fraction"
+        enough = ceil((total + 1) / (self.fraction * self.columns * self.honest))
+        parts = [f"{self.before} counts of parties"] if self.before else []
+        parts += [
+            f"{numbers} in each of {rounds} rounds" if rounds > 1 else f"{numbers}"
+        ]
+        each = f" ({', '.join(parts)})" if len(parts) > 1 or rounds > 1 else ""
+        raise DisclosureError(
+            "release_fraction",
+            f"{total} numbers{each} would be released about honest parties' rows, "
+            f"which hold {self.held} at least ({self.honest} parties of "
+            f"{self.minimum_rows} rows of {self.columns} numbers), and "
+            f"{self.fraction:g} of these is the limit: use fewer columns, agree on "
+            f"[schema] minimum_rows = {enough} or more, or raise the limit openly "
+            "with [policy] release_fraction",
         )
 
 
@@ -162,13 +187,12 @@ def with_releases(
     releases: Sequence[Release],
     *,
     whole: bool = False,
-    by_row: bool = True,
+    wording: tuple[str, str, str] = BY_ROW,
 ) -> Guarantee:
     """Return the guarantee with every round's sums listed for every honest piece.
 
     Rounds have fresh masks, so their divergences add. `whole` says that sums are of
-    whole numbers of agreed units, so that it does not matter who has which row; without
-    `by_row` a party's numbers are its own making, and it matters but for whole inputs.
+    whole numbers of agreed units, and `wording` what follows for who has which row.
     """
     if not promise.kind.hides:
         return promise
@@ -180,10 +204,7 @@ def with_releases(
     # Everything a job sums is masked: nothing of a cost is left out.
     kept = [line for line in promise.limits if line != REMAINDER_LIMIT]
     if whole:
-        same, near = SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT
-        if not by_row:
-            same, near = PARTY_SAME_VIEWS_LIMIT, PARTY_NEAR_VIEWS_LIMIT
-        units = UNITS_LIMIT if by_row else PARTY_UNITS_LIMIT
+        units, same, near = wording
         more = (*more, units, same if promise.kind.sums_only else near)
         kept = [line for line in kept if not line.startswith("on the grid")]
     added = repeated(promise, len(releases))

@@ -12,7 +12,8 @@ import numpy as np
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
-from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe
+from veilsum.jobs.presence import Screened
+from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
 from veilsum.jobs.releases import Release
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
@@ -60,6 +61,13 @@ class JobResult:
         """What each sum showed."""
         sums = self.released.sums
         return tuple(self.recipe.release(sums[:k]) for k in range(len(sums)))
+
+    @property
+    def inner(self) -> tuple[Any, Sums]:
+        """The recipe behind a first sum that asked who holds what, and its sums."""
+        if isinstance(self.recipe, Screened):
+            return self.recipe.inner, self.recipe.within(self.released.sums)
+        return self.recipe, self.released.sums
 
     @property
     def shown(self) -> tuple[str, ...]:

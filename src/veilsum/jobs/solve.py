@@ -41,7 +41,7 @@ from veilsum.methods.settings import Settings
 from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
 from veilsum.numbers.fixed_point import Grid
-from veilsum.numbers.laws import Law, LawName, Masks
+from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.view import View, observe
@@ -367,7 +367,7 @@ def solve(
         law=masks,
         policy=Policy(tolerate=len(colluders)),
         spread=recipe.spread,
-        driver=_driver(driver, seed, masks, faults),
+        driver=_driver(driver, seed, faults),
         progress=progress,
         corrupted=colluders,
     )
@@ -494,18 +494,16 @@ def _by_party(
 
 
 def _driver(
-    driver: str | Driver, seed: int | None, law: Law, faults: LinkFaults | None
+    driver: str | Driver, seed: int | None, faults: LinkFaults | None
 ) -> Driver:
-    # Fresh masks that are made to be safe come from the operating system.
-    system = law.deployable
     if faults is None:
-        return driver_of(driver, seed=seed, system=system)
+        return driver_of(driver, seed=seed)
     if driver != "vectorised":
         raise InvalidInputError(
             "faults of links are simulated with all parties in one array: use the "
             "driver vectorised; machines have faults of their own"
         )
-    return driver_of(driver, seed=seed, system=system, faults=faults)
+    return driver_of(driver, seed=seed, faults=faults)
 
 
 def _farthest(estimates: PartyPoints, point: Vector) -> float:

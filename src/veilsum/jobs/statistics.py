@@ -7,10 +7,11 @@ Every row gives whole numbers, and their sum says nothing of who gave which.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Unpack
 
@@ -18,18 +19,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import (
+    Binned,
+    Cells,
+    Group,
+    Pair,
+    answering,
+    is_pair,
+    screened,
+    size_of,
+)
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name, table_parts
 from veilsum.models.moments import Moments, moments_of
-from veilsum.models.tallies import Bins, CrossTable, Histogram, small_cells
+from veilsum.models.rows import Rows
+from veilsum.models.tallies import Bins, CrossTable, Histogram
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
-from veilsum.tables.columns import SchemaError
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import MINIMUM_ROWS, Rules
+from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 
@@ -41,14 +52,12 @@ class Wishes:
         columns: numbers, for moments.
         histograms: the edges of bins, by column.
         tables: which categories are crossed, and how many levels each has.
-        minimum_count: a party with a smaller count in a cell, but not 0, takes no part.
         measures: how each of the numbers is counted, by column.
     """
 
     columns: tuple[str, ...]
     histograms: Mapping[str, Bins]
     tables: Mapping[tuple[str, ...], CrossTable]
-    minimum_count: int = 0
     measures: tuple[Measure, ...] = ()
 
     @property
@@ -82,6 +91,16 @@ class Wishes:
         parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
         return "; ".join(parts)
 
+    def groups(self, schema: Schema) -> tuple[Group, ...]:
+        """Return bins, cells and values that few parties might hold."""
+        found: list[Group] = [Binned(*one) for one in self.histograms.items()]
+        for names in self.tables:
+            levels = tuple(schema.column(name).categories for name in names)
+            found.append(Cells(names, levels))
+        pairs = zip(self.columns, self.measures, strict=True)
+        found += [Pair(name, one, name) for name, one in pairs if is_pair(one)]
+        return tuple(found)
+
     @property
     def counts(self) -> Counts:
         """What a sum counts: the row count and moments, cells, rows left out."""
@@ -97,26 +116,47 @@ class Wishes:
             parts.append(cross.tally(np.stack(codes, axis=1)))
         return np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
 
+    def check_at_home(self, home: AtHome, table: CheckedTable) -> None:
+        """Refuse a table of which the statistics would show too much."""
+        for name in self.columns:
+            values, measure = table.numbers(name), table.schema.column(name).measure
+            two_valued = partial(operator.le, measure.most - measure.least, 1)
+            home.column(name, values, two_valued=two_valued)
+            home.dominated(name, values)
+        for name, bins in self.histograms.items():
+            home.bins(name, bins.tally(table.numbers(name)))
+        for names in self.tables:
+            codes = [table.frame[name].cat.codes.to_numpy() for name in names]
+            labels = [table.schema.column(name).categories for name in names]
+            for one in zip(names, codes, labels, strict=True):
+                home.category(*one)
+            home.cells(names, codes, labels)
+        if self.columns:
+            # The moments of columns are those of a design with ones.
+            ones = np.ones((table.n_rows, 1))
+            rows = Rows(np.hstack([ones, self.numbers(table)]), ones[:, 0])
+            home.design(rows, ("1", *self.columns), intercept=0)
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels each crossed category has."""
+        return {
+            name: number
+            for names, cross in self.tables.items()
+            for name, number in zip(names, cross.levels, strict=True)
+        }
+
     def vector(self, table: CheckedTable) -> Integers:
         """Return what one party gives, in whole numbers.
 
         Raises:
-            SchemaError: a cell is too small to be shown, or a number out of its range.
+            SchemaError: a number is out of its range.
         """
-        cells = self.cells(table)
-        if small_cells(cells, self.minimum_count):
-            raise SchemaError(
-                table.party,
-                None,
-                "cell",
-                "a cell of the counts holds fewer than minimum_count = "
-                f"{self.minimum_count} rows, but not none: use wider bins or merge "
-                "levels. Not sent.",
-            )
         moments: Integers = np.array([table.n_rows], dtype=object)
         if self.columns:
             moments = moments_of(self.numbers(table), self.measures)
-        return np.concatenate([moments, cells.astype(object), [table.n_dropped]])
+        cells = self.cells(table).astype(object)
+        return np.concatenate([moments, cells, [table.n_dropped]])
 
     def numbers(self, table: CheckedTable) -> Array[np.float64]:
         """Return one party's columns of numbers."""
@@ -128,7 +168,6 @@ def wishes_of(
     columns: Sequence[str] | None,
     histograms: Mapping[str, ArrayLike],
     tables: Sequence[Sequence[str]],
-    minimum_count: int = 0,
 ) -> Wishes:
     """Return what is asked for, checked against the schema."""
     numeric = [one.name for one in schema.columns if not one.is_category]
@@ -152,7 +191,6 @@ def wishes_of(
             )
             for names in tables
         },
-        minimum_count,
         tuple(schema.column(name).measure.centred() for name in chosen),
     )
 
@@ -214,14 +252,21 @@ class StatisticsResult(JobResult):
 
     Attributes:
         wishes: what was asked for.
+        rules: what every party kept to.
         levels: of each category.
         reference: the pooled means, where one computer has all rows and was asked to
             compare.
     """
 
     wishes: Wishes
+    rules: Rules
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reference: Vector | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        return (*super().further_limits, *self.rules.open)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -233,18 +278,19 @@ class StatisticsResult(JobResult):
         """Sums, means, variances, covariances and correlations."""
         if not self.columns:
             raise InvalidInputError("no columns of numbers were asked for")
-        assert isinstance(self.recipe, StatisticsRecipe)
-        return self.recipe.moments(self.released.sums)
+        recipe, sums = self.inner
+        assert isinstance(recipe, StatisticsRecipe)
+        return recipe.moments(sums)
 
     @property
     def count(self) -> int:
         """The rows of all parties."""
-        return int(self.released.sums[0][0])
+        return int(self.inner[1][0][0])
 
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out."""
-        return int(self.released.sums[0][-1])
+        return int(self.inner[1][0][-1])
 
     @property
     def max_error(self) -> float | None:
@@ -276,7 +322,7 @@ class StatisticsResult(JobResult):
 
     def _counts(self) -> Iterator[Integers]:
         ends = np.cumsum(self.wishes.sizes, dtype=np.int64)[:-1]
-        cells = self.released.sums[0][self.wishes.n_moments : -1]
+        cells = self.inner[1][0][self.wishes.n_moments : -1]
         return iter(np.split(cells, ends))
 
     def rows(self) -> list[dict[str, Any]]:
@@ -371,7 +417,7 @@ def statistics(
     histograms: Mapping[str, ArrayLike] | None = None,
     tables: Sequence[Sequence[str]] = (),
     schema: Schema | None = None,
-    minimum_rows: int = MINIMUM_ROWS,
+    minimum_rows: int | None = None,
     rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
@@ -385,7 +431,8 @@ def statistics(
         tables: categories to cross, such as [("sex", "smoker")].
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
-        minimum_rows: without a schema, a party with fewer rows is refused.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
         rules: what every party keeps to; those of the schema about row counts hold in
             any case.
         compare: whether to average the pooled rows as well, as only a simulation can.
@@ -399,18 +446,28 @@ def statistics(
     else:
         agreed = schema  # a real party sees its own table only
     kept = agreed.rules(rules or Rules())
-    wishes = wishes_of(agreed, columns, histograms or {}, tables, kept.minimum_count)
+    wishes = wishes_of(agreed, columns, histograms or {}, tables)
+    kept.check_levels(wishes.levels)
     used = tuple(one for one in agreed.columns if one.name in wishes.used)
     looked_at = replace(agreed, columns=used)
     checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
     # Here, before anybody joins: what is wrong with a table keeps its party at home.
+    for name, table in checked.items():
+        wishes.check_at_home(AtHome(name, kept), table)
     vectors = {name: wishes.vector(table) for name, table in checked.items()}
-    terms = Terms.of(list(frames), counts=wishes.counts, options=options)
-    limit = ReleaseLimit.of(kept, len(used), terms)
-    recipe = StatisticsRecipe(wishes, limit)
+    asked = () if kept.site_terms else wishes.groups(agreed)
+    counts = screened(StatisticsRecipe(wishes, None), asked).counts
+    terms = Terms.of(list(frames), counts=counts, options=options)
+    limit = ReleaseLimit.of(kept, len(used), terms, size_of(asked))
+    recipe = screened(StatisticsRecipe(wishes, limit), asked, terms.tolerate)
     released = run_job(
         recipe,
-        {name: _contribution(own, frames[name]) for name, own in vectors.items()},
+        {
+            name: answering(
+                recipe, _contribution(own, frames[name]), checked[name].look
+            )
+            for name, own in vectors.items()
+        },
         terms,
         agreed={
             "schema": looked_at.to_table(),
@@ -423,6 +480,7 @@ def statistics(
         recipe=recipe,
         released=released,
         wishes=wishes,
+        rules=kept,
         reference=_pooled_means(wishes, checked) if compare else None,
         levels={one.name: one.categories for one in used if one.is_category},
     )

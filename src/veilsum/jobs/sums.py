@@ -15,7 +15,7 @@ from veilsum.drivers.driver import Released
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
-from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.jobs.releases import BY_PARTY, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
@@ -46,7 +46,7 @@ class OneSum(SumsOnly):
     what: str
     limit: ReleaseLimit | None = None
 
-    by_row: ClassVar[bool] = False
+    wording: ClassVar[tuple[str, str, str]] = BY_PARTY
 
     @property
     def size(self) -> int:

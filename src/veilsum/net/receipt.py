@@ -2,11 +2,14 @@
 
 A receipt holds what everybody may know: who took part, under which plan, which digest
 the released result has, what was promised. It holds nothing private and no hash of it.
+The result's digest is keyed by what only members hold: a count of few digits could be
+found by trying them all, by anybody who is shown a receipt.
 What several parties' receipts prove together is said finding by finding.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import sys
@@ -26,7 +29,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
-from veilsum.numbers.arrays import is_number, listed
+from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
 
 FORMAT = "veilsum receipt 2"
@@ -39,6 +42,7 @@ T = TypeVar("T")
 
 # No receipt nests its lists and tables so deep.
 DEEPEST = 32
+SEAL_DIGITS = 128
 MOST_BYTES = 64 << 20
 
 
@@ -58,7 +62,7 @@ class Receipt:
         lost: who was lost on the way.
         epochs: those that were committed.
         confirmed: neighbours with whom every one of these epochs was confirmed.
-        result: digest of the released result.
+        result: keyed digest of the released result, see `keyed_digest`.
         released: what was released, in words.
         guarantee: what was promised.
         started: when, UTC, by this party's clock.
@@ -163,8 +167,22 @@ def result_from(table: Any) -> ResultFile:
     answer = table.get("minimiser")
     if not _is_list(_is_number)(answer):
         raise InvalidInputError("its minimiser must be a list of numbers")
+    if not _is_hex(SEAL_DIGITS)(table.get("seal")):
+        raise InvalidInputError(
+            f"its seal must be {SEAL_DIGITS} hexadecimal digits, as veilsum join writes"
+        )
     numbers = np.array(answer, dtype=np.float64)
-    return ResultFile(Codec.digest(numbers).hex(), table["guarantee"])
+    digest = keyed_digest(numbers, bytes.fromhex(table["seal"]))
+    return ResultFile(digest, table["guarantee"])
+
+
+def keyed_digest(numbers: FloatArray, seal: bytes) -> str:
+    """Return a result's digest as receipts have it, hexadecimal.
+
+    The key is the signature of the party that proposed the result, which no receipt
+    holds: members compare receipts and results, and others cannot try out guesses.
+    """
+    return hmac.digest(seal, Codec.digest(numbers), "sha256").hex()
 
 
 def receipt_from(table: Any) -> Receipt:

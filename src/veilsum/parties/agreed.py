@@ -18,6 +18,7 @@ from veilsum.agreement.sections import (
 )
 from veilsum.jobs.dispatch import PriceRecipe, search_of
 from veilsum.jobs.job_file import job_of
+from veilsum.jobs.presence import Group, screened, size_of
 from veilsum.jobs.recipes import Recipe
 from veilsum.jobs.regression import FormulaJob, family_of
 from veilsum.jobs.releases import ReleaseLimit
@@ -31,7 +32,7 @@ from veilsum.tables.schema import CheckedTable, Schema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Agreed:
+class Asked:
     """A question, ready to be asked.
 
     Attributes:
@@ -50,7 +51,7 @@ class Agreed:
     wishes: Wishes | None = None
 
 
-def agreed_on(consortium: Consortium) -> Agreed:
+def agreed_on(consortium: Consortium) -> Asked:
     """Return what a consortium's question comes to.
 
     Raises:
@@ -59,13 +60,17 @@ def agreed_on(consortium: Consortium) -> Agreed:
     (question,) = consortium.questions
     if isinstance(question, Minimisation):
         part = PartyCost.of(consortium, question.cost.stand_in())
-        return Agreed(consortium=consortium, recipe=part.recipe, terms=part.terms)
+        return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
     fit = wishes = None
+    groups: tuple[Group, ...] = ()
+    asks = not consortium.rules.rules.site_terms
     with about(question.heading):
         match question:
             case ModelSection():
                 fit = _fit(question, _schema(consortium))
-                counts = fit.model.recipe().counts
+                model = fit.model
+                groups = fit.groups(model.measures.design) if asks else ()
+                counts = screened(model.recipe(), groups).counts
             case StatisticsSection():
                 wishes = wishes_of(
                     _schema(consortium),
@@ -73,7 +78,8 @@ def agreed_on(consortium: Consortium) -> Agreed:
                     question.histograms or {},
                     question.tables or (),
                 )
-                counts = wishes.counts
+                groups = wishes.groups(_schema(consortium)) if asks else ()
+                counts = screened(StatisticsRecipe(wishes, None), groups).counts
             case _:
                 recipe: Recipe = PriceRecipe(search_of(**question.given()))
                 counts = search_of(**question.given()).counts
@@ -81,17 +87,22 @@ def agreed_on(consortium: Consortium) -> Agreed:
         options = job_of(consortium, {}).options
         terms = Terms.of(consortium.topology.parties, counts=counts, options=options)
     if fit is None and wishes is None:
-        return Agreed(consortium=consortium, recipe=recipe, terms=terms)
+        return Asked(consortium=consortium, recipe=recipe, terms=terms)
     rules = _schema(consortium).rules(consortium.rules.rules)
     if fit is not None:
-        model = fit.model
-        recipe = model.recipe(ReleaseLimit.of(rules, model.numbers_in_a_row, terms))
+        columns, levels = model.numbers_in_a_row, fit.levels
+        rules.check_design(len(model.names), terms.honest)
     if wishes is not None:
-        limit = ReleaseLimit.of(rules, len(wishes.used), terms)
+        columns, levels = len(wishes.used), wishes.levels
+    rules.check_levels(levels)
+    limit = ReleaseLimit.of(rules, columns, terms, size_of(groups))
+    if fit is not None:
+        recipe = model.recipe(limit)
+    if wishes is not None:
         recipe = StatisticsRecipe(wishes, limit)
-    return Agreed(
+    return Asked(
         consortium=consortium,
-        recipe=recipe,
+        recipe=screened(recipe, groups, terms.tolerate),
         terms=terms,
         rules=rules,
         fit=fit,

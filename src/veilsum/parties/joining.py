@@ -21,7 +21,7 @@ from veilsum.files.tables import read_table
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.running import JobResult
-from veilsum.net.receipt import Receipt, make_receipt
+from veilsum.net.receipt import Receipt, keyed_digest, make_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import unit_of
@@ -29,7 +29,6 @@ from veilsum.parties.consent import consent_to
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.protocol.codec import Codec
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import rounded_words
@@ -209,7 +208,7 @@ def receipt_of(driver: Networked, result: JobResult) -> Receipt:
         lost=list(ending.lost),
         epochs=list(ending.epochs),
         confirmed=[name for name in near if name in members],
-        result=Codec.digest(ending.finish.result).hex(),
+        result=keyed_digest(ending.finish.result, ending.finish.seal),
         released=list(result.shown),
         guarantee=result.guarantee.to_dict(),
         started=ending.notes["began"],

@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 from scipy import linalg
 
-from veilsum.graphs.connectivity import vertex_connectivity
+from veilsum.graphs.connectivity import LongSearchError, vertex_connectivity
 from veilsum.graphs.symmetry import is_vertex_transitive
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, Matrix, Vector
@@ -334,7 +334,10 @@ def simple_bound(topology: Topology, size: int) -> float:
     """Return Fiedler's 2 (kappa - t) (1 - cos(pi / (n - t))); 0 on weighted graphs."""
     if (topology.weights != 1).any():
         return 0.0
-    spare = vertex_connectivity(topology) - size
+    try:
+        spare = vertex_connectivity(topology) - size
+    except LongSearchError:
+        return 0.0
     return (
         2.0 * max(spare, 0) * (1.0 - float(np.cos(np.pi / (topology.n_parties - size))))
     )

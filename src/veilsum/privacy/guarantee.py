@@ -80,6 +80,25 @@ NEAR_VIEWS_LIMIT = (
     "allows, A - B the change of the parties' own numbers in their real scale; where "
     "the honest graph is in pieces, if rows stay in their piece"
 )
+# Where a first sum counts parties by what their rows hold.
+SCREENED_UNITS_LIMIT = (
+    "sums after the first are of whole numbers of the agreed units, rounded for each "
+    "row: who of the honest parties has which row changes none of them; the first "
+    "counts the parties that hold a level, a cell, a bin or a value"
+)
+SCREENED_SAME_VIEWS_LIMIT = (
+    "records exchanged between honest parties, or their rows dealt to them in any way "
+    "that every party's rules admit and that leaves the first sum as it is, give "
+    "identical views, timing apart: epsilon is 0 for both; where the honest graph is "
+    "in pieces, if rows and the first sum stay in their piece"
+)
+SCREENED_NEAR_VIEWS_LIMIT = (
+    "records exchanged between honest parties, or their rows dealt to them in any way "
+    "that every party's rules admit and that leaves the first sum as it is, are told "
+    "apart no better than epsilon ||A - B||^2 allows, A - B the change of the parties' "
+    "own numbers in their real scale; where the honest graph is in pieces, if rows and "
+    "the first sum stay in their piece"
+)
 # Where a party gives numbers of its own making, and not rows.
 PARTY_UNITS_LIMIT = (
     "sums are of whole numbers of the agreed units, rounded for each party: records "

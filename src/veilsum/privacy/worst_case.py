@@ -30,7 +30,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
+from veilsum.graphs.connectivity import (
+    LongSearchError,
+    minimum_vertex_cut,
+    vertex_connectivity,
+)
 from veilsum.graphs.spectrum import Certificate, certified_mu2, fiedler_vector, rayleigh
 from veilsum.graphs.topology import GraphLike, Topology
 from veilsum.numbers.arrays import Array, FloatArray
@@ -211,7 +215,10 @@ def _cut(
     """Return kappa and, if t parties can disconnect the rest, who they are."""
     if topology.n_parties > DENSE_PARTIES:
         return _cut_of_a_large_graph(topology, tolerate)
-    kappa = vertex_connectivity(topology)
+    try:
+        kappa = vertex_connectivity(topology)
+    except LongSearchError:  # whether it is above t takes less
+        return _cut_of_a_large_graph(topology, tolerate)
     return kappa, _cut_names(topology) if tolerate >= kappa else None
 
 

@@ -75,11 +75,13 @@ class Finish:
         parties: who took part.
         signatures: who signed the answer's digest, and how; parties that vanished
             after their masked numbers were known have not.
+        seal: the signature under the proposed answer: all members hold it, nobody else.
     """
 
     result: Vector
     parties: tuple[str, ...]
     signatures: dict[str, bytes]
+    seal: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -608,10 +608,11 @@ class Machine(Secret):
         proposed = self._book.proposed(self.members)
         assert proposed is not None
         signatures = self._book.signers(self.members)
-        kept = [proposed.numbers.tobytes(), self.members, signatures]
+        seal = proposed.signature
+        kept = [proposed.numbers.tobytes(), self.members, signatures, seal]
         self._keep("finished", msgspec.msgpack.encode(kept))
         self._out += self._epoch.wipe()
-        self._out.append(Finish(proposed.numbers, self.members, signatures))
+        self._out.append(Finish(proposed.numbers, self.members, signatures, seal))
         return FINISHED
 
     # Messages from others: each is checked first, and changes something only then

@@ -116,8 +116,8 @@ class Stored(Secret):
     def end(self) -> Finish | Abort | None:
         """Return how the run ended, if it has."""
         if "finished" in self.written:
-            result, parties, signatures = _unpack(self.written["finished"])
-            return Finish(np.frombuffer(result), tuple(parties), signatures)
+            result, parties, *signed = _unpack(self.written["finished"])
+            return Finish(np.frombuffer(result), tuple(parties), *signed)
         if "aborted" in self.written:
             reason, _, detail = self.written["aborted"].decode().partition("\n")
             return Abort(reason, detail)

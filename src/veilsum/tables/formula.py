@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -290,6 +290,21 @@ class ModelFormula:
         return found
 
     @property
+    def made_of(self) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+        """For each of the design's columns its categories, and its numbers as text."""
+        right, found = self._right, []
+        for pieces in right.pieces:
+            factors = [one.factor for one in pieces]
+            coded = [k for k in factors if right.levels[k]]
+            found.append(
+                (
+                    tuple(next(named_in(right.factors[k])) for k in coded),
+                    tuple(shown(right.factors[k]) for k in factors if k not in coded),
+                )
+            )
+        return tuple(found)
+
+    @property
     def codings(self) -> dict[str, list[str]]:
         """How categories are coded that are coded by other numbers than 0 and 1.
 
@@ -344,6 +359,63 @@ class ModelFormula:
         for place in found:
             made[:, place] = right.column(place, table.frame, values)
         return made
+
+    def parts(self, table: CheckedTable) -> Iterator[tuple[Node, Any]]:
+        """Yield every part of the response and of the design's terms, with its values.
+
+        A category has codes. What only is the argument of a function, and follows from
+        one column without another function, is no part: the function's value is.
+        """
+        frame, seen = table.frame, set[Node]()
+        for node in (self._left, *self._right.factors):
+            if _levels(node, self.schema):
+                seen.add(node)
+                yield node, frame[next(named_in(node))].cat.codes.to_numpy()
+                continue
+            with np.errstate(all="ignore"):
+                for part, values in _parts(node, frame):
+                    if part not in seen:
+                        seen.add(part)
+                        yield part, values
+
+    def is_two_valued(self, node: Node) -> bool:
+        """Say whether a part has two values at most, by the schema alone."""
+        try:
+            extent = extent_of(node, self.schema)
+        except InvalidInputError:
+            return False
+        return extent.unit is not None and extent.high - extent.low <= extent.unit
+
+    @property
+    def crossed(self) -> tuple[tuple[Node, ...], ...]:
+        """The factors that are multiplied in the design's columns, each set once."""
+        sets = (tuple(one.factor for one in pieces) for pieces in self._right.pieces)
+        return tuple(
+            tuple(self._right.factors[k] for k in places)
+            for places in dict.fromkeys(sets)
+            if places
+        )
+
+    @property
+    def by_variables(self) -> dict[tuple[str, ...], tuple[int, ...]]:
+        """The design's columns that are made of some variables, and of no others.
+
+        For every set of variables that makes a column.
+        """
+        factors = self._right.factors
+        made = [
+            frozenset(name for one in pieces for name in named_in(factors[one.factor]))
+            for pieces in self._right.pieces
+        ]
+        return {
+            tuple(sorted(few)): tuple(k for k, own in enumerate(made) if own <= few)
+            for few in dict.fromkeys(made)
+        }
+
+    @property
+    def response_is_computed(self) -> bool:
+        """Whether the response is more than a column."""
+        return not isinstance(self._left, Named)
 
     def numeric(self, table: CheckedTable, column: str) -> PerRow:
         """Return a column of numbers, such as weights or an offset."""
@@ -937,6 +1009,40 @@ def evaluate(node: Node, frame: Frame) -> Any:
         case Applied(function=function, inner=inner):
             return FUNCTIONS[function.removeprefix("np.")](evaluate(inner, frame))
     raise TypeError(f"{shown(node)} is a category")
+
+
+def _parts(node: Node, frame: Frame) -> Generator[tuple[Node, Any], None, Any]:
+    """Yield the parts of a factor that name a column, with their values; return its."""
+    match node:
+        case Signed(sign=sign, inner=inner):
+            values = _SIGNS[sign]((yield from _parts(inner, frame)))
+        case Operation(sign=sign, left=left, right=right):
+            first = yield from _parts(left, frame)
+            values = _ARITHMETIC[sign](first, (yield from _parts(right, frame)))
+        case Applied(function=function, inner=inner) if not _is_simple(inner):
+            values = yield from _parts(inner, frame)
+            if function != "I":
+                values = FUNCTIONS[function.removeprefix("np.")](values)
+        case _:
+            values = evaluate(node, frame)
+    if any(named_in(node)):
+        yield node, values
+    return values
+
+
+def _is_simple(node: Node) -> bool:
+    """Say whether one column stands in it, once, with constants around it."""
+    match node:
+        case Signed(inner=inner):
+            return _is_simple(inner)
+        case Operation(sign="**") | Applied():
+            return False
+        case Operation(left=left, right=right):
+            named = len([*named_in(node)])
+            return named == 1 and all(
+                _is_simple(one) for one in (left, right) if any(named_in(one))
+            )
+    return True
 
 
 def exact(node: Node, table: CheckedTable) -> Any:

@@ -8,11 +8,18 @@ own table, before anything is shown.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
-from typing import ClassVar
+from functools import partial
+from math import floor, inf, isfinite
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.models.leverage import Concentration, OwnColumns
+from veilsum.models.rows import PerRow, Rows
+from veilsum.numbers.arrays import Array
 
 MINIMUM_ROWS = 5
 
@@ -116,7 +123,356 @@ class Rules:
         """Refuse a table that is too short, or too long."""
         most = inf if self.maximum_rows is None else self.maximum_rows
         if not self.minimum_rows <= n_rows <= most:
-            raise InvalidInputError(
+            rule = "minimum_rows" if n_rows < self.minimum_rows else "maximum_rows"
+            raise DisclosureError(
+                rule,
                 f"{party}: {n_rows} rows, and the terms are minimum_rows = "
-                f"{self.minimum_rows}, maximum_rows = {self.maximum_rows}. Not sent."
+                f"{self.minimum_rows}, maximum_rows = {self.maximum_rows}. Not sent.",
             )
+
+    def check_design(self, n_columns: int, honest: int) -> None:
+        """Refuse more columns than rows of honest parties surely carry.
+
+        Nothing but the agreement decides it, so whoever writes it can ask first.
+        """
+        rows = honest * self.minimum_rows
+        fewest = f"{rows} rows at least ({honest} parties, minimum_rows = "
+        fewest += f"{self.minimum_rows})"
+        if n_columns > self.maximum_columns * rows:
+            raise DisclosureError(
+                "maximum_columns",
+                f"the design has {n_columns} columns, and honest parties {fewest}, "
+                f"which carry {floor(self.maximum_columns * rows)}: leave out terms, "
+                "agree on more minimum_rows, or openly on another [policy] "
+                f"maximum_columns than {self.maximum_columns:g}",
+            )
+        if rows - n_columns < self.residual_rows:
+            raise DisclosureError(
+                "residual_rows",
+                f"the design has {n_columns} columns, and honest parties {fewest}: "
+                f"{rows - n_columns} are left, and residual_rows is "
+                f"{self.residual_rows}: leave out terms, agree on more minimum_rows, "
+                f"or openly on [policy] residual_rows = {max(rows - n_columns, 0)}",
+            )
+
+    def check_levels(self, levels: Mapping[str, int]) -> None:
+        """Refuse a category with more levels than were agreed on: as public as they."""
+        for name, number in levels.items():
+            if number > self.maximum_levels:
+                raise DisclosureError(
+                    "maximum_levels",
+                    f"the category {name!r} has {number} levels, and maximum_levels is "
+                    f"{self.maximum_levels}: merge levels, or agree openly on [policy] "
+                    f"maximum_levels = {number}",
+                )
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """What these rules do not refuse, and the usual ones would, in words."""
+        said: dict[str, tuple[bool, str]] = {
+            "site_terms": (
+                self.site_terms,
+                "columns and levels may tell one party from the others, and sums over "
+                "one party's rows alone may follow from what is released",
+            ),
+            "minimum_count": (
+                self.minimum_count < 2,
+                "a level, a cell or a group may hold a single row",
+            ),
+            "effective_count": (
+                self.effective_count <= 1.0,
+                "a column may point at a single row",
+            ),
+            "maximum_leverage": (
+                self.maximum_leverage >= 1.0,
+                "a combination of columns may point at a single row",
+            ),
+            "dominance": (
+                self.dominance >= 1.0,
+                "a sum may be that of a single row, nearly",
+            ),
+        }
+        return tuple(
+            f"{name} is off: {words}" for name, (off, words) in said.items() if off
+        )
+
+
+# Several rows together: of what one row may leave to others, this part is enough.
+_FEW_ROWS = 0.2
+# At a party with this many rows for each of several, these are looked at together.
+_ROWS_FOR_SEVERAL = 10
+# Of deviations from the mean, how many times as much is enough: those from the median
+# have at least an eighth of their effective count, since both their sum of sizes is at
+# least half, and their sum of squares at most double.
+_SURELY = 8.0
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class AtHome:
+    """The rules, for the table of one party; every refusal is its owner's to read.
+
+    Attributes:
+        party: whose table it is.
+        rules: what it keeps to.
+    """
+
+    party: str
+    rules: Rules
+
+    def column(
+        self,
+        what: str,
+        values: Array[Any],
+        *,
+        two_valued: Callable[[], bool] | None = None,
+    ) -> None:
+        """Refuse numbers that point at few rows, or at this party.
+
+        Args:
+            what: they are called.
+            values: one for each row.
+            two_valued: says whether they have two values by agreement, as 0 and 1:
+                then that all rows have one of them is no matter of this party alone.
+        """
+        found = np.asarray(values, dtype=np.float64)
+        if not found.size:
+            return
+        if not np.isfinite(found).all():
+            # On the way to a term that is finite: it stands out as far as can be.
+            found = np.where(np.isfinite(found), 0.0, 1.0)
+        low, high = float(found.min()), float(found.max())
+        if low == high:
+            if not (self.rules.site_terms or (two_valued and two_valued())):
+                self._refuse(
+                    "site_terms",
+                    f"{what!r} is the same in all rows here",
+                    "it tells this party from the others: leave it out, or absorb "
+                    "sites by columns that vary within each",
+                )
+            return
+        self._few(what, found, low, high)
+        self._spread(what, found, low, high)
+
+    def _few(self, what: str, found: PerRow, low: float, high: float) -> None:
+        """Refuse two values, one of which few rows have."""
+        head = found[:1000]
+        if self.rules.minimum_count < 2 or not ((head == low) | (head == high)).all():
+            return
+        counts = {one: int(np.count_nonzero(found == one)) for one in (low, high)}
+        if sum(counts.values()) < len(found):
+            return
+        value = min(counts, key=lambda one: counts[one])
+        if counts[value] < self.rules.minimum_count:
+            self._refuse(
+                "minimum_count",
+                f"{what!r} is {value:g} in {_rows(counts[value])} here",
+                "leave it out, or ask for something that more rows have",
+                counts[value],
+            )
+
+    def _spread(self, what: str, found: PerRow, low: float, high: float) -> None:
+        """Refuse what stands out in few rows."""
+        least = self.rules.effective_count
+        if least <= 1.0:
+            return
+        middle = float(found.mean())
+        furthest = max(high - middle, middle - low)
+        scaled = (found - middle) / furthest
+        if scaled @ scaled >= _SURELY * least:
+            return
+        off = np.abs(found - np.median(found))
+        off /= off.max()
+        count = float(off.sum() ** 2 / (off @ off))
+        # A count of rows, but for the rounding of the columns' own digits.
+        if count < least * (1.0 - 1e-9):
+            self._refuse(
+                "effective_count",
+                f"{what!r} stands out in as few as {count:.1f} rows here",
+                "leave it out, or use another term, such as a logarithm",
+                floor(count),
+            )
+
+    def cells(
+        self,
+        names: Sequence[str],
+        codes: Sequence[Array[Any]],
+        labels: Sequence[Sequence[Any]],
+    ) -> None:
+        """Refuse a combination of levels that few rows have.
+
+        Args:
+            names: of categories.
+            codes: of each, the place of a row's level.
+            labels: of each, all levels.
+        """
+        if self.rules.minimum_count < 2 or not len(codes[0]):
+            return
+        places = np.ravel_multi_index(tuple(codes), tuple(map(len, labels)))
+        found, counts = np.unique(places, return_counts=True)
+        if (least := int(counts.min())) < self.rules.minimum_count:
+            place = np.unravel_index(found[counts.argmin()], tuple(map(len, labels)))
+            level = " and ".join(
+                f"{name} = {known[int(k)]}"
+                for name, known, k in zip(names, labels, place, strict=True)
+            )
+            self._refuse(
+                "minimum_count",
+                f"{_rows(least)} here have {level}",
+                "merge levels, or leave out a category or an interaction",
+                least,
+            )
+
+    def category(self, name: str, codes: Array[Any], labels: Sequence[Any]) -> None:
+        """Refuse a category that has one level here.
+
+        Where there are two by agreement, as of yes and no, that says less of a party.
+        """
+        if self.rules.site_terms or len(labels) <= 2 or not len(codes):
+            return
+        if (codes == codes[0]).all():
+            self._refuse(
+                "site_terms",
+                f"all rows here have {name} = {labels[int(codes[0])]}",
+                "it tells this party from the others: leave it out, or merge levels "
+                "so that every party has several",
+            )
+
+    def dominated(self, what: str, values: Array[Any]) -> None:
+        """Refuse a sum that two rows make up, nearly.
+
+        What is left beside the two largest is then at least 1 - dominance of the sum,
+        and so of the largest: the p% rule with p = 10 holds where dominance is 0.9.
+        """
+        sizes = np.abs(np.asarray(values, dtype=np.float64))
+        total = float(sizes.sum())
+        if self.rules.dominance >= 1.0 or total == 0.0:
+            return
+        most = sizes.sum() if len(sizes) < 3 else np.partition(sizes, -2)[-2:].sum()
+        if most > self.rules.dominance * total:
+            self._refuse(
+                "dominance",
+                f"two rows make up {most / total:.0%} of the sum of {what!r} here",
+                "leave it out, or ask for its logarithm or a histogram",
+                round(float(most / total) + 0.005, 2),
+            )
+
+    def bins(self, what: str, counts: Array[Any]) -> None:
+        """Refuse a bin that few rows are in."""
+        small = counts[(counts > 0) & (counts < self.rules.minimum_count)]
+        if small.size:
+            self._refuse(
+                "minimum_count",
+                f"a bin of {what!r} has {_rows(int(small.min()))} here",
+                "agree on wider bins",
+                int(small.min()),
+            )
+
+    def design(
+        self,
+        rows: Rows,
+        names: Sequence[str],
+        *,
+        intercept: int | None,
+        computed: bool = False,
+        groups: Mapping[tuple[str, ...], Sequence[int]] | None = None,
+        two_valued: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Refuse columns of a design, and combinations of them, that point at few rows.
+
+        Args:
+            rows: of this party.
+            names: of the columns.
+            intercept: which is all ones, if any.
+            computed: whether the response is made from columns by the question: then
+                it is one more column of which combinations are made.
+            groups: by the variables they are made of, columns of a wide design to be
+                looked at by themselves as well.
+            two_valued: as for `column`, by place. Without it columns may be constant:
+                a level that no row has makes one, and its category is looked at.
+        """
+        for k in self._doubtful(rows):
+            values = np.asarray(rows.design[:, k], dtype=np.float64)
+            low, high = float(values.min()), float(values.max())
+            if k != intercept and (low < high or two_valued is not None):
+                self.column(names[k], values, two_valued=partial(two_valued or bool, k))
+        if self.rules.maximum_leverage < 1.0 and rows.n_rows:
+            self._leverage(OwnColumns(rows, intercept, computed), names, groups or {})
+
+    def _doubtful(self, rows: Rows) -> list[int]:
+        """Return the columns that must be looked at one by one: of others, all is sure.
+
+        Blocks are quick, and columns far apart in memory are not.
+        """
+        if not rows.n_rows:
+            return []
+        first = rows.design[0].astype(np.float64)
+        sums, squares = np.zeros(len(first)), np.zeros(len(first))
+        low, high = first.copy(), first.copy()
+        for start in range(0, rows.n_rows, _BLOCK):
+            block = rows.design[start : start + _BLOCK].astype(np.float64, copy=False)
+            np.minimum(low, block.min(axis=0), out=low)
+            np.maximum(high, block.max(axis=0), out=high)
+            block = block - first
+            sums += block.sum(axis=0)
+            squares += np.einsum("ij,ij->j", block, block)
+        middle = first + sums / rows.n_rows
+        spread = squares - sums**2 / rows.n_rows
+        furthest = np.maximum(high - middle, middle - low)
+        enough = _SURELY * self.rules.effective_count * furthest**2
+        head = rows.design[:1000]
+        two = ((head == low) | (head == high)).all(axis=0)
+        return np.flatnonzero(two | ~(spread > 1.01 * enough)).tolist()
+
+    def _leverage(
+        self,
+        columns: OwnColumns,
+        names: Sequence[str],
+        groups: Mapping[tuple[str, ...], Sequence[int]],
+    ) -> None:
+        n_rows, largest = columns.rows.n_rows, self.rules.maximum_leverage
+        most = min(self.rules.minimum_count - 1, n_rows // _ROWS_FOR_SEVERAL)
+        one, several = columns.concentration(max(most, 1))
+        self._pointing("the columns together", one, largest)
+        self._pointing(
+            "the columns together", several, 1.0 - _FEW_ROWS * (1.0 - largest)
+        )
+        if not columns.is_wide(len(names) + columns.response):
+            return
+        for variables, group in groups.items():
+            part = columns.among(group)
+            # Of one variable so many columns are a way to single out its values.
+            alone = len(variables) == 1
+            found = part.leverage() if alone else part.concentration()[0]
+            what = f"the columns made of {', '.join(variables) or 'nothing'}"
+            self._pointing(what, found, largest)
+
+    def _pointing(self, what: str, found: Concentration, largest: float) -> None:
+        if found.largest > largest:
+            number = len(found.rows) or 1
+            self._refuse(
+                "maximum_leverage",
+                f"{what} can be combined so that {min(found.largest, 1.0):.1%} of the "
+                f"result lies on {_rows(number)} of {self.party}'s",
+                "use fewer or other terms, such as logarithms of columns with long "
+                "tails, or a party with more rows",
+                1.0
+                if found.largest >= 0.995
+                else float(f"{found.largest + 0.005:.2f}"),
+            )
+
+    def _refuse(
+        self, rule: str, found: str, way_out: str, value: float | None = None
+    ) -> NoReturn:
+        limit = getattr(self.rules, rule)
+        agree = f"{rule} = true" if value is None else f"{rule} = {value:g}"
+        stated = "" if value is None else f", and {rule} is {limit:g}"
+        raise DisclosureError(
+            rule,
+            f"{self.party}: {found}{stated}. Not sent: {way_out}; only if all parties "
+            f"want that, [policy] {agree} allows it",
+        )
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"

@@ -25,7 +25,7 @@ from msgspec import Meta
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.numbers.arrays import FloatArray, listed, nearest
+from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, Table, Whole, read
 from veilsum.tables.columns import (
@@ -46,7 +46,7 @@ from veilsum.tables.rules import MINIMUM_ROWS, Rules
 __all__ = ["CheckedTable", "Column", "Schema", "SchemaError"]
 
 Missing = Literal["refuse", "drop"]
-MOST_COLUMNS = 10_000
+MOST_COLUMNS, MOST_ROWS = 10_000, 10**9
 MISSING: tuple[Missing, ...] = get_args(Missing)
 
 Values = FloatArray | Codes
@@ -140,7 +140,7 @@ class Schema:
         columns: Sequence[str] | None = None,
         *,
         missing: Missing = "drop",
-        minimum_rows: int = MINIMUM_ROWS,
+        minimum_rows: int | None = None,
     ) -> Schema:
         """Return a schema that fits these tables: for simulations only.
 
@@ -153,14 +153,20 @@ class Schema:
             frames: every party's table.
             columns: the columns to keep; without them, those of the first table.
             missing: what to do about missing values.
-            minimum_rows: the fewest rows a table may have.
+            minimum_rows: the fewest rows a table may have; by default as few as one of
+                these has, but no fewer than 5.
         """
         tables = {party: as_frame(frame) for party, frame in frames.items()}
         if not tables:
             raise InvalidInputError("a schema is inferred from one table or more")
+        made = _inferred_columns(tables, columns)
+        if minimum_rows is None:
+            names = [one.name for one in made]
+            whole = [len(frame.dropna(subset=names)) for frame in tables.values()]
+            minimum_rows = max(MINIMUM_ROWS, min(whole))
         largest = max(len(frame) for frame in tables.values())
         return cls(
-            _inferred_columns(tables, columns),
+            made,
             missing=missing,
             minimum_rows=minimum_rows,
             maximum_rows=max(largest, minimum_rows),
@@ -356,6 +362,12 @@ class CheckedTable(Secret):
             )
         return np.ascontiguousarray(self.frame[column].to_numpy(), dtype=np.float64)
 
+    def look(self, column: str) -> Array[Any]:
+        """Return a column of numbers, or the codes of a category's levels."""
+        if self.schema.column(column).is_category:
+            return np.asarray(self.frame[column].cat.codes.to_numpy())
+        return self.numbers(column)
+
 
 def rounded_words(counts: Mapping[str, int]) -> str:
     """Return what was rounded, in words for the owner of a table.
@@ -390,11 +402,12 @@ def _check_columns(names: Sequence[str]) -> None:
         raise InvalidInputError(f"the schema has two columns named {twice[0]!r}")
 
 
-def _check_rows(key: str, value: object, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def _check_rows(key: str, value: Any, *, least: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not (whole and least <= value <= MOST_ROWS):
         raise InvalidInputError(
-            f"the schema's {key} must be a whole number, {least} or more, "
-            f"found {value!r}"
+            f"the schema's {key} must be a whole number, {MOST_ROWS:,} at most and "
+            f"{least} or more, found {value!r}"
         )
 
 

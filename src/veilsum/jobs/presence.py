@@ -1,0 +1,280 @@
+"""Who holds what, asked before anything else: no sum may be about one party alone.
+
+A level of a category that one party has, a cell of a table, or a column that says where
+a row is from turns a sum over all parties into one over a few. No party can see that in
+its own table. So a first sum counts the *parties* that hold each place: a level, a cell
+or a bin, or one of two values of a column. Each is held by nobody, or by at least
+`tolerate + 2` parties, which leaves two honest ones whoever colludes; and as many hold
+several places of each group. Otherwise everybody ends the run, and all that was shown
+are these counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise, product
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
+from veilsum.jobs.releases import SCREENED, Foreseen, Release, with_releases
+from veilsum.models.tallies import Bins, CrossTable
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.tables.rules import DisclosureError
+
+# What is asked for: the groups follow from the agreement.
+PRESENCE = "presence"
+# Whoever colludes, two honest parties are left among those who hold a place.
+FURTHER_HOLDERS = 2
+# How one party finds a column: of its table by name, of its design by place.
+Look: TypeAlias = Callable[[Any], Array[Any]]
+
+
+class Group(Protocol):
+    """Places of which each row has one."""
+
+    @property
+    def name(self) -> str:
+        """What they are, such as "levels of sex"."""
+        ...
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What each of them is called."""
+        ...
+
+    def count(self, look: Look) -> Array[Any]:
+        """Return how many of one party's rows are in each of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Levels of a category, or of several that are crossed."""
+
+    columns: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        kind = "levels" if len(self.columns) == 1 else "cells"
+        return f"{kind} of {' x '.join(self.columns)}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The levels' names, the last one changing fastest."""
+        return tuple(" x ".join(one) for one in product(*self.levels))
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each cell."""
+        codes = np.stack([look(name) for name in self.columns], axis=1)
+        return CrossTable(tuple(map(len, self.levels))).tally(codes)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two values that agreed numbers leave a column, such as 0 and 1.
+
+    Attributes:
+        column: its name.
+        measure: how it is counted.
+        at: where it is found: a column of the table by its name, one of the design by
+            its place.
+    """
+
+    column: str
+    measure: Measure
+    at: str | int
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return f"values of {self.column}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Both values, the lower first."""
+        return f"{self.measure.low:g}", f"{self.measure.high:g}"
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows with either of them."""
+        values = look(self.at)
+        high = np.count_nonzero(2 * values > self.measure.low + self.measure.high)
+        return np.array([len(values) - high, high])
+
+
+@dataclass(frozen=True)
+class Binned:
+    """The bins of a histogram, and what is below and above them."""
+
+    column: str
+    bins: Bins
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return f"bins of {self.column}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Each bin by its ends."""
+        edges = [f"{edge:g}" for edge in self.bins.edges.tolist()]
+        between = (f"{low} to {high}" for low, high in pairwise(edges))
+        return f"below {edges[0]}", *between, f"above {edges[-1]}"
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each bin."""
+        return self.bins.tally(look(self.column))
+
+
+def is_pair(measure: Measure) -> bool:
+    """Say whether agreed numbers leave a column two values."""
+    return measure.most - measure.least == 1
+
+
+def held(groups: Sequence[Group], look: Look) -> Integers:
+    """Return what one party says: for each place whether it has rows there.
+
+    And then for each group whether it has rows in several of its places.
+    """
+    flags = [one.count(look) > 0 for one in groups]
+    several = [np.count_nonzero(one) > 1 for one in flags]
+    return np.concatenate([*flags, several]).astype(np.int64).astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class Screened(SumsOnly):
+    """A recipe that begins when it is known that every place has enough holders.
+
+    Attributes:
+        inner: what is done then; it never sees the first sum.
+        groups: what is asked for first.
+        least: the fewest parties that hold a place, but for none.
+    """
+
+    inner: Any
+    groups: tuple[Group, ...]
+    least: int
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, after the first sum; filled up."""
+        found: Counts = self.inner.counts
+        more = max(0, size_of(self.groups) - len(found.units))
+        return replace(found, units=(*found.units, *(Fraction(1),) * more))
+
+    @property
+    def size(self) -> int:
+        """The longer of the two, so that all sums have one length."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """Those of the answer itself."""
+        return int(self.inner.answer_size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Counts of parties, and what the rest may show."""
+        return size_of(self.groups) + int(self.inner.most_numbers)
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the recipe inside has."""
+        return 1 + int(self.inner.most_rounds)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts of parties first, then what the recipe inside shows."""
+        first = Foreseen("a round before all others", self.release(()).statistics)
+        return (first, *self.inner.foreseen)
+
+    def within(self, sums: Sums) -> Sums:
+        """Return the sums as the recipe inside has them."""
+        return [one[: self.inner.size] for one in sums[1:]]
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask who holds what, then go on if nobody stands alone."""
+        if not sums:
+            self.inner.request(())  # what must not start asks nobody anything
+            return PRESENCE
+        self.check(sums[0])
+        return self.inner.request(self.within(sums))
+
+    def check(self, total: Array[Any]) -> None:
+        """Refuse a place that too few parties hold; everybody sees the same counts."""
+        start, found = 0, [int(one) for one in total[: size_of(self.groups)]]
+        for group, several in zip(self.groups, found[-len(self.groups) :], strict=True):
+            holders = found[start : start + len(group.places)]
+            start += len(group.places)
+            for place, number in zip(group.places, holders, strict=True):
+                if 0 < number < self.least:
+                    self._refuse(f"of the {group.name}, {place} is held by {number}")
+            if several < self.least and sum(one > 0 for one in holders) > 1:
+                self._refuse(f"{several} parties hold several of the {group.name}")
+
+    def _refuse(self, found: str) -> None:
+        raise DisclosureError(
+            "site_terms",
+            f"{found}, and at least {self.least} parties must, so that no sum is about "
+            "a few of them: merge levels or bins, leave the column out, or allow it "
+            "openly with [policy] site_terms = true. Nothing but such counts of "
+            "parties was shown",
+        )
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the answer."""
+        found: Vector = self.inner.answer(self.within(sums))
+        return found
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        if sums:
+            found: Release = self.inner.release(self.within(sums))
+            return found
+        shown = {
+            "parties that hold each level, cell, bin and value": sum(
+                len(one.places) for one in self.groups
+            ),
+            "parties that hold several of a column": len(self.groups),
+        }
+        return Release(f"who holds what: {self.inner.release(()).job}", shown)
+
+    def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
+        """Return what holds; the first sum counts parties, not rows."""
+        return with_releases(promise, releases, whole=True, wording=SCREENED)
+
+    def contribution(self, own: Contribution, holds: Integers) -> Contribution:
+        """Return how one party answers, from what it holds and how it goes on."""
+
+        def answer(request: Any) -> Array[Any]:
+            found = holds if request == PRESENCE else own.answer(request)
+            return np.concatenate([found, np.zeros(self.size - len(found), object)])
+
+        return replace(own, answer=answer)
+
+
+def screened(inner: Any, groups: Sequence[Group], tolerate: int = 0) -> Any:
+    """Return the recipe, behind a first sum if there are groups to ask about."""
+    if not groups:
+        return inner
+    return Screened(inner, tuple(groups), tolerate + FURTHER_HOLDERS)
+
+
+def answering(recipe: Any, own: Contribution, look: Look) -> Contribution:
+    """Return how one party answers a recipe, be it behind a first sum or not."""
+    if not isinstance(recipe, Screened):
+        return own
+    return recipe.contribution(own, held(recipe.groups, look))
+
+
+def size_of(groups: Sequence[Group]) -> int:
+    """Return how many counts of parties are asked for."""
+    return sum(len(one.places) + 1 for one in groups)

@@ -1,0 +1,249 @@
+"""How nearly some column that follows from a design points at a few rows.
+
+Whoever knows X'X and X'y knows them for every combination Xc of columns. The part of
+its square that lies on row i is at most the leverage h_i = x_i'(X'X)^-1 x_i, and some c
+reaches it: a leverage of 1 says that a combination is 0 everywhere but in row i. More
+rows only lower it, so what a party finds among its own rows bounds the pooled one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from veilsum.models.rows import Design, Rows
+from veilsum.numbers.arrays import Array, FloatArray
+
+# A design is wide that has fewer rows than so many for each column.
+ROWS_FOR_A_COLUMN = 3
+# Of a wide one, combinations of a column for so many rows are looked at.
+ROWS_FOR_A_CHOICE = 5
+# Rows at a time: few enough to stay in a core's own cache.
+BLOCK_ROWS = 4096
+# Columns of length one with smaller pivots are made orthogonal without squares.
+SAFE_PIVOT = 1e-3
+# Rows that are looked at together with others, the largest leverages first.
+MOST_NEAR = 1000
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """The most that lies on one row, or on a few.
+
+    Attributes:
+        largest: part of the square of a combination of columns; 0 without columns.
+        rows: where it lies, most of it in the first.
+    """
+
+    largest: float = 0.0
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """The columns of a party's rows, for combinations of them.
+
+    Attributes:
+        rows: of one party.
+        intercept: which column is all ones, if any.
+        response: whether the response is the last column.
+        chosen: some of the columns; None for all.
+        centre: what is taken off each column, if anything is.
+    """
+
+    rows: Rows
+    intercept: int | None
+    response: bool = False
+    chosen: tuple[int, ...] | None = None
+    centre: FloatArray | None = None
+
+    def among(self, chosen: Sequence[int]) -> OwnColumns:
+        """Return some of the columns."""
+        return replace(self, chosen=tuple(chosen))
+
+    def is_wide(self, rank: int) -> bool:
+        """Say whether there are too few rows for leverages to say anything."""
+        return self.rows.n_rows < ROWS_FOR_A_COLUMN * rank
+
+    def concentration(self, most: int = 1) -> tuple[Concentration, Concentration]:
+        """Return how much of a combination can lie on one row, and on up to `most`.
+
+        Several rows are those that share most with one of them: if their indicator is
+        a combination of columns, these are the ones.
+
+        A wide design has a combination for every row of the party, if not of the pool.
+        There combinations take few columns, and are found greedily, for one row.
+        """
+        columns, basis = self._orthogonal()
+        if self.is_wide(basis.shape[1]):
+            found = _greedy(self._centred(), self.rows.n_rows // ROWS_FOR_A_CHOICE)
+            return found, found
+        leverage = columns.leverages(basis)
+        top = int(leverage.argmax())
+        one = Concentration(float(leverage[top]), (top,))
+        return one, one if most == 1 else columns.on_several(basis, leverage, most)
+
+    def leverage(self) -> Concentration:
+        """Return the largest leverage, however wide the design is."""
+        columns, basis = self._orthogonal()
+        found = columns.leverages(basis)
+        return Concentration(float(found.max()), (int(found.argmax()),))
+
+    def blocks(self) -> Iterator[tuple[slice, Design]]:
+        """Yield where rows are, and their columns times the roots of weights."""
+        for start in range(0, self.rows.n_rows, BLOCK_ROWS):
+            place = slice(start, start + BLOCK_ROWS)
+            yield place, self.at(place)
+
+    def at(self, place: Any, *, weighted: bool = True) -> Design:
+        """Return the columns in some rows; not a copy where nothing is done to them."""
+        made: Array[Any] = self.rows.design[place]
+        if self.response:
+            made = np.column_stack([made, self.rows.response[place]])
+        if self.chosen is not None:
+            made = made[:, self.chosen]
+        if made.dtype != np.float64:
+            made = made.astype(np.float64)
+        if self.centre is not None:
+            made = made - self.centre
+        if weighted and self.rows.weights is not None:
+            made = made * np.sqrt(self.rows.weights[place])[:, None]
+        return made
+
+    def _centred(self) -> OwnColumns:
+        """Return columns near 0 where there are ones: they can be taken off any."""
+        if self.intercept is None:
+            return self
+        centre = self.at(slice(0, BLOCK_ROWS), weighted=False).mean(axis=0)
+        place = (
+            self.intercept if self.chosen is None else self.chosen.index(self.intercept)
+        )
+        centre[place] = 0.0
+        return replace(self, centre=centre)
+
+    def _orthogonal(self) -> tuple[OwnColumns, FloatArray]:
+        """Return columns, and what makes them orthogonal and of length one.
+
+        It makes fewer of them where some depend on others.
+        """
+        n_columns = self.at(slice(0)).shape[1]
+        square = np.zeros((n_columns, n_columns))
+        for _, block in self.blocks():
+            square += block.T @ block
+        length = np.sqrt(np.diag(square))
+        kept = np.flatnonzero(length > 0.0)
+        scale = 1.0 / length[kept]
+        try:
+            unit = square[np.ix_(kept, kept)] * np.outer(scale, scale)
+            factor = np.linalg.cholesky(unit).T
+            if np.diag(factor).min(initial=1.0) > SAFE_PIVOT:
+                return self, _basis(len(length), kept, scale, factor)
+        except np.linalg.LinAlgError:
+            pass
+        return self._by_rotations()
+
+    def _by_rotations(self) -> tuple[OwnColumns, FloatArray]:
+        """Return the same; it takes longer, and loses no digit to squares."""
+        raw = np.sqrt(sum((block**2).sum(axis=0) for _, block in self.blocks()))
+        columns = self._centred()
+        length = np.sqrt(sum((block**2).sum(axis=0) for _, block in columns.blocks()))
+        # What a column of numbers rounded to float64 can differ from a constant by.
+        noise = 4.0 * np.finfo(float).eps
+        kept = np.flatnonzero(length > noise * raw)
+        scale = 1.0 / length[kept]
+        factor = np.zeros((0, len(kept)))
+        for _, block in columns.blocks():
+            stacked = np.vstack([factor, block[:, kept] * scale])
+            factor = np.linalg.qr(stacked, mode="r")
+        factor, order = cast("Any", qr(factor, mode="r", pivoting=True))
+        least = 4.0 * noise * (1.0 + (raw[kept] * scale).max(initial=0.0))
+        rank = int(np.count_nonzero(np.abs(np.diag(factor)) > least))
+        kept, scale = kept[order[:rank]], scale[order[:rank]]
+        return columns, _basis(len(length), kept, scale, factor[:rank, :rank])
+
+    def leverages(self, basis: FloatArray) -> FloatArray:
+        """Return what of a combination can lie on each row."""
+        found = np.empty(self.rows.n_rows)
+        for place, block in self.blocks():
+            part = block @ basis
+            np.einsum("ij,ij->i", part, part, out=found[place])
+        return found
+
+    def on_several(
+        self, basis: FloatArray, leverage: FloatArray, most: int
+    ) -> Concentration:
+        """Return what can lie on so many rows that go together."""
+        near = np.flatnonzero(leverage >= 0.5 / most)
+        near = near[np.argsort(-leverage[near])][:MOST_NEAR]
+        if not len(near):
+            return Concentration()
+        own = self.at(near) @ basis
+        parts = np.zeros((len(near), 0))
+        places = np.zeros((len(near), 0), dtype=np.intp)
+        for place, block in self.blocks():
+            shared = (own @ (block @ basis).T) ** 2 / leverage[near, None]
+            here = np.arange(place.start, place.start + len(block))
+            parts = np.hstack([parts, shared])
+            places = np.hstack([places, np.broadcast_to(here, shared.shape)])
+            order = np.argsort(-parts, axis=1)[:, :most]
+            parts = np.take_along_axis(parts, order, axis=1)
+            places = np.take_along_axis(places, order, axis=1)
+        # With these rows chosen, the best combination for all of them together.
+        chosen = self.at(places.ravel()) @ basis
+        chosen = chosen.reshape(*places.shape, basis.shape[1])
+        totals = np.linalg.eigvalsh(chosen @ chosen.transpose(0, 2, 1))[:, -1]
+        top = int(totals.argmax())
+        return Concentration(float(totals[top]), tuple(places[top].tolist()))
+
+
+def _basis(
+    n_columns: int, kept: Array[np.intp], scale: FloatArray, factor: FloatArray
+) -> FloatArray:
+    made = np.zeros((n_columns, len(kept)))
+    made[kept] = solve_triangular(factor, np.eye(len(kept))) * scale[:, None]
+    return made
+
+
+def _greedy(columns: OwnColumns, most: int) -> Concentration:
+    """Return the most that lies on one row, of combinations of so many columns.
+
+    For each row, column after column is added that does most for it; ones are free.
+    """
+    whole = columns.at(slice(None))
+    start = np.zeros(len(whole))
+    if columns.intercept is not None:
+        ones = np.sqrt(columns.rows.weigh(np.ones(len(whole))))
+        ones /= np.linalg.norm(ones)
+        whole = whole - np.outer(ones, ones @ whole)
+        start = ones**2
+    length = np.linalg.norm(whole, axis=0)
+    kept = length > 1e-9 * length.max(initial=0.0)
+    whole = whole[:, kept] / length[kept]
+    best = Concentration()
+    for first in range(0, len(whole), 256):
+        targets = np.arange(first, min(first + 256, len(whole)))
+        each = np.arange(len(targets))
+        # Of what is left of each column: what row has of it, and its square.
+        shares, left = whole[targets], np.ones((len(targets), whole.shape[1]))
+        taken: list[FloatArray] = []
+        total = start[targets]
+        for _ in range(min(most, whole.shape[1])):
+            gain = shares**2 / np.where(left > 1e-9, left, np.inf)
+            vector = whole[:, gain.argmax(axis=1)].T
+            for other in taken:
+                vector = vector - np.einsum("ij,ij->i", vector, other)[:, None] * other
+            norm = np.linalg.norm(vector, axis=1, keepdims=True)
+            vector = vector / np.where(norm > 1e-6, norm, np.inf)
+            taken.append(vector)
+            own = vector[each, targets]
+            total = total + own**2
+            along = vector @ whole
+            shares, left = shares - own[:, None] * along, left - along**2
+        top = int(total.argmax())
+        if total[top] > best.largest:
+            best = Concentration(float(total[top]), (int(targets[top]),))
+    return best

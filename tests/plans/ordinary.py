@@ -1,0 +1,283 @@
+"""Ordinary questions to bundled data, as organisers would write them down.
+
+Each plan says what is asked of which table, dealt to how many parties, and what becomes
+of it under default rules: it runs, or one rule refuses it. The schema is what parties
+would agree on: decimals as their columns have them, ranges in round numbers, and the
+rows of the smallest party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import sklearn.datasets
+import statsmodels.api as sm
+
+from veilsum.files import datasets
+from veilsum.tables.rules import MINIMUM_ROWS
+from veilsum.tables.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A question, and what becomes of it.
+
+    Attributes:
+        data: which table of `TABLES`.
+        parties: how many, or the column that says which party has a row.
+        job: of the regression, what `fit` takes; of statistics, what that takes.
+        refused: the rule that refuses, if one does.
+    """
+
+    data: str
+    parties: int | str
+    job: Mapping[str, Any] = field(hash=False)
+    refused: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What a test is called."""
+        what = self.job.get("formula") or ", ".join(sorted(self.job))
+        return f"{self.data}/{self.parties}: {self.job.get('family', '')} {what}"
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Each party's table: rows in no particular order, dealt in turn."""
+        table = TABLES[self.data]()
+        if isinstance(self.parties, str):
+            groups = table.groupby(self.parties)
+            return {str(name): part.reset_index(drop=True) for name, part in groups}
+        mixed = table.sample(frac=1.0, random_state=1)
+        return {
+            f"party-{k + 1}": mixed.iloc[k :: self.parties].reset_index(drop=True)
+            for k in range(self.parties)
+        }
+
+    def schema(self, tables: Mapping[str, pd.DataFrame]) -> Schema:
+        """Return what the parties agreed on, with ranges a little wider than needed."""
+        found = Schema.inferred(tables)
+        columns = {}
+        for one in found.columns:
+            entry = one.to_table()
+            if not one.is_category:
+                low, high = entry["minimum"], entry["maximum"]
+                entry["minimum"] = min(0.0, rounded(low, ROUND_FLOOR))
+                entry["maximum"] = rounded(high, ROUND_CEILING)
+                if one.measure.low > 0.0:  # a logarithm may be asked for
+                    entry["minimum"] = rounded(low, ROUND_FLOOR) or one.measure.low
+            columns[one.name] = entry
+        least = max(MINIMUM_ROWS, min(len(table) for table in tables.values()))
+        return Schema.from_table({"minimum_rows": least, "columns": columns})
+
+
+def rounded(value: float, way: str) -> float:
+    """Return a number with one digit, further from the data."""
+    number = Decimal(repr(value))
+    if not number or number in (1, 2):
+        return value
+    return float(number.quantize(Decimal((0, (1,), number.adjusted())), rounding=way))
+
+
+def _statsmodels(name: str) -> pd.DataFrame:
+    table = getattr(sm.datasets, name).load_pandas().data.dropna()
+    return table.rename(columns=str.lower)
+
+
+def _named(table: pd.DataFrame, **levels: str) -> pd.DataFrame:
+    """Return a table in which some codes are levels of a category."""
+    made = {
+        column: prefix + table[column].astype(int).astype(str)
+        for column, prefix in levels.items()
+    }
+    return table.assign(**made)
+
+
+def _fair() -> pd.DataFrame:
+    table = _statsmodels("fair")
+    table = _named(table, religious="r", occupation="o", rate_marriage="m")
+    low = table["rate_marriage"].isin(["m1", "m2"])
+    return table.assign(
+        any=(table["affairs"] > 0.0).astype(int),
+        marriage=table["rate_marriage"].where(~low, "m1-2"),
+        children=table["children"].astype(int),
+    ).drop(columns=["affairs"])
+
+
+def _star98() -> pd.DataFrame:
+    table = _statsmodels("star98")
+    share = table["nabove"] / (table["nabove"] + table["nbelow"])
+    return table.assign(share=share.round(4), poor=(table["lowinc"] > 40.0).astype(int))
+
+
+def _anes96() -> pd.DataFrame:
+    table = _named(_statsmodels("anes96"), pid="p", educ="e")
+    few = {"e1": "e1-2", "e2": "e1-2", "e6": "e6-7", "e7": "e6-7"}
+    return table.assign(
+        vote=table["vote"].astype(int), school=table["educ"].replace(few)
+    )
+
+
+def _modechoice() -> pd.DataFrame:
+    table = _named(_statsmodels("modechoice"), mode="m")
+    return table.assign(choice=table["choice"].astype(int))
+
+
+def _breast_cancer() -> pd.DataFrame:
+    return pd.concat([*datasets.breast_cancer(8).values()], ignore_index=True)
+
+
+def _sklearn(name: str) -> pd.DataFrame:
+    table = getattr(sklearn.datasets, f"load_{name}")(as_frame=True).frame
+    table.columns = [
+        one.replace(" (cm)", "").replace(" ", "_").replace("/", "_")
+        for one in table.columns
+    ]
+    return table
+
+
+def _diabetes() -> pd.DataFrame:
+    table = pd.concat([*datasets.diabetes(5).values()], ignore_index=True)
+    high = (table["progression"] > 140.0).astype(int)
+    return table.assign(high=high, sex=table["sex"].astype(int).astype(str))
+
+
+def _lung() -> pd.DataFrame:
+    tables = datasets.lung()
+    return pd.concat([one.assign(inst=name) for name, one in tables.items()]).dropna()
+
+
+TABLES = {
+    name: cache(load)
+    for name, load in {
+        "anes96": _anes96,
+        "breast cancer": _breast_cancer,
+        "cancer": lambda: _statsmodels("cancer").astype(int),
+        "ccard": lambda: _statsmodels("ccard").drop(columns=["incomesq"]),
+        "committee": lambda: _statsmodels("committee"),
+        "copper": lambda: _statsmodels("copper"),
+        "cpunish": lambda: _statsmodels("cpunish"),
+        "diabetes": _diabetes,
+        "engel": lambda: _statsmodels("engel").round(2),
+        "fair": _fair,
+        "grunfeld": lambda: _statsmodels("grunfeld").assign(
+            decade=lambda one: np.where(one["year"] < 1945, "30s", "40s")
+        ),
+        "heart": lambda: _statsmodels("heart"),
+        "interest": lambda: _named(_statsmodels("interest_inflation"), quarter="q"),
+        "iris": lambda: _named(_sklearn("iris"), target="t"),
+        "longley": lambda: _statsmodels("longley"),
+        "lung": _lung,
+        "macrodata": lambda: _named(_statsmodels("macrodata"), quarter="q"),
+        "modechoice": _modechoice,
+        "nile": lambda: _statsmodels("nile"),
+        "randhie": lambda: _statsmodels("randhie"),
+        "scotland": lambda: _statsmodels("scotland"),
+        "spector": lambda: _statsmodels("spector"),
+        "stackloss": lambda: _statsmodels("stackloss"),
+        "star98": _star98,
+        "statecrime": lambda: _statsmodels("statecrime"),
+        "strikes": lambda: _statsmodels("strikes"),
+        "sunspots": lambda: _statsmodels("sunspots"),
+        "wine": lambda: _sklearn("wine"),
+    }.items()
+}
+
+DOCTOR = "lncoins + idp + lpi + fmde + physlm + disea + hlthg + hlthf + hlthp"
+SCHOOLS = (
+    "lowinc + perasian + perblack + perhisp + perminte + avyrsexp + avsalk + perspenk"
+    " + ptratio + pctaf"
+)
+DIABETES = "age + C(sex) + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
+
+
+def fit(data: str, parties: int | str, formula: str, family: str = "gaussian", **more):
+    """A regression."""
+    refused = more.pop("refused", None)
+    job = {"formula": formula, "family": family, **more}
+    return Plan(data=data, parties=parties, job=job, refused=refused)
+
+
+def stats(data: str, parties: int | str, refused: str | None = None, **job):
+    """Statistics."""
+    return Plan(data=data, parties=parties, job=job, refused=refused)
+
+
+PLANS = (
+    # Two hundred rows, twenty a party, and no site term: all of these run.
+    fit("anes96", 8, "vote ~ tvnews + selflr + age + C(school) + income", "logistic"),
+    fit("anes96", 20, "vote ~ selflr + age + income", "logistic"),
+    fit("anes96", 8, "selflr ~ C(pid) + age"),
+    fit("breast cancer", 8, "malignant ~ mean_radius + mean_texture", "logistic"),
+    fit("cancer", 10, "cancer ~ {log(population)}", "poisson"),
+    fit("diabetes", 5, f"progression ~ {DIABETES}"),
+    fit("diabetes", 20, f"progression ~ {DIABETES}"),
+    fit("diabetes", 20, f"high ~ {DIABETES}", "logistic"),
+    fit("diabetes", 10, "progression ~ bmi + bp + s5", "gamma"),
+    fit("engel", 8, "foodexp ~ income"),
+    fit("engel", 10, "foodexp ~ {log(income)}", "gamma"),
+    fit("fair", 10, "any ~ age + yrs_married + educ + C(religious)", "logistic"),
+    fit("fair", 20, "any ~ C(marriage) * children", "logistic"),
+    fit("fair", 12, "children ~ age + yrs_married + educ + C(marriage)", "poisson"),
+    fit("grunfeld", "firm", "invest ~ value + capital"),
+    fit("grunfeld", "firm", "invest ~ value * capital + C(decade)"),
+    fit("macrodata", 8, "realcons ~ realdpi + unemp + tbilrate + C(quarter)"),
+    fit("modechoice", 10, "choice ~ ttme + invc + invt + hinc + C(mode)", "logistic"),
+    fit("modechoice", 20, "gc ~ ttme + invc + hinc + C(mode)"),
+    fit("randhie", 10, f"mdvis ~ {DOCTOR}", "poisson"),
+    fit("randhie", 20, f"mdvis ~ {DOCTOR}", "negative-binomial", alpha=1.0),
+    fit("star98", 10, f"share ~ {SCHOOLS}"),
+    fit("star98", 12, "poor ~ perblack + perhisp + avyrsexp + ptratio", "logistic"),
+    fit("sunspots", 10, "sunactivity ~ year + I(year**2)"),
+    stats("anes96", 8, columns=["age", "income"], tables=[["school"]]),
+    stats("diabetes", 10, columns=["age", "bmi", "bp", "progression"]),
+    stats("fair", 10, columns=["age", "educ"], tables=[["religious"], ["marriage"]]),
+    stats("randhie", 20, columns=["mdvis", "lpi"], histograms={"disea": [0, 10, 20]}),
+    # Fewer rows, and still enough for what is asked.
+    fit("ccard", 4, "avgexp ~ age + income + ownrent"),
+    fit("iris", 5, "petal_length ~ sepal_length + C(target)"),
+    fit("nile", 5, "volume ~ year"),
+    fit("statecrime", 5, "murder ~ urban + poverty + single"),
+    fit("wine", 6, "proline ~ alcohol + ash + color_intensity", "gamma"),
+    # A site term: a column or a level that tells one party from the others.
+    fit("grunfeld", "firm", "invest ~ value + C(firm)", refused="site_terms"),
+    fit("lung", "inst", "age ~ C(inst)", refused="minimum_rows"),
+    stats("grunfeld", "firm", tables=[["firm", "decade"]], refused="site_terms"),
+    # Tables that are too small for what is asked of them.
+    fit(
+        "committee", 4, "bills104 ~ size + subs", "poisson", refused="release_fraction"
+    ),
+    fit(
+        "copper",
+        5,
+        "worldconsumption ~ copperprice + incomeindex + alumprice + time",
+        refused="release_fraction",
+    ),
+    fit("cpunish", 4, "executions ~ income + south", "poisson", refused="minimum_rows"),
+    fit("heart", 4, "censors ~ age", "logistic", refused="release_fraction"),
+    fit("longley", 4, "totemp ~ gnp + year", refused="minimum_rows"),
+    fit(
+        "scotland",
+        4,
+        "yes ~ coutax + unempf + mor + act",
+        "gamma",
+        refused="release_fraction",
+    ),
+    fit(
+        "spector", 4, "grade ~ gpa + tuce + psi", "logistic", refused="release_fraction"
+    ),
+    fit(
+        "stackloss",
+        4,
+        "stackloss ~ airflow + watertemp + acidconc",
+        refused="release_fraction",
+    ),
+    fit("strikes", 4, "duration ~ iprod", "gamma", refused="release_fraction"),
+    # Levels that are rare at home, and a design that is wide for its rows.
+    fit("anes96", 20, "vote ~ C(educ) + age", "logistic", refused="minimum_count"),
+)
