@@ -313,7 +313,10 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
             yield f"{key}: the column {quoted(column)}"
     if fit.ridge:
         yield f"ridge: {exact(fit.ridge)}"
-    names = [quoted(name) for name in model.names]
+    names = [
+        "a column of ones" if place == model.intercept else quoted(name)
+        for place, name in enumerate(model.names)
+    ]
     yield (
         f"design, that is the formula multiplied out: {len(names)} columns: "
         f"{room.names('columns of the design', names)}"
@@ -400,15 +403,16 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
     one = rounds.least == rounds.most == 1
     if one:
         yield f"1 round, that is one sum of {rounds.most_numbers} numbers"
+    elif rounds.least == rounds.most:
+        yield f"{rounds.most} rounds, and {rounds.most_numbers} numbers in all"
     else:
         yield (
-            f"at least {rounds.least} rounds and {rounds.least_numbers} numbers; at "
-            f"most {rounds.most} rounds and {rounds.most_numbers} numbers"
+            f"an answer takes at least {rounds.least} rounds and "
+            f"{rounds.least_numbers} numbers"
         )
-        yield (
-            "how many it takes depends on all members' rows together; a run that ends "
-            "early, also without an answer, has shown the rounds until then"
-        )
+        yield f"there are at most {rounds.most} rounds, {rounds.most_numbers} numbers"
+    if not one:
+        yield "a run that ends without an answer has shown the rounds until then"
     recipe = found.recipe
     if recipe.round_size:
         yield (
@@ -422,7 +426,8 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 # The recipes' own names for what they sum, for somebody who has never heard them.
 EXPLAINED: Mapping[str, str] = {
     "parties that hold each level, cell, bin and value": "for each of them, how many "
-    "members have any row with it; nobody learns which members",
+    "members have any row with it; which members is not said, and still follows where "
+    "it is all of them, or none",
     "parties that hold several of a column": "for each such group, how many members "
     "have rows with more than one of its levels, cells, bins or values",
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
@@ -472,15 +477,15 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
         f"every number here is one sum over all {whose}, or a count of members; every "
         "member learns it exactly"
     )
-    for kind in found.recipe.foreseen:
+    for place, kind in enumerate(found.recipe.foreseen):
         yield f"in {kind.when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
         for name, count in kind.statistics.items():
             if count:
                 told = EXPLAINED.get(name)
                 yield f"- {name} ({count})" + ("" if told is None else f": {told}")
-        if kind is found.recipe.foreseen[0] and isinstance(found.recipe, Screened):
-            groups = [one.name for one in found.recipe.groups]
-            yield f"- these are the {room.names('groups of levels', groups)}"
+        if not place and isinstance(found.recipe, Screened):
+            groups = [quoted(one.name) for one in found.recipe.groups]
+            yield f"- these groups are: {room.names('groups asked for', groups)}"
             yield "- if a count is too small, the run ends, and these counts are known"
     yield from _counts(found, room)
     yield (
@@ -608,7 +613,7 @@ MEANINGS: Mapping[str, str] = {
     "table",
     "release_fraction": "the numbers that become known are fewer than {} times those "
     "that the tables hold",
-    "most_rounds": "there are {} rounds at most",
+    "most_rounds": "there are {} rounds at most, beside one that counts members",
 }
 FLAGS: Mapping[str, tuple[str, str]] = {
     "drop": (
@@ -623,6 +628,13 @@ FLAGS: Mapping[str, tuple[str, str]] = {
         "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
         "checked",
     ),
+}
+
+
+# Rules that a question has no use for: it asks for nothing that they are about.
+NOT_ASKED: Mapping[str, tuple[str, ...]] = {
+    "model": ("dominance",),
+    "statistics": ("residual_rows", "maximum_columns"),
 }
 
 
@@ -642,6 +654,8 @@ def _checks(found: Asked) -> Iterator[str]:
         else "there are no rules about tables for this kind of question; all keep to:"
     )
     for name, value in rules.items():
+        if name in NOT_ASKED.get(found.consortium.questions[0].heading, ()):
+            continue
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
         yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value)}"
     if found.rules is not None:
