@@ -32,6 +32,7 @@ from veilsum.jobs.presence import Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
 from veilsum.jobs.statistics import Wishes
+from veilsum.models.families import Gaussian
 from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
@@ -541,7 +542,7 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
         "and its sum of products with every other column and with the response"
         + (
             ""
-            if len(found.recipe.foreseen) == 1
+            if isinstance(fit.family, Gaussian)
             else "; in every round anew, each row weighted by the coefficients tried"
         )
     )
