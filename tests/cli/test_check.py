@@ -125,7 +125,7 @@ def test_without_a_table_it_shows_what_all_members_see(tmp_path):
     path.write_text(tomli_w.dumps({**WHO, **DISPATCH}))
     found = CliRunner().invoke(app, ["check", str(path)])
     assert found.exit_code == 0, found.output
-    assert "at most 200 rounds and 400 numbers" in found.stdout
+    assert "at most 200 rounds, 400 numbers" in found.stdout
     path.write_text(tomli_w.dumps(DISPATCH))
     found = CliRunner().invoke(app, ["check", str(path)])
     assert found.exit_code == 2

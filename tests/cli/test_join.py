@@ -171,7 +171,7 @@ def test_what_is_rounded_is_said_to_the_owner_and_not_logged(tmp_path):
     said = "rounded to whole numbers of the agreed units: 30 values of x, 30 of y"
     assert said in flat(join(company, "a", answer="n\n").stderr)
     path = company.folder("a") / "data.csv"
-    path.write_text("x,y\n" + "0.5,2\n" * 29 + "0.1,3\n")
+    path.write_text("x,y\n" + "0.5,2\n1.5,4\n2.5,3\n" * 10 + "0.1,3\n")
     text = flat(join(company, "a", answer="n\n").stderr)
     assert "agreed units: 1 value of x" in text
     path.write_text("x,y\n" + "0.5,2\n" * 29 + "0.1,99\n")

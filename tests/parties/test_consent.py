@@ -114,6 +114,8 @@ def test_the_page_names_question_columns_levels_tables_and_bins():
     assert 'formula, as written: "y ~ x + C(sex)"' in page
     assert 'for each level of "sex": how many rows have it' in page
     assert "over the 3 others" in page
+    assert "in every round anew" not in page
+    assert "in every round anew" in flat(consent_to(agreed(QUESTIONS["poisson"])).page)
 
 
 def test_numbers_of_the_file_are_shown_to_their_last_digit():

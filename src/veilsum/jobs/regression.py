@@ -257,7 +257,9 @@ class NewtonRecipe(SumsOnly):
             rounds(
                 "every round that tries coefficients", "round", 1, most - 1 - closing
             ),
-            rounds("a round that asks who could try them", "outside", 0, most - 2),
+            rounds(
+                "a round that asks whether they may be tried", "outside", 0, most - 2
+            ),
             rounds("a last round, at the answer", "closing", closing, closing),
         )
         return tuple(one for one in found if one.most)

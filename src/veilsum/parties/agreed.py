@@ -32,7 +32,7 @@ from veilsum.tables.schema import CheckedTable, Schema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Agreed:
+class Asked:
     """A question, ready to be asked.
 
     Attributes:
@@ -51,7 +51,7 @@ class Agreed:
     wishes: Wishes | None = None
 
 
-def agreed_on(consortium: Consortium) -> Agreed:
+def agreed_on(consortium: Consortium) -> Asked:
     """Return what a consortium's question comes to.
 
     Raises:
@@ -60,7 +60,7 @@ def agreed_on(consortium: Consortium) -> Agreed:
     (question,) = consortium.questions
     if isinstance(question, Minimisation):
         part = PartyCost.of(consortium, question.cost.stand_in())
-        return Agreed(consortium=consortium, recipe=part.recipe, terms=part.terms)
+        return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
     fit = wishes = None
     groups: tuple[Group, ...] = ()
     asks = not consortium.rules.rules.site_terms
@@ -87,7 +87,7 @@ def agreed_on(consortium: Consortium) -> Agreed:
         options = job_of(consortium, {}).options
         terms = Terms.of(consortium.topology.parties, counts=counts, options=options)
     if fit is None and wishes is None:
-        return Agreed(consortium=consortium, recipe=recipe, terms=terms)
+        return Asked(consortium=consortium, recipe=recipe, terms=terms)
     rules = _schema(consortium).rules(consortium.rules.rules)
     if fit is not None:
         columns, levels = model.numbers_in_a_row, fit.levels
@@ -100,7 +100,7 @@ def agreed_on(consortium: Consortium) -> Agreed:
         recipe = model.recipe(limit)
     if wishes is not None:
         recipe = StatisticsRecipe(wishes, limit)
-    return Agreed(
+    return Asked(
         consortium=consortium,
         recipe=screened(recipe, groups, terms.tolerate),
         terms=terms,

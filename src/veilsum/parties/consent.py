@@ -28,11 +28,13 @@ from veilsum.files.output import as_json, write_files
 from veilsum.jobs.dispatch import LIMIT as DISPATCH_LIMIT
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
+from veilsum.jobs.presence import Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
 from veilsum.jobs.statistics import Wishes
+from veilsum.models.families import Gaussian
 from veilsum.net.identity import grouped
-from veilsum.parties.agreed import Agreed, agreed_on
+from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
 from veilsum.tables.columns import Column, unit_words
 
@@ -264,7 +266,7 @@ def _first(consortium: Consortium, cut: Sequence[str]) -> Iterator[str]:
 # What is asked
 
 
-def _asked(found: Agreed, room: _Room) -> Iterator[str]:
+def _asked(found: Asked, room: _Room) -> Iterator[str]:
     """Yield the question in words."""
     (question,) = found.consortium.questions
     if isinstance(question, Minimisation):
@@ -312,7 +314,10 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
             yield f"{key}: the column {quoted(column)}"
     if fit.ridge:
         yield f"ridge: {exact(fit.ridge)}"
-    names = [quoted(name) for name in model.names]
+    names = [
+        "a column of ones" if place == model.intercept else quoted(name)
+        for place, name in enumerate(model.names)
+    ]
     yield (
         f"design, that is the formula multiplied out: {len(names)} columns: "
         f"{room.names('columns of the design', names)}"
@@ -373,7 +378,7 @@ def _column(column: Column, room: _Room) -> str:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class Amount:
     """How many rounds there are, and how many numbers in all of them."""
 
     least: int
@@ -382,12 +387,12 @@ class Rounds:
     most_numbers: int
 
 
-def _rounds(found: Agreed) -> Rounds:
+def _rounds(found: Asked) -> Amount:
     """Return the least and the most; what may be shown at most is what is reserved."""
     kinds, size = found.recipe.foreseen, found.recipe.size
     least = sum(one.least for one in kinds)
     most: int = getattr(found.recipe, "most_rounds", sum(one.most for one in kinds))
-    return Rounds(
+    return Amount(
         least,
         most,
         sum(one.least * sum(one.statistics.values()) for one in kinds),
@@ -395,19 +400,20 @@ def _rounds(found: Agreed) -> Rounds:
     )
 
 
-def _how_much(found: Agreed, rounds: Rounds) -> Iterator[str]:
+def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
     one = rounds.least == rounds.most == 1
     if one:
         yield f"1 round, that is one sum of {rounds.most_numbers} numbers"
+    elif rounds.least == rounds.most:
+        yield f"{rounds.most} rounds, and {rounds.most_numbers} numbers in all"
     else:
         yield (
-            f"at least {rounds.least} rounds and {rounds.least_numbers} numbers; at "
-            f"most {rounds.most} rounds and {rounds.most_numbers} numbers"
+            f"an answer takes at least {rounds.least} rounds and "
+            f"{rounds.least_numbers} numbers"
         )
-        yield (
-            "how many it takes depends on all members' rows together; a run that ends "
-            "early, also without an answer, has shown the rounds until then"
-        )
+        yield f"there are at most {rounds.most} rounds, {rounds.most_numbers} numbers"
+    if not one:
+        yield "a run that ends without an answer has shown the rounds until then"
     recipe = found.recipe
     if recipe.round_size:
         yield (
@@ -420,6 +426,11 @@ def _how_much(found: Agreed, rounds: Rounds) -> Iterator[str]:
 
 # The recipes' own names for what they sum, for somebody who has never heard them.
 EXPLAINED: Mapping[str, str] = {
+    "parties that hold each level, cell, bin and value": "for each of them, how many "
+    "members have any row with it; which members is not said, and still follows where "
+    "it is all of them, or none",
+    "parties that hold several of a column": "for each such group, how many members "
+    "have rows with more than one of its levels, cells, bins or values",
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
     "their products over all rows",
     "X'Wy": "for each column of the design, the sum of its products with the response",
@@ -461,17 +472,22 @@ EXPLAINED: Mapping[str, str] = {
 }
 
 
-def _known(found: Agreed, room: _Room) -> Iterator[str]:
+def _known(found: Asked, room: _Room) -> Iterator[str]:
     whose = "members" if found.rules is None else "rows of all members"
     yield (
-        f"every number here is one sum over all {whose}; every member learns it exactly"
+        f"every number here is one sum over all {whose}, or a count of members; every "
+        "member learns it exactly"
     )
-    for kind in found.recipe.foreseen:
+    for place, kind in enumerate(found.recipe.foreseen):
         yield f"in {kind.when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
         for name, count in kind.statistics.items():
             if count:
                 told = EXPLAINED.get(name)
                 yield f"- {name} ({count})" + ("" if told is None else f": {told}")
+        if not place and isinstance(found.recipe, Screened):
+            groups = [quoted(one.name) for one in found.recipe.groups]
+            yield f"- these groups are: {room.names('groups asked for', groups)}"
+            yield "- if a count is too small, the run ends, and these counts are known"
     yield from _counts(found, room)
     yield (
         "whatever follows from these numbers becomes known with them, such as "
@@ -494,7 +510,7 @@ def _times(kind: Foreseen) -> str:
     return f" ({kind.least} to {kind.most} of them)"
 
 
-def _counts(found: Agreed, room: _Room) -> Iterator[str]:
+def _counts(found: Asked, room: _Room) -> Iterator[str]:
     """Say which of a regression's sums are counts and totals that people recognise."""
     if found.fit is None:
         return
@@ -526,7 +542,7 @@ def _counts(found: Agreed, room: _Room) -> Iterator[str]:
         "and its sum of products with every other column and with the response"
         + (
             ""
-            if len(found.recipe.foreseen) == 1
+            if isinstance(fit.family, Gaussian)
             else "; in every round anew, each row weighted by the coefficients tried"
         )
     )
@@ -535,7 +551,7 @@ def _counts(found: Agreed, room: _Room) -> Iterator[str]:
 # Who can compute what
 
 
-def _who(found: Agreed) -> Iterator[str]:
+def _who(found: Asked) -> Iterator[str]:
     terms, n = found.terms, found.terms.topology.n_parties
     t = terms.tolerate
     yield (
@@ -598,7 +614,7 @@ MEANINGS: Mapping[str, str] = {
     "table",
     "release_fraction": "the numbers that become known are fewer than {} times those "
     "that the tables hold",
-    "most_rounds": "there are {} rounds at most",
+    "most_rounds": "there are {} rounds at most, beside one that counts members",
 }
 FLAGS: Mapping[str, tuple[str, str]] = {
     "drop": (
@@ -606,11 +622,20 @@ FLAGS: Mapping[str, tuple[str, str]] = {
         "the others may go on without a member that is lost before anything is shown",
     ),
     "site_terms": (
-        "a column that is the same in all rows of a table is refused, and so is a "
-        "category with one level there",
+        "a column of numbers that is the same in all rows of a table is refused; and a "
+        "first round counts how many members have each level, cell, bin, and each of "
+        "two values: too few of them, fewer than tolerate + 2 but not none, and "
+        "nothing else is shown",
         "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
         "checked",
     ),
+}
+
+
+# Rules that a question has no use for: it asks for nothing that they are about.
+NOT_ASKED: Mapping[str, tuple[str, ...]] = {
+    "model": ("dominance",),
+    "statistics": ("residual_rows", "maximum_columns"),
 }
 
 
@@ -620,7 +645,7 @@ def _meaning(name: str, value: Value) -> str:
     return MEANINGS[name].format(exact(value))
 
 
-def _checks(found: Agreed) -> Iterator[str]:
+def _checks(found: Asked) -> Iterator[str]:
     rules = in_force(found.consortium)
     weaker = relaxed(found.consortium)
     yield (
@@ -630,6 +655,8 @@ def _checks(found: Agreed) -> Iterator[str]:
         else "there are no rules about tables for this kind of question; all keep to:"
     )
     for name, value in rules.items():
+        if name in NOT_ASKED.get(found.consortium.questions[0].heading, ()):
+            continue
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
         yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value)}"
     if found.rules is not None:
@@ -642,7 +669,7 @@ def _checks(found: Agreed) -> Iterator[str]:
 # What is left open
 
 
-def _open(found: Agreed) -> Iterator[str]:
+def _open(found: Asked) -> Iterator[str]:
     on_tables = found.rules is not None
     yield "- the totals above, and whatever follows from them with what somebody knows"
     if on_tables:
@@ -651,8 +678,8 @@ def _open(found: Agreed) -> Iterator[str]:
             "them"
         )
         yield (
-            "- a level, a value or a combination that few parties have: its total is "
-            "nearly theirs alone, and who knows which parties have it can tell"
+            "- a level, a value or a combination that few members have: its total is "
+            "theirs alone, and who knows which members have it knows whose"
         )
         yield (
             "- that your table passes the checks above: that you take part tells "
