@@ -51,12 +51,14 @@ def _picture_of_object(value):
     elif is_dataclass(value) and not hasattr(value, "__dict__"):
         held = {one.name: getattr(value, one.name) for one in fields(value)}
     else:
-        held = {k: v for k, v in vars(value).items() if k not in CACHED}
+        held = {k: v for k, v in vars(value).items() if k not in CACHED | COUNTED}
     return (type(value).__name__, {k: picture(v) for k, v in held.items()})
 
 
 # What is computed from the rest the first time somebody asks.
 CACHED = {"neighbours", "weights", "tree", "parent", "children", "_known"}
+# What was refused is counted, and changes nothing else.
+COUNTED = {"faults", "_refused"}
 
 
 class Stopped(Exception):

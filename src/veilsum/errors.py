@@ -17,6 +17,7 @@
     │   ├── GivenUpError           or a job ended without an answer: who, and why
     │   ├── LocalProtocolError     by this party's own program: a call out of order
     │   └── PeerProtocolError      by the party it names: a message that cannot be right
+    │       └── UntimelyError          or not now: a slow network brings such, too
     ├── SecretError            somebody tried to copy a secret out of the process
     ├── StoreError             a run's state cannot be kept: stop before sending
     └── NumericalError         the arithmetic failed on valid input: please report it
@@ -149,6 +150,10 @@ class PeerProtocolError(ProtocolError):
     def __init__(self, party: str, message: str) -> None:
         super().__init__(f"{party!r}: {message}")
         self.party = party
+
+
+class UntimelyError(PeerProtocolError):
+    """What came too late or too early; nobody is to blame for that."""
 
 
 class SecretError(VeilsumError, TypeError):

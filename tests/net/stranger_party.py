@@ -249,9 +249,14 @@ class Party:
         """Tell a neighbour what is held here."""
         pair = (("Share", name), ("Confirm", name))
         held = [self.got[key][0] if key in self.got else -1 for key in pair]
-        known = [list(key) for key in self.records]
+        known = [[*key, self._mark(*key)] for key in self.records]
         here = (self.incarnation, self.heard[name], self.epoch, known)
         self.send(name, frame("Status", *here, *held, -1, reply))
+
+    def _mark(self, kind, epoch, party):
+        """What tells this version of a record from another."""
+        _, (_, _, _, *rest) = self.records[kind, epoch, party]
+        return digest(frame(kind, party, epoch, b"", *rest))[:16]
 
     # Receiving
 
@@ -344,7 +349,7 @@ class Party:
         held = {tuple(one) for one in records}
         for key, (raw, _) in self.records.items():
             over = key[0] in {"Ready", "Masked"} and key[1] < epoch
-            if key not in held and not over:
+            if (*key, self._mark(*key)) not in held and not over:
                 self.send(name, raw)
         for kind, last in (("Share", share), ("Confirm", confirm)):
             fields = self.given.get((kind, name), [-1])

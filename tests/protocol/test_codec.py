@@ -67,7 +67,8 @@ numbers = st.one_of(
 )
 authored = {"party": names, "epoch": epochs, "signature": signatures}
 maskeds = st.builds(Masked, **authored, numbers=numbers)
-records = st.lists(st.tuples(st.sampled_from(["Join", "Masked"]), epochs, names))
+kinds = st.sampled_from(["Join", "Masked"])
+records = st.lists(st.tuples(kinds, epochs, names, nonces))
 EVERY = {
     Agreed: st.builds(Agreed, **authored, digest=digests),
     Confirm: st.builds(Confirm, epoch=epochs, digest=digests),
@@ -102,7 +103,7 @@ SAMPLES = [
     Lost(party="ü", epoch=0, incarnation=NONCE, lost=("b", "c")),
     Round(epoch=2, index=70_000, numbers=np.array([0.5, -3.0])),
     Share(epoch=0, lost=(), key=KEY, numbers=np.array([1, -(2**70)], dtype=object)),
-    Status(b"i" * 16, b"e" * 16, 3, (("Join", 0, "a"),), 1, -1, 9, reply=True),
+    Status(b"i" * 16, b"e" * 16, 3, (("Join", 0, "a", b"d" * 16),), 1, -1, 9, True),
     Up(epoch=1, numbers=np.array([2**64 - 1], dtype=np.uint64)),
 ]
 

@@ -15,7 +15,7 @@ from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import PeerProtocolError
 from veilsum.protocol.effects import Send
 from veilsum.protocol.machine import Machine
-from veilsum.protocol.messages import MESSAGES, Lost, Masked, Quit, Share
+from veilsum.protocol.messages import MESSAGES, Lost, Masked, Quit, Ready, Share
 from veilsum.protocol.phases import SUMMING
 from worlds import Setting, effects_until, replayed
 
@@ -42,6 +42,7 @@ class Unmasks(Machine):
         shown = Masked(party=self.me, epoch=self.epoch + 1, numbers=corrected)
         frame = self.plan.codec.encode(self._book.sealed(shown))
         self._out += self._peers.tell(shown, frame)
+        self._abort("stopped", "the sum is repaired")
 
 
 def vanishes(setting):
@@ -105,7 +106,8 @@ def test_under_our_policy_nobody_shows_two_vectors(graph):
 def test_a_party_cannot_be_talked_into_dropping_another_after_the_commit(phase):
     world = stopped_at(Setting("complete:5"), "1", phase)
     machine, other = world.nodes["1"].machine, world.nodes["0"].machine
-    lost = Lost(party="0", epoch=1, incarnation=other._joined_as, lost=(VICTIM,))
+    lost = Lost(party="0", epoch=0, incarnation=other._joined_as, lost=(VICTIM,))
+    machine._book.forget(Ready, "0")  # with it there would be proof
     frame = other.plan.codec.encode(other._book.sealed(lost))
     before = picture(machine)
     with pytest.raises(PeerProtocolError, match="after the commit, which nobody may"):

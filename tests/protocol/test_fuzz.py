@@ -177,7 +177,7 @@ class Cook:
     def status(self):
         ids = ("Ready", "Masked", "Join", "Agreed", "Nonsense")
         records = tuple(
-            (self.chance.choice(ids), self.epoch(), self.name())
+            (self.chance.choice(ids), self.epoch(), self.name(), self.incarnation())
             for _ in range(self.chance.randrange(3))
         )
         low, high = self.chance.randrange(-1, 3), self.chance.choice([-1, 0, 2**52])

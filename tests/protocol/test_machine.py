@@ -12,7 +12,7 @@ from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolEr
 from veilsum.numbers.laws import Masks
 from veilsum.protocol import phases
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.effects import Abort, Emission, Persist, Send
+from veilsum.protocol.effects import Abort, Accuse, Emission, Persist, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
     MESSAGES,
@@ -64,6 +64,18 @@ def refusal(world, message, *, sender="0", party="1"):
     assert picture(machine) == before
     assert repr(caught.value.party) in str(caught.value)
     return caught.value
+
+
+def proven(world, message, *, sender="0", party="1"):
+    """Give a party what proves together with an earlier record; return the proof."""
+    machine = world.nodes[party].machine
+    effects = machine.receive(sender, codec_of(world).encode(message))
+    (accusation,) = (one for one in effects if isinstance(one, Accuse))
+    assert accusation.party == message.party
+    found = machine._book.evidence[message.party]
+    assert Persist(f"evidence/{message.party}", found.pack()) in effects
+    assert not machine.receive(sender, codec_of(world).encode(message)), "once"
+    return found, effects
 
 
 def vector(world, size=None, fill=0):
@@ -240,10 +252,17 @@ def test_a_past_epoch_is_refused():
 
 def test_two_parties_with_one_name_are_refused():
     world = at("sharing")
-    twin = Join(party="0", epoch=77, incarnation=b"t" * 16, plan=world.plan.digest)
-    error = refusal(world, sealed(world, twin))
-    assert error.party == "0"
-    assert "two parties go by this name" in str(error)
+    start, plan = b"t" * 16, world.plan.digest
+    twin = Join(party="0", epoch=Join.number(start), incarnation=start, plan=plan)
+    joined = world.nodes["1"].machine._book.joins["0"]
+    found, effects = proven(world, sealed(world, twin))
+    assert "two processes go by this name" in found.words
+    # A lost disk leads to the same: it is no lie, and ends nothing.
+    assert world.nodes["1"].machine.accused == {}
+    assert not any(isinstance(one, Send | Abort) for one in effects)
+    assert world.nodes["1"].machine._book.joins["0"] is joined
+    odd = Join(party="0", epoch=77, incarnation=start, plan=plan)
+    assert "not its start's" in str(refusal(world, sealed(world, odd)))
 
 
 def test_a_machine_for_a_stranger_is_not_made():
@@ -271,12 +290,14 @@ def test_a_forged_record_is_blamed_on_its_bearer():
 def test_a_second_record_is_blamed_on_its_author_only_if_he_signed_it():
     world = at("agreeing")
     codec = codec_of(world)
-    second = Ready(party="2", epoch=0, lost=("3",), request=ASKED)
+    second = Ready(party="2", epoch=0, lost=(), request=bytes(32))
     machine = world.nodes["1"].machine
     assert ("Ready", 0, "2") in machine._book
-    assert refusal(world, sealed(world, second)).party == "2"
     forged = msgspec.structs.replace(second, signature=bytes(64))
     assert refusal(world, codec.encode(forged)).party == "0"
+    found, _ = proven(world, sealed(world, second))
+    assert "'2' signed two different Ready records of epoch 0" in found.words
+    assert machine.accused.keys() == {"0", "2"}
 
 
 def test_a_second_share_that_differs_is_refused():
@@ -319,7 +340,10 @@ def test_a_party_that_was_ready_cannot_give_the_epoch_up():
     )
     joined = machine._book.joins["0"].incarnation
     lost = Lost(party="0", epoch=0, incarnation=joined, lost=("3",))
-    assert "which it was ready for" in str(refusal(world, sealed(world, lost)))
+    found, effects = proven(world, sealed(world, lost))
+    assert "'0' signed Ready and Lost of epoch 0" in found.words
+    assert machine.lost == ()
+    assert [one.reason for one in effects if isinstance(one, Abort)] == ["proof"]
 
 
 def test_only_the_start_that_joined_can_give_an_epoch_up():
@@ -340,7 +364,8 @@ def test_nobody_can_lose_itself_or_a_stranger():
 def test_nobody_is_dropped_after_the_commit(phase):
     world = at(phase)
     joined = world.nodes["1"].machine._book.joins["0"].incarnation
-    lost = Lost(party="0", epoch=3, incarnation=joined, lost=("3",))
+    lost = Lost(party="0", epoch=0, incarnation=joined, lost=("3",))
+    world.nodes["1"].machine._book.forget(Ready, "0")
     words = str(refusal(world, sealed(world, lost)))
     assert "drops a party after the commit, which nobody may" in words
 

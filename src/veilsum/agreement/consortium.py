@@ -197,9 +197,6 @@ class Consortium:
         """Say why these members may not go on without the others, if they may not."""
         topology, policy = self.topology, self.rules.policy
         left = tuple(name for name in topology.parties if name in members)
-        if len(left) < topology.n_parties and not policy.drop:
-            lost = [name for name in topology.parties if name not in members]
-            return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
         # Of a plan only the graph and the policy decide this.
         law = self.masks.on(topology)
         plan = Plan(

@@ -30,12 +30,18 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.faults import Crash, Faults
-from veilsum.errors import InvalidInputError, MissingExtraError, PeerProtocolError
+from veilsum.errors import (
+    InvalidInputError,
+    MissingExtraError,
+    PeerProtocolError,
+    UntimelyError,
+)
 from veilsum.numbers.masking import Shares, Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import Keys
 from veilsum.protocol.effects import (
     Abort,
+    Accuse,
     Effect,
     Emission,
     Finish,
@@ -358,6 +364,8 @@ class World(Secret):
                 node.charged.append(effect.epoch)
             case Finish():
                 self.finished[node.name] = effect
+            case Accuse():
+                self.complaints[effect.party] += 1
             case Abort():
                 self.aborted[node.name] = effect
 
@@ -403,7 +411,8 @@ class World(Secret):
             effects = node.machine.receive(sender, send.frame)
         except PeerProtocolError as error:
             self._note(send.to, "refuse", str(error), sender)
-            self.complaints[error.party] += 1
+            if not isinstance(error, UntimelyError):
+                self.complaints[error.party] += 1
             return
         self._carry_out(node, effects)
 

@@ -17,12 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from veilsum.errors import InvalidInputError, PeerProtocolError, VeilsumError
+from veilsum.errors import (
+    InvalidInputError,
+    PeerProtocolError,
+    UntimelyError,
+    VeilsumError,
+)
 from veilsum.net.store import AGREED
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import (
     Abort,
+    Accuse,
     Effect,
     Emission,
     Finish,
@@ -45,7 +51,7 @@ LOG = logging.getLogger("veilsum.net")
 # ended.
 KEPT = (
     *(AGREED, "finished", "aborted", "answer/", "commit/", "charged/", "closed"),
-    "lost",
+    *("evidence/", "lost"),
 )
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
@@ -169,6 +175,9 @@ class Runner(Secret):
     def _hear(self, sender: str, frame: bytes) -> None:
         if self.record is not None:
             self.record("receive", frame, sender)
+        if self.machine.is_deaf_to(sender):
+            # Ends the connection: the network is to be rid of it.
+            raise PeerProtocolError(sender, "sent too much that no honest party sends")
         self._do(self.machine.receive, sender, frame)
 
     def _met(self, neighbour: str) -> None:
@@ -213,6 +222,9 @@ class Runner(Secret):
         self._ended.set_exception(error)
 
     def _complain(self, error: PeerProtocolError) -> None:
+        if isinstance(error, UntimelyError):
+            self._note("refuse", str(error), error.party)
+            return
         count = self._complaints[error.party] = 1 + self._complaints.get(error.party, 0)
         self._note("refuse", str(error), error.party)
         if count <= MOST_COMPLAINTS:
@@ -272,6 +284,9 @@ class Runner(Secret):
     def _carry_out_one(self, effect: Effect) -> None:
         if isinstance(effect, SetTimer):
             self._set_timer(effect)
+        elif isinstance(effect, Accuse):
+            about = {"party": effect.party, "reason": effect.words}
+            LOG.warning("a party contradicts itself", extra=about)
         else:
             self._note(type(effect).__name__.lower(), effect)
         if isinstance(effect, Finish | Abort) and not self._ended.done():

@@ -188,6 +188,7 @@ LEFT = {
     "peer": "a party that it cannot do without had left",
     "plan": "it had another plan than the others",
     "policy": "too few parties were left for what was agreed; its own log says more",
+    "proof": "it holds two signed records of one party that contradict each other",
     "result": "its answer was another one, or none; its own log says why",
     "stale": "two processes run under one name, or a state file was lost or copied; "
     "for the next run see to it that one process only has the key, and leave its .run "

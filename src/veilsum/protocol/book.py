@@ -1,4 +1,8 @@
-"""The records that everybody gets: signed by their author, kept, and passed on."""
+"""The records that everybody gets: signed by their author, kept, and passed on.
+
+Of each author a book holds one Join, Lost, Result, Agreed and Quit at most, and of each
+of the last sums one Ready and one Masked: whatever others send, it does not grow.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,13 @@ from typing import Protocol, TypeVar, runtime_checkable
 import msgspec
 import numpy as np
 
-from veilsum.errors import PeerProtocolError
+from veilsum.errors import PeerProtocolError, UntimelyError
+from veilsum.numbers.arrays import listed
 from veilsum.protocol.codec import Codec
+from veilsum.protocol.evidence import Contradiction, contradict, held_as
 from veilsum.protocol.messages import (
     Agreed,
+    Held,
     Join,
     Lost,
     Masked,
@@ -30,6 +37,8 @@ R = TypeVar("R", bound=Record)
 EPOCHAL = frozenset({"Ready", "Masked"})
 # Longer frames are not compared whole before they are decoded.
 SHORT_FRAME = 4096
+# Over what others found a party may leave that has not signed it.
+OBJECTIONS = frozenset({"proof", "result"})
 
 
 @runtime_checkable
@@ -57,6 +66,7 @@ class Book:
 
     Attributes:
         joins: everybody's Join that is here, by author.
+        evidence: by author: two of its records that contradict each other.
     """
 
     def __init__(self, plan: Plan, me: str, keys: Keys) -> None:
@@ -65,7 +75,9 @@ class Book:
         # A signature is for this plan and no other use of the key.
         self._context = b"veilsum record\0" + plan.digest
         self.joins: dict[str, Join] = {}
+        self.evidence: dict[str, Contradiction] = {}
         self._records: dict[RecordId, Record] = {}
+        self._held: dict[RecordId, Held] = {}
         self._frames: dict[RecordId, bytes] = {}
         self._by_kind: dict[tuple[type[Record], int], dict[str, Record]] = {}
         self._seen: set[bytes] = set()
@@ -84,10 +96,17 @@ class Book:
         """Return what is held."""
         return tuple(self._records)
 
-    def lacking(self, held: Iterable[RecordId]) -> list[RecordId]:
-        """Return what is here and not among those."""
+    def held(self) -> tuple[Held, ...]:
+        """Return the same as a `Status` has it, evidence included."""
+        known = dict.fromkeys(self._held.values())
+        for found in self.evidence.values():
+            known |= dict.fromkeys(found.held)
+        return tuple(known)
+
+    def lacking(self, held: Iterable[Held]) -> list[RecordId]:
+        """Return what is here and not among those, or is another one there."""
         known = set(held)
-        return [record_id for record_id in self._records if record_id not in known]
+        return [key for key, here in self._held.items() if here not in known]
 
     def frame(self, record_id: RecordId) -> bytes:
         """Return a held record's frame."""
@@ -111,6 +130,9 @@ class Book:
     def add(self, record: Record, frame: bytes | None = None) -> bytes:
         """Keep a checked record; return its frame, which it may have come in."""
         frame = self._plan.codec.encode(record) if frame is None else frame
+        for old in self._replaced_by(record):
+            self._drop(old.id)
+        self._held[record.id] = held_as(record, self._plan.codec)
         self._records[record.id] = record
         self._frames[record.id] = frame
         if len(frame) <= SHORT_FRAME:
@@ -121,97 +143,166 @@ class Book:
             self.joins[record.party] = record
         return frame
 
+    def _replaced_by(self, record: Record) -> list[Record]:
+        """Return what an author said before, and a later word makes worthless.
+
+        A Lost has all that earlier ones had. Who is ready for a later epoch of a sum
+        has left the earlier one.
+        """
+        if not isinstance(record, Lost | Ready):
+            return []
+        return [one for one in self._like(record) if one.epoch < record.epoch]
+
+    def _like(self, record: Record) -> list[Record]:
+        """Return the author's records of a kind; of Ready, those of the same sum."""
+        width = self._plan.epochs_per_sum
+        every = not isinstance(record, Ready)
+        return [
+            one
+            for one in self.all(type(record))
+            if one.party == record.party
+            and (every or one.epoch // width == record.epoch // width)
+        ]
+
     def forget(self, kind: type[Record], party: str) -> None:
         """Drop an author's records of one kind."""
-        for (found, at), held in self._by_kind.items():
-            if found is kind and held.pop(party, None) is not None:
-                self._drop((kind.__name__, at, party))
+        for one in self.all(kind):
+            if one.party == party:
+                self._drop(one.id)
 
     def forget_before(self, epoch: int) -> None:
         """Drop what sums long over have left: nobody asks for it any more."""
-        held = self._by_kind
-        old = [(k, at) for k, at in held if at < epoch and k.__name__ in EPOCHAL]
-        for kind, at in old:
-            for party in held.pop((kind, at)):
-                self._drop((kind.__name__, at, party))
+        for record_id in self.ids():
+            kind, at, _ = record_id
+            if kind in EPOCHAL and at < epoch:
+                self._drop(record_id)
 
     def _drop(self, record_id: RecordId) -> None:
-        del self._records[record_id]
+        record = self._records.pop(record_id)
+        del self._held[record_id]
         self._seen.discard(self._frames.pop(record_id))
+        place = (type(record), record.epoch)
+        del self._by_kind[place][record.party]
+        if not self._by_kind[place]:
+            del self._by_kind[place]
 
     # Checking
 
     def is_new(self, record: Record, sender: str) -> bool:
-        """Say whether a record is one to keep; refuse what its author cannot say.
+        """Say whether a record is one to look at; refuse what nobody can say.
 
-        What it says of an epoch is for others to check.
-        """
-        known = self._records.get(record.id)
-        if known is not None and known.signature == record.signature:
-            return False
-        if isinstance(record, Join) and record.plan != self._plan.digest:
-            # Before its signature, which holds under its own plan only.
-            raise PeerProtocolError(
-                sender,
-                f"{record.party!r} has the plan {record.plan.hex()[:16]}, {self._me!r} "
-                f"has {self._plan.digest.hex()[:16]}: compare the two files",
-            )
-        self.check_author(record, sender)
-        if known is not None:
-            raise PeerProtocolError(
-                record.party, f"signed two different {record.id[0]} records"
-            )
-        match record:
-            case Join() if record.party in self.joins:
-                raise PeerProtocolError(
-                    record.party,
-                    "two parties go by this name, or one has lost its memory",
-                )
-            case Lost():
-                self._check_lost(record)
-            case Quit() if record.reason not in Quit.reasons:
-                raise PeerProtocolError(sender, "left for a reason nobody knows")
-            # Whatever the epoch: a party must not be able to fill the others' memory.
-            case Quit() if any(record.party == one.party for one in self.all(Quit)):
-                raise PeerProtocolError(record.party, "has left already")
-            case Result() | Agreed() if record.epoch != 0:
-                raise PeerProtocolError(sender, "an answer belongs to the whole run")
-            case Result():
-                wanted = (np.dtype(np.float64), self._plan.answer_size)
-                check_numbers(sender, record.numbers, wanted)
-        return True
-
-    def check_author(self, record: Record, sender: str) -> None:
-        """Refuse a record whose author is unknown or did not sign it.
-
-        What a neighbour says of itself on its own link needs no second proof, unless
-        it is to be shown to others later as a promise.
+        What it says of an epoch is for others to check. What is refused here no honest
+        party signs, nor passes on.
         """
         if record.party not in self._parties:
             raise PeerProtocolError(
                 sender,
                 f"passed on a record of {record.party!r}, who is not in the plan",
             )
-        if sender == record.party and isinstance(record, Join | Masked):
+        self._check_form(record, sender)
+        known = self._records.get(record.id)
+        if known is not None:
+            if record.party in self.evidence:
+                return False  # more of the same proves no more
+            if held_as(record, self._plan.codec) == self._held[record.id]:
+                return False
+        self.check_signature(record, sender)
+        if isinstance(record, Lost | Ready):
+            self._check_allowed(record)
+        return True
+
+    def contradiction(self, record: Record, frame: bytes) -> Contradiction | None:
+        """Return what a record of the same author proves together with this one."""
+        of_author = (
+            self.joins.get(record.party) if isinstance(record, Join) else None,
+            self._records.get(record.id),
+            *(self._like(record) if isinstance(record, Lost) else ()),
+            *(
+                self.of(kind, record.epoch).get(record.party)
+                for kind in (Ready, Lost)
+                if isinstance(record, Ready | Lost)
+            ),
+        )
+        for known in of_author:
+            if known is not None and contradict(known, record):
+                pair = (self._frames[known.id], frame)
+                return Contradiction.of(pair, self._plan.codec)
+        return None
+
+    def is_outdated(self, record: Record) -> bool:
+        """Say whether its author has said something since that makes it worthless."""
+        last = isinstance(record, Lost | Ready) and self._like(record)
+        return bool(last) and any(one.epoch > record.epoch for one in last or ())
+
+    def _check_form(self, record: Record, sender: str) -> None:
+        """Refuse what is wrong whoever signed it: before a signature is looked at."""
+        match record:
+            case Join() if record.plan != self._plan.digest:
+                whose = "has" if sender == record.party else "passed on a Join with"
+                raise PeerProtocolError(
+                    sender,
+                    f"{sender!r} {whose} the plan {record.plan.hex()[:16]}, "
+                    f"{self._me!r} has {self._plan.digest.hex()[:16]}: compare the two "
+                    "files",
+                )
+            case Join() if record.epoch != Join.number(record.incarnation):
+                raise PeerProtocolError(sender, "a Join's epoch is not its start's")
+            case Lost() | Ready():
+                self._check_lost(record, sender)
+            case Quit() if record.reason not in Quit.reasons:
+                raise PeerProtocolError(sender, "left for a reason nobody knows")
+            case Result() | Agreed() if record.epoch != 0:
+                raise PeerProtocolError(sender, "an answer belongs to the whole run")
+            case Result():
+                wanted = (np.dtype(np.float64), self._plan.answer_size)
+                check_numbers(sender, record.numbers, wanted)
+            case Masked():
+                wanted = (self._plan.law.dtype, self._plan.size)
+                check_numbers(sender, record.numbers, wanted)
+
+    def _check_lost(self, record: Lost | Ready, sender: str) -> None:
+        """Refuse names that cannot be lost, and epochs that do not go with them."""
+        if not set(record.lost) <= self._parties - {record.party}:
+            raise PeerProtocolError(sender, "cannot lose itself or a stranger")
+        if record.lost != tuple(sorted(set(record.lost))):
+            raise PeerProtocolError(sender, "names lost parties out of order or twice")
+        count, within = len(record.lost), record.epoch % self._plan.epochs_per_sum
+        fits = record.epoch < count if isinstance(record, Lost) else within == count
+        if not fits:
+            raise PeerProtocolError(
+                sender, f"epoch {record.epoch} does not go with {count} lost parties"
+            )
+
+    def _check_allowed(self, record: Lost | Ready) -> None:
+        """Refuse to go on without more parties than the plan allows."""
+        if not record.lost:
             return
+        left = tuple(n for n in self._plan.parties if n not in record.lost)
+        if (why := self._plan.refusal(left)) is not None:
+            raise PeerProtocolError(
+                record.party,
+                f"goes on without {listed(record.lost)}, against the plan: {why}",
+            )
+
+    def check_signature(self, record: Record, sender: str) -> None:
+        """Refuse a record that its author did not sign."""
         content = self._context + self._plan.codec.signed_part(record)
         if not self._keys.verify(record.party, content, record.signature):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
 
-    def _check_lost(self, lost: Lost) -> None:
+    def check_start(self, lost: Lost) -> None:
+        """Refuse who gives an epoch up and is not known as the start that joined."""
         join = self.joins.get(lost.party)
         if join is None or join.incarnation != lost.incarnation:
-            raise PeerProtocolError(
+            raise UntimelyError(
                 lost.party, "gives an epoch up but is not the start that joined"
             )
-        if ("Ready", lost.epoch, lost.party) in self:
-            raise PeerProtocolError(
-                lost.party, f"gives up epoch {lost.epoch}, which it was ready for"
-            )
-        if not set(lost.lost) <= self._parties - {lost.party}:
-            raise PeerProtocolError(lost.party, "cannot lose itself or a stranger")
+
+    def has_left(self, party: str) -> bool:
+        """Say whether a party has quit: it does so once, in whatever epoch."""
+        return any(one.party == party for one in self.all(Quit))
 
     # What the records say
 
@@ -261,7 +352,7 @@ class Book:
 
     def objections(self, members: Collection[str]) -> list[Quit]:
         """Return the quits of members who left over an answer without signing it."""
-        quits = [one for one in self.all(Quit) if one.reason == "result"]
+        quits = [one for one in self.all(Quit) if one.reason in OBJECTIONS]
         if not quits:
             return quits
         # What somebody has signed shows when the proposed answer is here.

@@ -85,6 +85,14 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Accuse:
+    """Tell this party's owner what another one signed that no honest party signs."""
+
+    party: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Abort:
     """The run is over without an answer.
 
@@ -96,4 +104,6 @@ class Abort:
     detail: str
 
 
-Effect: TypeAlias = Persist | Send | Emission | SetTimer | Deliver | Finish | Abort
+Effect: TypeAlias = (
+    Persist | Send | Emission | SetTimer | Deliver | Finish | Accuse | Abort
+)

@@ -17,7 +17,7 @@ from typing import NoReturn
 import msgspec
 import numpy as np
 
-from veilsum.errors import PeerProtocolError
+from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.graphs.spreading import Tree, spanning_tree
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Vector, listed
@@ -178,7 +178,7 @@ class Epoch(Secret):
         if epoch != self.number:
             self._refuse_epoch(sender, epoch)
         if sender not in self.place.neighbours:
-            raise PeerProtocolError(sender, "has been lost and is not in this epoch")
+            raise UntimelyError(sender, "has been lost and is not in this epoch")
 
     def check_vote(self, sender: str, epoch: int) -> None:
         """Refuse a record of the past, or of later than the next sum."""
@@ -188,7 +188,7 @@ class Epoch(Secret):
 
     def _refuse_epoch(self, sender: str, epoch: int) -> NoReturn:
         when = "past" if epoch < self.number else "future"
-        raise PeerProtocolError(
+        raise UntimelyError(
             sender, f"speaks of the {when} epoch {epoch}; now is {self.number}"
         )
 
@@ -225,25 +225,19 @@ class Epoch(Secret):
         self, sender: str, share: Share, frame: bytes, phase: str
     ) -> list[Effect]:
         """Check a share; keep a neighbour's first, as long as it is waited for."""
-        if share.epoch == self.number + self._plan.epochs_per_sum and phase == SUMMING:
-            self.check_kind(sender, share.numbers)
-            self.early[sender] = (share, frame)
-            return []
-        self.check_now(sender, share.epoch)
+        early = share.epoch == self.number + self._plan.epochs_per_sum
+        if not (early and phase == SUMMING):
+            self.check_now(sender, share.epoch)
         if share.lost != self.lost:
-            raise PeerProtocolError(
+            raise UntimelyError(
                 sender,
                 f"goes on without {listed(share.lost) or 'nobody'}, "
                 f"{self.place.me!r} without {listed(self.lost) or 'nobody'}",
             )
-        dtype, size = self._plan.law.dtype, self._plan.size
-        found = share.numbers
-        if (found.dtype, found.size) != (dtype, size):
-            raise PeerProtocolError(
-                sender,
-                f"a share has {size} numbers of type {dtype}, found "
-                f"{found.size} of type {found.dtype}",
-            )
+        self.check_kind(sender, share.numbers)
+        if early:
+            self.early.setdefault(sender, (share, frame))
+            return []
         if (known := self.got.get(sender)) is not None:
             same = hmac.compare_digest(known.key, share.key) and (
                 known.lost == share.lost

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from veilsum.errors import LocalProtocolError, PeerProtocolError
+from veilsum.errors import LocalProtocolError, PeerProtocolError, UntimelyError
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Effect, Persist, Send
@@ -77,7 +77,7 @@ class Iteration(Secret):
         now = 0 if self._state is None else self._state.index
         # A party that repeats rounds hears everything again that it missed.
         if index > now + 1 + self._plan.checkpoint:
-            raise PeerProtocolError(sender, f"is at round {index}, this party at {now}")
+            raise UntimelyError(sender, f"is at round {index}, this party at {now}")
         if index < now:
             return False
         heard = self._heard.setdefault(index, {})

@@ -46,9 +46,9 @@ class Situation:
         """Return whom to go on without because of what a lost party says.
 
         It is only a hint: its own giving up proves nothing about an epoch that it is
-        not in.
+        not in. Who is not missed here stays.
         """
-        more = [one for one in lost.lost if one in self.members and one != self.me]
+        more = [one for one in lost.lost if one in self.lacks]
         return tuple(more) if more and self._may_give_up_on(more) else ()
 
     def may_drop(self, quit_: Quit) -> bool:
@@ -92,10 +92,17 @@ class Situation:
         return self.plan.refusal(left) is None
 
 
-def cannot_go_on(plan: Plan, me: str, lost: Collection[str]) -> Abort | None:
-    """Return why a party cannot go on after these losses, if it cannot."""
+def cannot_go_on(
+    plan: Plan, me: str, lost: Collection[str], because_of: str
+) -> Abort | None:
+    """Return why a party cannot go on after these losses, if it cannot.
+
+    Args:
+        because_of: who gave up the last ones.
+    """
     if me in lost:
-        return Abort("dropped", "the others went on without this party")
+        told = f"the others went on without this party: {because_of!r} gave it up"
+        return Abort("dropped", told)
     left = tuple(name for name in plan.parties if name not in lost)
     refusal = plan.refusal(left)
     return None if refusal is None else Abort("policy", refusal)

@@ -40,6 +40,7 @@ from veilsum.errors import (
     InvalidInputError,
     LocalProtocolError,
     PeerProtocolError,
+    UntimelyError,
     VeilsumError,
 )
 from veilsum.numbers.arrays import Vector, apart, listed
@@ -49,6 +50,7 @@ from veilsum.protocol.book import EPOCHAL, Book, Keys
 from veilsum.protocol.codec import Codec, MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
+    Accuse,
     Deliver,
     Effect,
     Emission,
@@ -58,6 +60,7 @@ from veilsum.protocol.effects import (
     SetTimer,
 )
 from veilsum.protocol.epoch import Epoch, Neighbourhood, Sums
+from veilsum.protocol.evidence import Contradiction
 from veilsum.protocol.iteration import Iteration
 from veilsum.protocol.losing import Situation, cannot_go_on
 from veilsum.protocol.messages import (
@@ -84,6 +87,7 @@ from veilsum.protocol.phases import (
     ABORTED,
     AGREEING,
     BEFORE_COMMIT,
+    BEFORE_READY,
     CLOSED,
     COMMITTING,
     CONFIRMING,
@@ -100,6 +104,10 @@ from veilsum.protocol.recovery import Stored
 from veilsum.protocol.work import Work
 
 R = TypeVar("R", bound=Record)
+
+# Times that neighbours compare what they hold before a party ends over what does not
+# fit: whoever told two stories is found out by then.
+COMPARISONS = 2
 
 
 class Deadline:
@@ -160,6 +168,7 @@ class Machine(Secret):
         self._sums = Sums(plan)
         self._deadline = Deadline()
         self._answer: Vector | None = None
+        self._misfit, self._comparisons = "", 0
         self._epoch = Epoch(plan, Neighbourhood(plan.topology, me), 0)
         self._iteration = Iteration(plan, self._epoch.place, 0, work.rounds)
 
@@ -190,6 +199,19 @@ class Machine(Secret):
             return ()
         return tuple(self.table[self.phase].lacks(self))
 
+    @property
+    def accused(self) -> Mapping[str, str]:
+        """What others did, by name, that no honest party does."""
+        proofs = self._book.evidence.values()
+        return {
+            **self._peers.faults,
+            **{found.party: found.words for found in proofs if found.is_a_lie},
+        }
+
+    def is_deaf_to(self, neighbour: str) -> bool:
+        """Say whether a neighbour has sent so much of that that nothing more counts."""
+        return self._peers.is_deaf_to(neighbour)
+
     # What happens to a party
 
     def start(self) -> list[Effect]:
@@ -202,9 +224,8 @@ class Machine(Secret):
         except VeilsumError as error:
             self._abort("input", error.plain)
             return self._effects()
-        # The record's number tells one start's Join from another's.
-        number = int.from_bytes(self._joined_as[:6], "big")
         plan, start = self.plan.digest, self._joined_as
+        number = Join.number(start)
         self._publish(Join(party=self.me, epoch=number, incarnation=start, plan=plan))
         self._ask()
         self._out.append(SetTimer("resend", self.plan.policy.resend))
@@ -237,8 +258,20 @@ class Machine(Secret):
         self._check_started()
         if sender not in self._peers.names:
             raise PeerProtocolError(sender, f"is not a neighbour of {self.me!r}")
+        if self._peers.is_deaf_to(sender):
+            raise PeerProtocolError(sender, "is not listened to any more")
         if self._book.has_seen(frame):
             return []
+        try:
+            self._take(sender, frame)
+        except UntimelyError:
+            raise
+        except PeerProtocolError as error:
+            self._peers.blame(sender, error)
+            raise
+        return self._effects()
+
+    def _take(self, sender: str, frame: bytes) -> None:
         try:
             message = self.plan.codec.decode(frame)
         except MalformedMessageError as error:
@@ -246,7 +279,6 @@ class Machine(Secret):
         handle = self.hears[self.phase].get(type(message))
         if handle is not None and handle(self, sender, message, frame):
             self._progress()
-        return self._effects()
 
     def meet(self, neighbour: str) -> list[Effect]:
         """Ask a neighbour what it lacks: the link with it is new, and nothing on it."""
@@ -264,7 +296,8 @@ class Machine(Secret):
             self._peers.lose_patience()
             self._ask(to=self._epoch.place.neighbours)
             self._out.append(SetTimer("resend", self.plan.policy.resend))
-        elif self._deadline.is_this(timer):
+            self._compared()
+        elif self._deadline.is_this(timer) and not self._misfit:
             self._overdue()
         self._progress()
         return self._effects()
@@ -306,7 +339,8 @@ class Machine(Secret):
     def _progress(self) -> None:
         """Walk the table as far as it goes."""
         try:
-            while self.phase not in CLOSED and self._may_act():
+            self._end_if_proven()
+            while self._goes_on() and self._may_act():
                 if self._resumed and not self._picked_up:
                     self._picked_up = True
                     self._pick_up()
@@ -314,12 +348,16 @@ class Machine(Secret):
                 step = self.table[self.phase]
                 if step.meanwhile is not None:
                     step.meanwhile(self)
-                if self.phase in CLOSED or not step.is_over(self):
+                if not self._goes_on() or not step.is_over(self):
                     return
                 self._enter(step.action(self))
         except VeilsumError as error:
-            # Not a peer's fault: the work itself failed on what the parties agreed.
-            self._abort("result", error.plain)
+            # The work failed on what the parties agreed on, or on what only this one
+            # was told.
+            self._suspect(error.plain)
+
+    def _goes_on(self) -> bool:
+        return self.phase not in CLOSED and not self._misfit
 
     def _may_act(self) -> bool:
         """Say whether a returning party has heard from everybody that it is not old."""
@@ -360,7 +398,7 @@ class Machine(Secret):
             self._peers.incarnation,
             self._peers.present(name),
             self.epoch,
-            self._book.ids(),
+            self._book.held(),
             share,
             confirm,
             heard,
@@ -399,6 +437,56 @@ class Machine(Secret):
         self._epoch = Epoch(self.plan, place, number, lost, private)
         self._iteration = Iteration(self.plan, place, number, self._work.rounds)
 
+    # What does not fit, and who is to blame
+
+    def _suspect(self, detail: str) -> None:
+        """Hold still over what does not fit, and compare with the neighbours.
+
+        If somebody told two parties different things, some two neighbours hold
+        different records of it: what they hold is part of what they tell each other.
+        """
+        if not self._sums.totals and self.phase in BEFORE_READY:
+            self._abort("result", detail)  # nothing was told by anybody
+        elif not self._misfit:
+            self._misfit, self._comparisons = detail, 0
+            self._ask()
+            self._end_if_proven()
+
+    def _compared(self) -> None:
+        """Count a comparison; end after the last one."""
+        self._comparisons += 1
+        if self._misfit and self._comparisons > COMPARISONS:
+            self._abort("result", "; ".join((self._misfit, *self._blamed())))
+
+    def _end_if_proven(self) -> None:
+        """Go on no further with a member that is proven to lie."""
+        if self.phase in CLOSED:
+            return
+        proofs = self._book.evidence.values()
+        if any(found.party in self.members and self._counts(found) for found in proofs):
+            self._abort("proof", "; ".join(self._blamed()))
+
+    def _counts(self, found: Contradiction) -> bool:
+        """Say whether a proof stands in the way of an answer.
+
+        Once the sum is known it does if answers differ.
+        """
+        if not found.is_a_lie:
+            return False
+        if self.phase == AGREEING:
+            proposed = found.kinds[0] == "Result" and found.party == min(self.members)
+            return proposed or bool(self._misfit)
+        return self.phase in BEFORE_COMMIT or found.kinds[0] == "Masked"
+
+    def _blamed(self) -> list[str]:
+        """Say what others did that no honest party does, and what cannot be decided."""
+        proofs = {name: one.words for name, one in self._book.evidence.items()}
+        claims = (
+            f"{name!r} says it holds {claim}: if so, this party's state is an old copy"
+            for name, claim in self._peers.claims.items()
+        )
+        return [*{**self._peers.faults, **proofs}.values(), *claims]
+
     def _abort(self, reason: str, detail: str) -> None:
         """Leave for good, and tell the others one word.
 
@@ -436,6 +524,16 @@ class Machine(Secret):
 
     # sharing, confirming
 
+    def _compare_course(self) -> None:
+        """Wait no longer for who has an answer, and gives nothing to another sum."""
+        over = {*self._book.of(Result, 0), *self._book.of(Agreed, 0)}
+        others = [name for name in self.members if name in over]
+        if self._sums.totals and others:
+            self._suspect(
+                f"{listed(others)} signed an answer, and this party was asked for "
+                "another sum; nothing was shown in answer to that"
+            )
+
     def _confirm_edges(self) -> str:
         self._out += self._epoch.confirm()
         return CONFIRMING
@@ -450,11 +548,11 @@ class Machine(Secret):
 
     def _compare_requests(self) -> None:
         """Leave, before anything is shown, if somebody was asked for something else."""
+        self._compare_course()
         own = self._book.of(Ready, self.epoch)[self.me]
         others = self._book.asked_otherwise(self.epoch, self.members, own)
         if others:
-            self._abort(
-                "result",
+            self._suspect(
                 f"{listed(others)} computed another next request from the same sums "
                 "than this party; nothing was shown in answer to either: compare the "
                 "versions of the programs",
@@ -599,7 +697,7 @@ class Machine(Secret):
         if not gap <= self.plan.tolerance < inf:
             told = f"{proposed.party!r} found another answer, {gap:.3g} away from this"
             allowed = self.plan.tolerance
-            self._abort("result", f"{told} party's; the plan allows {allowed:.3g}")
+            self._suspect(f"{told} party's; the plan allows {allowed:.3g}")
             return
         digest = Codec.digest(proposed.numbers)
         self._publish(Agreed(party=self.me, epoch=0, digest=digest))
@@ -619,32 +717,39 @@ class Machine(Secret):
 
     def _on_status(self, sender: str, status: Status, _: bytes) -> bool:
         """Learn where a neighbour is, and send what it lacks."""
-        self._peers.hear(sender, status)
-        if self.phase not in CLOSED and (reason := self._outdated(sender, status)):
-            self._abort("stale", reason)
-        if status.reply or status.echo != self._peers.incarnation:
-            self._ask(reply=False, to=[sender])
-        self._repair(sender, status)
+        self._peers.hear(sender, status, self._claimed(sender, status))
+        if self._peers.may_be_answered(sender):
+            # Before the echo: who has forgotten something learns of it first.
+            self._repair(sender, status)
+            if status.reply or status.echo != self._peers.incarnation:
+                self._ask(reply=False, to=[sender])
         return True
 
-    def _outdated(self, sender: str, status: Status) -> str | None:
-        """Say how a neighbour knows more of this party than it knows of itself."""
-        own = [r for r in status.records if r[2] == self.me and not self._recalls(r)]
-        if own:
-            return f"{sender!r} holds a {own[0][0]} of this party that it does not know"
+    def _claimed(self, sender: str, status: Status) -> str | None:
+        """Say what a neighbour knows of this party that it does not know itself.
+
+        It is only a neighbour's word: it counts as long as no echo of that neighbour
+        has come, and ends nothing. What this party has signed comes with a signature.
+        """
+        own = [one for one in status.records if one[2] == self.me]
+        if unknown := [one for one in own if not self._recalls(one[0], one[1])]:
+            return f"a {unknown[0][0]} that this party does not know"
         drawn = status.share < self.epoch or sender in self._epoch.sent
         if self.phase in BEFORE_COMMIT and not drawn:
-            return f"{sender!r} holds a share of this party that it does not know"
+            return "a share that this party does not know"
         if status.epoch == self.epoch and self._iteration.is_ahead(status):
-            return f"{sender!r} is ahead of this party's own rounds"
+            return "rounds that this party has not come to"
         return None
 
-    def _recalls(self, own: RecordId) -> bool:
-        """Say whether this party knows of a record of its own, or holds its sum."""
-        kind, epoch, _ = own
+    def _recalls(self, kind: str, epoch: int) -> bool:
+        """Say whether this party knows of a record of its own, or needs it no more."""
         deposited = kind == "Masked" and self._own_masked(epoch) is not None
-        summed = kind in EPOCHAL and self._sums.has(epoch)
-        return own in self._book or deposited or summed
+        over = kind in EPOCHAL and epoch < self.epoch
+        given_up = kind == "Lost" and any(
+            epoch <= one.epoch for one in self._book.all(Lost) if one.party == self.me
+        )
+        known = (kind, epoch, self.me) in self._book
+        return known or deposited or over or given_up
 
     def _repair(self, sender: str, status: Status) -> None:
         """Send a neighbour what it lacks of everything."""
@@ -663,6 +768,12 @@ class Machine(Secret):
         """Check, keep and pass on what everybody gets."""
         if not self._book.is_new(record, sender):
             return True
+        if record.party == self.me:
+            return self._on_own(record)
+        if (found := self._book.contradiction(record, frame)) is not None:
+            return self._on_contradiction(found)
+        if self._book.is_outdated(record):
+            return False
         self._check_moment(sender, record)
         self._book.add(record, frame)
         # The author's neighbours have it from itself. Should it have vanished while it
@@ -680,19 +791,51 @@ class Machine(Secret):
                 self._on_masked(record)
         return True
 
+    def _on_own(self, record: Record) -> bool:
+        """Leave if this party itself has signed what it does not know: it is old."""
+        known = record.id in self._book  # as another one
+        recalled = self._recalls(record.id[0], record.epoch)
+        if self.phase in CLOSED or (recalled and not known):
+            return False
+        self._abort("stale", f"others hold a {record.id[0]} that this party has signed")
+        return True
+
+    def _on_contradiction(self, found: Contradiction) -> bool:
+        """Keep the first proof against a party, and let everybody have it."""
+        if found.party in self._book.evidence:
+            return False
+        self._book.evidence[found.party] = found
+        self._keep(f"evidence/{found.party}", found.pack())
+        self._out.append(Accuse(found.party, found.words))
+        if found.is_a_lie:
+            others = [name for name in self._peers.names if name != found.party]
+            self._out += [Send(to, frame) for frame in found.frames for to in others]
+        return True
+
     def _check_moment(self, sender: str, record: Record) -> None:
         """Refuse what may be said, but not now."""
-        if isinstance(record, Masked):
-            self._epoch.check_kind(sender, record.numbers)
-            if self._own_masked(record.epoch) is not None:
-                return
-        if isinstance(record, Masked | Ready):
-            self._epoch.check_vote(sender, record.epoch)
-        late = self.phase not in CLOSED and not self._droppable()
-        if isinstance(record, Lost) and late:
-            raise PeerProtocolError(
-                record.party, "drops a party after the commit, which nobody may"
-            )
+        match record:
+            case Masked() if not self._is_awaited(record.epoch):
+                raise UntimelyError(
+                    sender, f"shows numbers of epoch {record.epoch}; now is {self.epoch}"
+                )
+            case Ready():
+                self._epoch.check_vote(sender, record.epoch)
+            case Lost():
+                self._book.check_start(record)
+                if self.phase not in CLOSED and not self._droppable():
+                    raise UntimelyError(
+                        record.party, "drops a party after the commit, which nobody may"
+                    )
+            case Quit() if self._book.has_left(record.party):
+                raise UntimelyError(record.party, "has left already")
+
+    def _is_awaited(self, epoch: int) -> bool:
+        """Say whether masked numbers may be shown: this party was ready for them."""
+        ready = ("Ready", epoch, self.me) in self._book
+        # A neighbour may still be one sum behind, and never more.
+        oldest = (len(self._sums.totals) - 2) * self.plan.epochs_per_sum
+        return epoch >= oldest and (ready or self._own_masked(epoch) is not None)
 
     def _droppable(self) -> bool:
         """Say whether nobody can have seen a masked number of this party yet."""
@@ -700,6 +843,12 @@ class Machine(Secret):
 
     def _on_share(self, sender: str, share: Share, frame: bytes) -> bool:
         self._out += self._epoch.take_share(sender, share, frame, self.phase)
+        another = share.epoch == self.epoch and bool(self._sums.totals)
+        if self.phase == AGREEING and another:
+            self._suspect(
+                f"{sender!r} was asked for another sum, and this party holds the run to "
+                "be over; nothing was shown in answer to that"
+            )
         return True
 
     def _on_confirm(self, sender: str, confirm: Confirm, _: bytes) -> bool:
@@ -712,8 +861,7 @@ class Machine(Secret):
             raise PeerProtocolError(sender, f"deposits for {masked.party!r}")
         self._epoch.check_now(sender, masked.epoch)
         self._epoch.check_kind(sender, masked.numbers)
-        self._book.check_author(masked, sender)
-        self._epoch.deposits[sender] = masked
+        self._epoch.deposits.setdefault(sender, masked)
         return True
 
     def _on_tree(self, sender: str, message: Up | Down, _: bytes) -> bool:
@@ -767,7 +915,8 @@ class Machine(Secret):
             self._abort("timeout", self._whose_fault())
 
     def _whose_fault(self) -> str:
-        return self._situation().whose_fault(self._book.all(Quit))
+        told = self._situation().whose_fault(self._book.all(Quit))
+        return "; ".join((told, *self._blamed()))
 
     def _give_up_on(self, names: Collection[str]) -> None:
         lost = {*self.lost, *names}
@@ -779,13 +928,13 @@ class Machine(Secret):
                 lost=tuple(sorted(lost)),
             )
         )
-        self._lose(lost)
+        self._lose(lost, self.me)
 
-    def _lose(self, lost: Collection[str]) -> None:
+    def _lose(self, lost: Collection[str], because_of: str) -> None:
         """Go on without some parties, in a new epoch with fresh shares."""
         if set(lost) == set(self.lost) or self.phase in CLOSED:
             return
-        if (end := cannot_go_on(self.plan, self.me, lost)) is not None:
+        if (end := cannot_go_on(self.plan, self.me, lost, because_of)) is not None:
             self._abort(end.reason, end.detail)
             return
         private = self._epoch.private
@@ -798,7 +947,7 @@ class Machine(Secret):
     def _on_lost(self, lost: Lost) -> None:
         """Follow a member; of what a lost party says, only what holds here too."""
         if lost.party in self.members:
-            self._lose({*self.lost, *lost.lost})
+            self._lose({*self.lost, *lost.lost}, lost.party)
         elif names := self._situation().hinted(lost):
             self._give_up_on(names)
 
@@ -818,7 +967,8 @@ class Machine(Secret):
         # Before this party's own word, which does not say whose fault it is.
         frame = self._book.frame(quit_.id)
         self._out += self._peers.tell(quit_, frame, but={quit_.party})
-        self._abort("peer", self._whose_fault())
+        lies = any(found.is_a_lie for found in self._book.evidence.values())
+        self._abort("proof" if lies else "peer", self._whose_fault())
 
     def _stand_in(self) -> None:
         """Publish the deposits of silent neighbours, and this party's own numbers."""
@@ -829,8 +979,17 @@ class Machine(Secret):
         epoch.fallback = True
         self._show(epoch.masked)
         for name in self.waiting_for:
-            if name in epoch.deposits:
-                self._show(epoch.deposits[name])
+            if (masked := epoch.deposits.get(name)) is not None:
+                self._show_deposit(masked)
+
+    def _show_deposit(self, masked: Masked) -> None:
+        """Publish a neighbour's deposit, if that is one that others will believe."""
+        try:
+            self._book.check_signature(masked, masked.party)
+        except PeerProtocolError as error:
+            self._peers.blame(masked.party, error)
+        else:
+            self._show(masked)
 
     def _on_masked(self, masked: Masked) -> None:
         """Join in when somebody falls back to showing all masked numbers."""
@@ -848,6 +1007,7 @@ class Machine(Secret):
         self._joined_as, self._secret_key = stored.start()
         for record in stored.records():
             self._book.add(record)
+        self._book.evidence = {one.party: one for one in stored.evidence()}
         if (end := stored.end()) is None:
             self._restore_epoch(stored)
             self.phase = self._restored_phase(stored)
@@ -898,7 +1058,7 @@ class Machine(Secret):
         own = (one for one in self._book.all(Lost) if one.party == self.me)
         lost = set(self.lost).union(*(one.lost for one in own))
         if lost != set(self.lost):
-            self._lose(lost)
+            self._lose(lost, self.me)
         elif self.phase in {SUMMING, ITERATING}:
             self._enter(self._emit())
         elif self.phase == AGREEING:
@@ -922,6 +1082,7 @@ class Machine(Secret):
                 SHARING,
                 "a share from every neighbour",
                 lacks=lambda self: self._neighbours_not_in(self._epoch.got),
+                meanwhile=_compare_course,
                 action=_confirm_edges,
                 targets=(CONFIRMING,),
             ),
@@ -929,6 +1090,7 @@ class Machine(Secret):
                 CONFIRMING,
                 "every neighbour's confirmation of both shares",
                 lacks=lambda self: self._neighbours_not_in(self._epoch.confirmations),
+                meanwhile=_compare_course,
                 action=_declare_ready,
                 targets=(COMMITTING,),
             ),

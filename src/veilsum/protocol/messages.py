@@ -32,6 +32,8 @@ Numbers: TypeAlias = Array[Any]
 
 # What a record is, of which epoch, by whom: enough to ask for it.
 RecordId: TypeAlias = tuple[Reason, Epoch, Name]
+# The same with the start of the digest of what was signed: two that differ are two.
+Held: TypeAlias = tuple[Reason, Epoch, Name, Bytes16]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
@@ -68,7 +70,7 @@ class Status(Message, frozen=True, array_like=True, tag=True, eq=False):
     incarnation: Bytes16
     echo: Bytes16
     epoch: Epoch
-    records: Annotated[tuple[RecordId, ...], msgspec.Meta(max_length=1_000_000)]
+    records: Annotated[tuple[Held, ...], msgspec.Meta(max_length=1_000_000)]
     share: Count
     confirm: Count
     round: Count
@@ -132,6 +134,11 @@ class Join(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=Tru
     incarnation: Bytes16
     plan: Bytes32
 
+    @staticmethod
+    def number(incarnation: bytes) -> int:
+        """Return the epoch of a start's Join: it tells one start's from another's."""
+        return int.from_bytes(incarnation[:6], "big")
+
 
 class Lost(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
     """The author, not yet ready itself, goes on without some parties.
@@ -177,7 +184,7 @@ class Quit(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=Tru
     """The author has left for good; the reason is one word of a fixed list."""
 
     reasons: ClassVar[tuple[str, ...]] = (
-        *("dropped", "input", "ledger", "peer", "plan", "policy", "result"),
+        *("dropped", "input", "ledger", "peer", "plan", "policy", "proof", "result"),
         *("stale", "stopped", "timeout"),
     )
     reason: Reason

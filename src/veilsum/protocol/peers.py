@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
+from veilsum.errors import PeerProtocolError
 from veilsum.protocol.book import Book
 from veilsum.protocol.effects import Effect, Send
 from veilsum.protocol.messages import Record, RecordId, Status
 
 NOBODY = bytes(16)
+
+# A neighbour that sends so many messages which no honest party sends is heard no more.
+MOST_REFUSED = 50
+# So many of a neighbour's questions are answered between two of one's own.
+MOST_ANSWERS = 32
 
 # What a neighbour lacks of these it is sent whatever epoch it is in.
 TIMELESS = frozenset({"Join", "Lost", "Quit", "Result", "Agreed"})
@@ -21,11 +28,18 @@ class Peers:
         names: all neighbours of the plan, lost ones too: they should know what happens.
         incarnation: this start of the party itself.
         echoed: who has heard of this start, and so of everything that it may not know.
+        claims: by neighbour: what it says it holds of this party, which does not know
+            of it; nobody else's word, and no echo as long as it stands.
+        faults: by party: what it did first that no honest party does.
     """
 
     def __init__(self, names: tuple[str, ...], incarnation: bytes) -> None:
         self.names, self.incarnation = names, incarnation
         self.echoed: set[str] = set()
+        self.claims: dict[str, str] = {}
+        self.faults: dict[str, str] = {}
+        self._refused = Counter[str]()
+        self._answers = Counter[str]()
         self._present: dict[str, bytes] = {}
         # Records on their way to a neighbour: not to be sent again before a resend.
         self._under_way: set[tuple[str, RecordId]] = set()
@@ -38,14 +52,33 @@ class Peers:
         """Say whether all of these have heard of this start."""
         return self.echoed.issuperset(names)
 
-    def hear(self, sender: str, status: Status) -> None:
-        """Learn of a neighbour's present start."""
+    def is_deaf_to(self, sender: str) -> bool:
+        """Say whether a neighbour has lost the right to be heard."""
+        return self._refused[sender] >= MOST_REFUSED
+
+    def blame(self, sender: str, error: PeerProtocolError) -> None:
+        """Note a message that no honest party signs or passes on."""
+        self.faults.setdefault(error.party, str(error))
+        self._refused[sender] += 1
+
+    def may_be_answered(self, sender: str) -> bool:
+        """Count a neighbour's question; say whether it has asked too often."""
+        self._answers[sender] += 1
+        return self._answers[sender] <= MOST_ANSWERS
+
+    def hear(self, sender: str, status: Status, claim: str | None) -> None:
+        """Learn of a neighbour's present start, and of what it says of this party."""
         if self._present.get(sender) != status.incarnation:
             self.reconnect(
                 sender
             )  # what was on its way went to a start that is no more
         self._present[sender] = status.incarnation
-        if status.echo == self.incarnation:
+        if sender in self.echoed:
+            return
+        self.claims.pop(sender, None)
+        if claim is not None:
+            self.claims[sender] = claim
+        elif status.echo == self.incarnation:
             self.echoed.add(sender)
 
     def reconnect(self, name: str) -> None:
@@ -53,8 +86,9 @@ class Peers:
         self._under_way = {one for one in self._under_way if one[0] != name}
 
     def lose_patience(self) -> None:
-        """Count nothing as on its way to anybody."""
+        """Count nothing as on its way to anybody, and nobody's questions."""
         self._under_way.clear()
+        self._answers.clear()
 
     def tell(
         self, record: Record, frame: bytes, but: Collection[str] = ()

@@ -161,6 +161,9 @@ class Plan:
         parties the others are connected, and enough.
         """
         least = self.policy.quorum(len(self.parties))
+        if not self.policy.drop and len(members) < len(self.parties):
+            lost = [name for name in self.parties if name not in members]
+            return f"[policy] has no drop, so nobody goes on without {listed(lost)}"
         if len(members) < least:
             return (
                 f"only {listed(members) or 'nobody'} would go on, and the plan wants "

@@ -13,6 +13,7 @@ can tell it again:
     answer/INDEX, down      totals, and the last one that went down a tree
     rounds, said/SLOT       an iterative method's state, and what was said since
     result                  own answer
+    evidence/NAME           two records of another party that contradict each other
     finished, aborted       how it ended
 """
 
@@ -28,6 +29,7 @@ import numpy as np
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Abort, Finish
+from veilsum.protocol.evidence import Contradiction, unpacked
 from veilsum.protocol.messages import Down, Masked, Message, Record, Share
 from veilsum.protocol.plan import Plan
 
@@ -112,6 +114,11 @@ class Stored(Secret):
         """Return the answer that this party found."""
         found = self.written.get("result")
         return None if found is None else np.frombuffer(found)
+
+    def evidence(self) -> tuple[Contradiction, ...]:
+        """Return what was found out about others."""
+        keys = (key for key in self.written if key.startswith("evidence/"))
+        return tuple(unpacked(self.written[key], self.plan.codec) for key in keys)
 
     def end(self) -> Finish | Abort | None:
         """Return how the run ended, if it has."""
