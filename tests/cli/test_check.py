@@ -102,7 +102,7 @@ def test_a_ledger_is_asked_and_not_written(check, tmp_path):
         found = check(MODEL, rows(60), "--ledger", path)
         assert found.exit_code == code, found.output
         assert ("- ledger: REFUSED" in found.stdout) == bool(code)
-        assert ("before: 0 sums about these data" in found.stdout) != bool(code)
+        assert ("before: 0 numbers about these data" in found.stdout) != bool(code)
         assert path.read_bytes() == before
 
 

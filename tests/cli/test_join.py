@@ -204,7 +204,7 @@ def test_what_was_agreed_to_is_kept_before_anything_is_sent(tmp_path):
     own = text.read_text().removeprefix(shared.page)
     assert "data.csv: 30 rows" in own
     assert "minimum_count: passed" in own
-    assert "before: 0 sums about these data are known" in own
+    assert "before: 0 numbers about these data are known" in own
     assert "30 rows" not in json.dumps(told["shared"])
     assert "CONSENT" not in found.stderr
 

@@ -348,7 +348,7 @@ def _page(
         passed(part, driver.ledger, task),
         own=own,
         ledger=driver.ledger,
-        most=shared.facts["rounds"][1],
+        most=shared.facts["numbers"][1],
     )
     place = Part("YOUR PLACE", tuple(_place(agreed, driver.party, task)))
     return replace(shared, own=(place, *yours))

@@ -21,7 +21,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
-from veilsum.jobs.releases import SCREENED, Foreseen, Release, with_releases
+from veilsum.jobs.releases import (
+    SCREENED,
+    Foreseen,
+    Release,
+    ReleaseLimit,
+    with_releases,
+)
 from veilsum.models.tallies import Bins, CrossTable
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
@@ -184,6 +190,12 @@ class Screened(SumsOnly):
     def most_numbers(self) -> int:
         """Counts of parties, and what the rest may show."""
         return size_of(self.groups) + int(self.inner.most_numbers)
+
+    @property
+    def limit(self) -> ReleaseLimit | None:
+        """How many numbers there is room for, those of the first sum too."""
+        found: ReleaseLimit | None = self.inner.limit
+        return found
 
     @property
     def most_rounds(self) -> int:

@@ -140,17 +140,18 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
         return ("none: nothing counts what your data have been exposed to",)
     (work,) = task.works.values()
     assert isinstance(work, PartyWork)
-    data = ledger.fingerprint(*work.contribution.data)  # type: ignore[arg-type]
-    known = ledger.history()
-    allowed = known.budget.releases
-    found = accounts(known.of(data))
-    before = found[0].releases if found else 0
+    known = ledger.data(work.contribution.data)
+    found = accounts(ledger.history().of(known.data))
+    numbers = found[0].numbers + found[0].reserved if found else 0
+    left = found[0].numbers_left if found else None
     spent = found[0].total.epsilon if found else 0.0
+    room = "" if left is None else f", and there is room for {left} more"
     return (
         f"kept in {ledger.path}",
-        f"before: {before} sums about these data are known, of {allowed} allowed; "
+        f"before: {numbers} numbers about these data are known or reserved{room}; "
         f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
-        f"after: at most {before + most} sums, and at least {before + 1}",
+        f"after: at most {numbers + most} numbers; what a run does not use of them is "
+        "given back when it ends",
     )
 
 
