@@ -80,13 +80,13 @@ def frames(rows=60):
 
 
 SCHEMA = {
-    "minimum_rows": 20,
+    "minimum_rows": 40,
     "columns": {
         "x": {"kind": "number", "minimum": -10, "maximum": 10},
         "dose": {"kind": "number", "minimum": 0, "maximum": 4},
         "ward": {"kind": "category", "categories": ["01", "02", "03"]},
         "y": {"kind": "number", "minimum": -50, "maximum": 50},
-        "ill": {"kind": "number", "minimum": 0, "maximum": 1},
+        "ill": {"kind": "integer", "minimum": 0, "maximum": 1},
     },
 }
 JOB = {
@@ -96,12 +96,12 @@ JOB = {
     "policy": {"tolerate": 1, "resend": 0.2, "deadline": 10.0},
 }
 JOBS = {
-    "gaussian": ("model", {"formula": "y ~ x + dose + C(ward)"}, 1),
+    "gaussian": ("model", {"formula": "y ~ x + dose + C(ward)"}, 2),
     "logistic": ("model", {"formula": "ill ~ x + dose", "family": "logistic"}, 4),
     "statistics": (
         "statistics",
         {"columns": ["x", "dose"], "tables": [["ward"]]},
-        1,
+        2,
     ),
 }
 

@@ -246,38 +246,17 @@ PLANS = (
     fit("wine", 6, "proline ~ alcohol + ash + color_intensity", "gamma"),
     # A site term: a column or a level that tells one party from the others.
     fit("grunfeld", "firm", "invest ~ value + C(firm)", refused="site_terms"),
-    fit("lung", "inst", "age ~ C(inst)", refused="minimum_rows"),
+    fit("grunfeld", "firm", "invest ~ C(firm):value", refused="site_terms"),
     stats("grunfeld", "firm", tables=[["firm", "decade"]], refused="site_terms"),
     # Tables that are too small for what is asked of them.
     fit(
         "committee", 4, "bills104 ~ size + subs", "poisson", refused="release_fraction"
     ),
-    fit(
-        "copper",
-        5,
-        "worldconsumption ~ copperprice + incomeindex + alumprice + time",
-        refused="release_fraction",
-    ),
     fit("cpunish", 4, "executions ~ income + south", "poisson", refused="minimum_rows"),
     fit("heart", 4, "censors ~ age", "logistic", refused="release_fraction"),
     fit("longley", 4, "totemp ~ gnp + year", refused="minimum_rows"),
-    fit(
-        "scotland",
-        4,
-        "yes ~ coutax + unempf + mor + act",
-        "gamma",
-        refused="release_fraction",
-    ),
-    fit(
-        "spector", 4, "grade ~ gpa + tuce + psi", "logistic", refused="release_fraction"
-    ),
-    fit(
-        "stackloss",
-        4,
-        "stackloss ~ airflow + watertemp + acidconc",
-        refused="release_fraction",
-    ),
+    fit("lung", "inst", "wt_loss ~ age + sex", refused="minimum_rows"),
+    fit("scotland", 4, "yes ~ coutax + mor + act", "gamma", refused="release_fraction"),
+    fit("spector", 4, "grade ~ gpa + psi", "logistic", refused="release_fraction"),
     fit("strikes", 4, "duration ~ iprod", "gamma", refused="release_fraction"),
-    # Levels that are rare at home, and a design that is wide for its rows.
-    fit("anes96", 20, "vote ~ C(educ) + age", "logistic", refused="minimum_count"),
 )

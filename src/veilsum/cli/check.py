@@ -118,6 +118,6 @@ def _at_home(
         if ledger_file is not None:
             ledger = stack.enter_context(open_ledger(ledger_file))
         found = tried(part, party, ledger)
-        most = page.facts["rounds"][1]
+        most = page.facts["numbers"][1]
         yours = about_you(part, found, own=own, ledger=ledger, most=most)
     return (*yours, verdict), found.good and not refused
