@@ -817,7 +817,8 @@ class Machine(Secret):
         match record:
             case Masked() if not self._is_awaited(record.epoch):
                 raise UntimelyError(
-                    sender, f"shows numbers of epoch {record.epoch}; now is {self.epoch}"
+                    sender,
+                    f"shows numbers of epoch {record.epoch}; now is {self.epoch}",
                 )
             case Ready():
                 self._epoch.check_vote(sender, record.epoch)
