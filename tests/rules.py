@@ -307,7 +307,8 @@ class _Checker:
                     self.broken.append(f"{name!r} finished and gave up")
                 self._answer_is_right(name)
             elif aborted is not None:
-                if aborted.reason not in Quit.reasons or not aborted.detail:
+                known = {*Quit.refusals, *Quit.reasons}
+                if aborted.reason not in known or not aborted.detail:
                     self.broken.append(f"{name!r} gave up without a reason")
             elif node.machine is not None:
                 self.broken.append(f"{name!r} neither finished nor gave up")

@@ -55,14 +55,15 @@ class Situation:
         """Say whether to go on at once without a party that left."""
         return self._may_give_up_on((quit_.party,))
 
-    def is_hopeless(self, quit_: Quit, *, shown: bool) -> bool:
+    def is_hopeless(self, quit_: Quit, *, owing: bool) -> bool:
         """Say whether nobody can go on without a party that left.
 
-        Whose ledger refused has shown nothing to anybody, and nothing can stand in. Who
-        lost its patience waits for somebody else: so does this party, in its own time.
+        Who promised its numbers, owes them and refused has shown nothing to anybody,
+        and nothing can stand in. Who lost its patience waits for somebody else: so does
+        this party, in its own time.
         """
-        if quit_.reason == "ledger":
-            return not shown
+        if quit_.reason == "refused" and owing:
+            return True
         needed = self.summed or not self.plan.policy.drop
         blocked = self.phase in BEFORE_READY and needed
         return blocked and quit_.reason != "timeout"

@@ -304,10 +304,9 @@ class Machine(Secret):
     def stop(self, reason: str, detail: str = "") -> list[Effect]:
         """Leave the run: the driver could not do what it was asked, or was told to."""
         self._check_started()
-        if reason not in Quit.reasons:
+        if reason not in (known := (*Quit.refusals, *Quit.reasons)):
             raise LocalProtocolError(
-                f"a party leaves for one of {listed(Quit.reasons, most=99)}, "
-                f"found {reason!r}"
+                f"a party leaves for one of {listed(known, most=99)}, found {reason!r}"
             )
         if self.phase not in CLOSED:
             self._abort(reason, detail or "stopped by its owner")
@@ -495,7 +494,8 @@ class Machine(Secret):
         self._sums.forget_masked()
         self._book.forget(Masked, self.me)
         self._keep("aborted", f"{reason}\n{detail}".encode())
-        self._publish(Quit(party=self.me, epoch=self.epoch, reason=reason))
+        told = "refused" if reason in Quit.refusals else reason
+        self._publish(Quit(party=self.me, epoch=self.epoch, reason=told))
         self._out += erased
         self.phase = ABORTED
         self._out.append(Abort(reason, detail))
@@ -956,10 +956,11 @@ class Machine(Secret):
         if self.phase in CLOSED or quit_.party not in self.members:
             return
         situation = self._situation()
-        shown = quit_.party in self._book.of(Masked, self.epoch)
+        ready, shown = (self._book.of(kind, self.epoch) for kind in (Ready, Masked))
+        owing = quit_.party in ready and quit_.party not in shown
         if situation.may_drop(quit_):
             self._give_up_on([quit_.party])
-        elif situation.is_hopeless(quit_, shown=shown):
+        elif situation.is_hopeless(quit_, owing=owing):
             self._leave_with(quit_)
 
     def _leave_with(self, quit_: Quit) -> None:
