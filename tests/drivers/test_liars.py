@@ -5,6 +5,7 @@ name the liar, or nobody. Nothing is released for fewer than were agreed on, and
 grows without a bound.
 """
 
+from contextlib import suppress
 from random import Random
 
 import msgspec
@@ -12,7 +13,10 @@ import numpy as np
 import pytest
 
 from liars import LIAR, lying, wrongs
-from veilsum.drivers.faults import Faults
+from machines import picture, sealed, stopped_at
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.loopback import SimulatedKeys
+from veilsum.errors import PeerProtocolError
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
     Agreed,
@@ -31,9 +35,9 @@ from veilsum.protocol.messages import (
     Status,
     Up,
 )
-from veilsum.protocol.peers import MOST_REFUSED
+from veilsum.protocol.peers import MOST_REFUSED, MOST_WASTED
 from veilsum.protocol.plan import Policy
-from worlds import Setting
+from worlds import Setting, effects_until
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -157,6 +161,46 @@ def test_a_flood_of_losses_is_not_kept_nor_passed_on(drop):
         assert ends(world) <= {"timeout", "peer"}
 
 
+def kept_bytes(machine):
+    """How long the frames are that a machine holds, proofs included."""
+    book = machine._book
+    frames = [book.frame(one) for one in book.ids()]
+    return sum(
+        map(len, (*frames, *(f for e in book.evidence.values() for f in e.frames)))
+    )
+
+
+@pytest.mark.parametrize("by_another_start", [False, True])
+@pytest.mark.parametrize("drop", [True, False])
+def test_a_machine_keeps_no_more_of_many_losses_than_of_few(drop, by_another_start):
+    setting = Setting("complete:7", policy=Policy(drop=drop))
+    world = stopped_at(setting, "0", "sharing")
+    machine, liar = (world.nodes[name].machine for name in ("0", LIAR))
+    start = bytes(16) if by_another_start else liar._joined_as
+    before, checked, held = kept_bytes(machine), [], []
+    verify = SimulatedKeys.verify
+
+    def counted(keys, *given):
+        checked.append(given)
+        return verify(keys, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimulatedKeys, "verify", counted)
+        for k in range(2 * MOST_WASTED + 1):
+            lost = tuple(sorted(Random(k).sample("12456", 1 + k % 2)))
+            epoch = 0 if by_another_start else k
+            said = Lost(party=LIAR, epoch=epoch, incarnation=start, lost=lost)
+            frame = world.plan.codec.encode(sealed(world, said))
+            with suppress(PeerProtocolError):
+                machine.receive(LIAR, frame)
+            if k % MOST_WASTED == 0 and k:
+                held.append((picture(machine), machine.accused))
+    # One of them at most, and a proof that is two.
+    assert kept_bytes(machine) <= before + 3 * len(frame)
+    assert held[0] == held[1]
+    assert len(checked) <= MOST_WASTED
+
+
 def test_who_is_heard_no_more_is_one_that_sends_what_nobody_honest_sends():
     """The twin: as many good frames do not silence anybody."""
 
@@ -233,6 +277,63 @@ def test_frames_of_another_run_are_the_fault_of_who_sends_them(graph):
     world = lying(Setting(graph, policy=STRICT), replays)
     assert wrongs(world) == []
     assert accusers(world) == neighbours_of(world)
+
+
+# An earlier start of a party, which has come back since
+
+
+def before_the_crash(world, what, **of):
+    """Frames of a party's first start."""
+    crash = next(k for k, e in enumerate(world.history) if e.what == "crash")
+    return [
+        event.detail
+        for event in world.history[:crash]
+        if event.what == what and all(getattr(event, k) == v for k, v in of.items())
+    ]
+
+
+def sends_all_again(world, to, message):
+    """Party 1's own links bring what they brought before."""
+    if world.nodes["1"].start == 2 and world.first(to):
+        yield from (
+            (to, f) for f in before_the_crash(world, "send", party="1", peer=to)
+        )
+    yield to, message
+
+
+def passes_on_what_was(world, to, message):
+    """Party 3 plays every record that party 1 ever gave it, to party 1 as well."""
+    if world.nodes["1"].start == 2 and world.first(to):
+        for frame in before_the_crash(world, "receive", party=LIAR, peer="1"):
+            if isinstance(world.plan.codec.decode(frame), Record):
+                yield to, frame
+    yield to, message
+
+
+def came_back(script, liar, *, until, stale=0):
+    setting = Setting(policy=STRICT, work="sums")
+    after = effects_until(setting, "1", until)
+    crash = Crash("1", after=after, back=2.0, stale=stale)
+    return lying(setting, script, liar=liar, faults=Faults(crashes=(crash,)))
+
+
+@pytest.mark.parametrize("until", ["Join", "Share", "Ready", "Masked", "Agreed"])
+@pytest.mark.parametrize(
+    ("script", "by"), [(sends_all_again, "1"), (passes_on_what_was, LIAR)]
+)
+def test_frames_of_an_earlier_start_end_nothing_and_name_nobody(script, by, until):
+    world = came_back(script, by, until=until)
+    assert world.once, "they were played"
+    assert wrongs(world) == []
+    assert world.finished.keys() == set(world.plan.parties)
+    assert all(world.nodes[n].machine.accused == {} for n in world.plan.parties)
+
+
+def test_a_start_that_has_forgotten_an_earlier_one_leaves_and_is_no_liar():
+    """The twin: what is signed and not known any more does end a party's run."""
+    world = came_back(passes_on_what_was, LIAR, until="Ready", stale=10**6)
+    assert world.aborted["1"].reason == "stale"
+    assert all(one.accused == {} for one in world.honest.values())
 
 
 # Two stories

@@ -762,7 +762,17 @@ class Machine(Secret):
         self._out += self._sums.repair(sender, status, epoch.place)
 
     def _on_record(self, sender: str, record: Record, frame: bytes) -> bool:
-        """Check, keep and pass on what everybody gets."""
+        """Look at what everybody gets, unless too much of it comes to nothing."""
+        if self._peers.has_wasted(sender):
+            raise UntimelyError(sender, "says too much at once that comes to nothing")
+        try:
+            return self._take_record(sender, record, frame)
+        finally:
+            if record.id not in self._book:
+                self._peers.waste(sender)
+
+    def _take_record(self, sender: str, record: Record, frame: bytes) -> bool:
+        """Check, keep and pass on."""
         if not self._book.is_new(record, sender):
             return True
         if record.party == self.me:

@@ -16,6 +16,8 @@ NOBODY = bytes(16)
 MOST_REFUSED = 50
 # So many of a neighbour's questions are answered between two of one's own.
 MOST_ANSWERS = 32
+# So many of its records are looked at, and not kept, in the same time.
+MOST_WASTED = 200
 
 # What a neighbour lacks of these it is sent whatever epoch it is in.
 TIMELESS = frozenset({"Join", "Lost", "Quit", "Result", "Agreed"})
@@ -40,6 +42,7 @@ class Peers:
         self.faults: dict[str, str] = {}
         self._refused = Counter[str]()
         self._answers = Counter[str]()
+        self._wasted = Counter[str]()
         self._present: dict[str, bytes] = {}
         # Records on their way to a neighbour: not to be sent again before a resend.
         self._under_way: set[tuple[str, RecordId]] = set()
@@ -66,6 +69,14 @@ class Peers:
         self._answers[sender] += 1
         return self._answers[sender] <= MOST_ANSWERS
 
+    def waste(self, sender: str) -> None:
+        """Count a record that came to nothing: its signature was looked at."""
+        self._wasted[sender] += 1
+
+    def has_wasted(self, sender: str) -> bool:
+        """Say whether a neighbour's records have come to nothing too often."""
+        return self._wasted[sender] >= MOST_WASTED
+
     def hear(self, sender: str, status: Status, claim: str | None) -> None:
         """Learn of a neighbour's present start, and of what it says of this party."""
         if self._present.get(sender) != status.incarnation:
@@ -86,9 +97,10 @@ class Peers:
         self._under_way = {one for one in self._under_way if one[0] != name}
 
     def lose_patience(self) -> None:
-        """Count nothing as on its way to anybody, and nobody's questions."""
+        """Count nothing as on its way to anybody, nor anything of theirs."""
         self._under_way.clear()
         self._answers.clear()
+        self._wasted.clear()
 
     def tell(
         self, record: Record, frame: bytes, but: Collection[str] = ()
