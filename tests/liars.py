@@ -83,11 +83,11 @@ class LyingWorld(World):
         return {name: self.nodes[name].machine for name in self.others}
 
 
-def lying(setting, script, liar=LIAR, faults=None):
-    """Run a setting with a liar in it."""
+def lying(setting, script, liar=LIAR, faults=None, start=0):
+    """Run a setting with a liar in it, after so many earlier starts of everybody."""
     plan = setting.plan()
     options = {} if faults is None else {"faults": faults}
-    return LyingWorld(
+    world = LyingWorld(
         plan,
         setting.works(plan),
         setting.streams(),
@@ -95,7 +95,10 @@ def lying(setting, script, liar=LIAR, faults=None):
         liar=liar,
         script=script,
         **options,
-    ).run()
+    )
+    for node in world.nodes.values():
+        node.start = start
+    return world.run()
 
 
 def wrongs(world, *, tells_two=False):

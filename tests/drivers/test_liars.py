@@ -336,6 +336,27 @@ def test_a_start_that_has_forgotten_an_earlier_one_leaves_and_is_no_liar():
     assert all(one.accused == {} for one in world.honest.values())
 
 
+@pytest.mark.parametrize("kind", [Join, Quit])
+def test_words_of_a_start_whose_disk_is_gone_make_nobody_a_liar(kind):
+    """All come a second time with empty disks, under the plan of the first attempt."""
+    setting = Setting(policy=STRICT)
+    gone = Faults(crashes=(Crash("4", after=1, back=None),))
+    first = setting.world(gone).run()
+    sent = {e.detail for e in first.history if e.what == "send" and e.party == "1"}
+    told = [(first.plan.codec.decode(frame), frame) for frame in sorted(sent)]
+    own = [f for one, f in told if isinstance(one, kind) and one.party == "1"]
+    assert len(own) == 1
+
+    def plays(world, to, message):
+        if world.first(to):
+            yield to, own[0]
+        yield to, message
+
+    world = lying(setting, plays, start=1)
+    assert world.aborted["1"].reason == "stale"
+    assert all(one.accused == {} for one in world.honest.values())
+
+
 # Two stories
 
 

@@ -76,9 +76,10 @@ class Contradiction:
     def is_a_lie(self) -> bool:
         """Whether it is worse than a second start, which a lost disk leads to as well.
 
-        Nothing was promised in the name of a start that nobody let in.
+        Nothing was promised in the name of a start that nobody let in, and whoever has
+        left promises nothing: two starts say each for itself that they came or went.
         """
-        return self.kinds != ("Join", "Join")
+        return self.kinds not in {("Join", "Join"), ("Quit", "Quit")}
 
     @property
     def digests(self) -> tuple[str, str]:
@@ -90,8 +91,9 @@ class Contradiction:
     def words(self) -> str:
         """What its author did."""
         if not self.is_a_lie:
+            did = "joined" if self.kinds[0] == "Join" else "left"
             return (
-                f"{self.party!r} joined twice: two processes go by this name, or it "
+                f"{self.party!r} {did} twice: two processes go by this name, or it "
                 "has lost its memory"
             )
         one, other = self.kinds
