@@ -12,8 +12,9 @@ from functools import wraps
 
 import pytest
 
-from attacks.offices import Office
+from attacks.offices import HASTY, Office
 from attacks.organiser import Found, patients
+from veilsum.files.ledger import read_ledger
 
 TABLE = patients()["ash"][["age", "salary", "ward"]]
 N_ROWS = 47
@@ -93,7 +94,21 @@ def by_minimum(office):
     return Found(found, truth, f"{office.n_files} files")
 
 
+@sent_to
+def by_many_questions(office):
+    """How many rows, with a formula of its own in every file."""
+    words = iter(f"salary ~ age + {{age + {k}}}" for k in range(1, 100))
+
+    def takes_part(n):
+        return office.takes_part(
+            {**plan(maximum_rows=n), "model": {"formula": next(words)}}
+        )
+
+    return Found(least(takes_part, 10, 4_000), N_ROWS, f"{office.n_files} files")
+
+
 ATTACKS = {
+    "other formulas": by_many_questions,
     "the most rows": by_maximum_rows,
     "the fewest rows": by_minimum_rows,
     "the largest value": by_maximum,
@@ -104,3 +119,22 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_no_bound_is_found_by_staying_away(attack):
     assert not attack().succeeded
+
+
+def test_a_refusal_is_kept_and_the_policy_taken_over(tmp_path):
+    """`join` writes down what it refuses, without the number; a good file leaves none.
+
+    The ledger that it makes has the `tolerate` of the first file.
+    """
+    office = Office(tmp_path, TABLE[:N_ROWS])
+    curious = {**HASTY, "tolerate": 1}
+    office.join(office.file({**plan(), "policy": curious}), "--yes")
+    history = read_ledger(tmp_path / "ann.ledger")
+    assert history.budget.tolerate == 1
+    assert not history.refusals
+    few = {**plan(maximum_rows=N_ROWS - 1), "policy": curious}
+    found = office.join(office.file(few), "--yes")
+    assert found.exit_code == 2
+    assert str(N_ROWS) in found.output
+    (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
+    assert str(N_ROWS) not in refusal.reason
