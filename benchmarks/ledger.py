@@ -29,7 +29,7 @@ from veilsum.tables.fingerprints import Fingerprints
 
 
 def span_test(parties: int, releases: int, tolerate: int) -> dict[str, float]:
-    """Return the seconds of one test; all sets are of two halves, or of everybody."""
+    """Return the seconds of one test that refuses nothing: groups come together."""
     names = [f"party-{k}" for k in range(parties)]
     draw = np.random.default_rng(0)
     few = Budget(tolerate=tolerate).few
