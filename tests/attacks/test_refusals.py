@@ -12,9 +12,13 @@ from functools import wraps
 
 import pytest
 
-from attacks.offices import HASTY, Office
+from attacks.offices import HASTY, NAMES, Office
 from attacks.organiser import Found, patients
-from veilsum.files.ledger import read_ledger
+from veilsum.files.ledger import open_ledger, read_ledger
+from veilsum.files.tables import read_table
+from veilsum.jobs.regression import fit
+from veilsum.privacy.accountant import Budget
+from veilsum.tables.schema import Schema
 
 TABLE = patients()["ash"][["age", "salary", "ward"]]
 N_ROWS = 47
@@ -138,3 +142,30 @@ def test_a_refusal_is_kept_and_the_policy_taken_over(tmp_path):
     assert str(N_ROWS) in found.output
     (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
     assert str(N_ROWS) not in refusal.reason
+
+
+def test_join_looks_at_earlier_questions_too(tmp_path):
+    """A step between two salaries was shown; the next one leaves one patient between.
+
+    The twin: an ordinary fit after the same step goes on to the meeting.
+    """
+    office = Office(tmp_path, TABLE[:N_ROWS])
+    own = read_table(office.data)
+    below, one, above = sorted(own["salary"])[20:23]
+    width = (above - below) / 100
+    steps = [
+        f"age ~ {{(salary - {at:.3f})/sqrt({width**2:.3f} + (salary - {at:.3f})**2)}}"
+        for at in ((below + one) / 2, (one + above) / 2)
+    ]
+    tables = dict(zip(NAMES, patients().values(), strict=False)) | {"ann": own}
+    asked = Schema.from_table(plan()["schema"])
+    with open_ledger(tmp_path / "ann.ledger", create=Budget(tolerate=1)) as ledger:
+        options = {"ledgers": {"ann": ledger}, "driver": "vectorised"}
+        fit(steps[0], tables, schema=asked, **options)
+    again = {**plan(), "model": {"formula": steps[1]}, "policy": HASTY}
+    found = office.join(office.file(again), "--yes")
+    assert found.exit_code == 2
+    assert "together with what was asked of this data set before" in found.output
+    (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
+    assert refusal.reason == "refused by maximum_leverage"
+    assert office.takes_part(plan())
