@@ -252,19 +252,19 @@ class AtHome:
             found = np.where(np.isfinite(found), 0.0, 1.0)
         low, high = float(found.min()), float(found.max())
         flat = agreed is not None and high - low < STEADY * agreed()
-        if low == high or flat:
-            if not (self.rules.site_terms or (two_valued and two_valued())):
-                varies = (
-                    f"varies by less than {STEADY:.0%} of what was agreed"
-                    if low < high
-                    else "is the same in all rows"
-                )
-                self._refuse(
-                    "site_terms",
-                    f"{what!r} {varies} here",
-                    "it tells this party from the others: leave it out, agree on "
-                    "closer ranges, or absorb sites by columns that vary within each",
-                )
+        told = (low == high or flat) and not self.rules.site_terms
+        if told and not (two_valued and two_valued()):
+            varies = (
+                f"varies by less than {STEADY:.0%} of what was agreed"
+                if low < high
+                else "is the same in all rows"
+            )
+            self._refuse(
+                "site_terms",
+                f"{what!r} {varies} here",
+                "it tells this party from the others: leave it out, agree on closer "
+                "ranges, or absorb sites by columns that vary within each",
+            )
         if low == high:
             return
         self._few(what, found, low, high)
