@@ -723,7 +723,12 @@ class FormulaJob:
                 home.cells([name], [values], [labels])
                 coded[node] = name, values, labels
                 continue
-            home.column(name, values, two_valued=partial(formula.is_two_valued, node))
+            home.column(
+                name,
+                values,
+                two_valued=partial(formula.is_two_valued, node),
+                agreed=None if isinstance(node, Named) else partial(formula.span, node),
+            )
             found = np.unique(values[:1000])
             if len(found) <= 2 and np.isin(values, found).all():
                 coded[node] = name, np.searchsorted(found, values), found.tolist()
