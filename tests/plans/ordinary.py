@@ -225,7 +225,8 @@ SCHOOLS = (
 NUCLEI = " + ".join(
     f"{which}_{what}"
     for which in ("mean", "worst")
-    for what in ("radius", "texture", "perimeter", "area", "smoothness", "symmetry")
+    for what in ("radius", "texture", "perimeter", "area", "smoothness")
+    + ("compactness", "concavity", "symmetry")
 )
 DIABETES = "age + C(sex) + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
 
@@ -243,8 +244,8 @@ def stats(data: str, parties: int | str, refused: str | None = None, **job):
 
 
 CAREFUL = (
-    fit("anes96", 8, "vote ~ tvnews + selflr + age + C(school) + income", "logistic"),
-    fit("anes96", 20, "vote ~ selflr + age + income", "logistic"),
+    fit("anes96", 5, "vote ~ selflr + age + C(school) + income", "logistic"),
+    fit("anes96", 12, "vote ~ selflr + age", "logistic"),
     fit("anes96", 8, "selflr ~ C(side) + age"),
     fit("anes96", 12, "selflr ~ C(side) * age + tvnews"),
     fit("breast cancer", 8, "malignant ~ mean_radius + mean_texture", "logistic"),
@@ -257,8 +258,8 @@ CAREFUL = (
     fit("engel", 8, "foodexp ~ {log(income)}"),
     fit("engel", 10, "foodexp ~ {log(income)}", "gamma"),
     fit("fair", 10, "any ~ age + yrs_married + educ + C(religious)", "logistic"),
-    fit("fair", 12, "any ~ C(marriage) * children", "logistic"),
-    fit("fair", 12, "children ~ age + yrs_married + educ + C(marriage)", "poisson"),
+    fit("fair", 8, "any ~ C(marriage) * children", "logistic"),
+    fit("fair", 6, "children ~ age + yrs_married + C(marriage)", "poisson"),
     fit("fair, 600 rows", 20, "any ~ age + yrs_married", "logistic"),
     fit("grunfeld", "firm", "invest ~ value + capital"),
     fit("grunfeld", "firm", "invest ~ value * capital + C(decade)"),
@@ -267,11 +268,11 @@ CAREFUL = (
     fit("macrodata", 4, "realcons ~ realdpi + unemp + C(quarter)"),
     fit("modechoice", 10, "choice ~ ttme + invc + invt + hinc + C(mode)", "logistic"),
     fit("modechoice", 10, "gc ~ ttme + invc + hinc + C(mode)"),
-    fit("randhie", 10, f"mdvis ~ {DOCTOR}", "poisson"),
-    fit("randhie", 8, f"mdvis ~ {DOCTOR}", "negative-binomial", alpha=1.0),
-    fit("randhie, 900 rows", 20, "mdvis ~ lpi + disea + lncoins", "poisson"),
+    fit("randhie", 5, f"mdvis ~ {DOCTOR}", "poisson"),
+    fit("randhie", 5, "mdvis ~ lpi + disea + idp", "negative-binomial", alpha=1.0),
+    fit("randhie, 900 rows", 20, "mdvis ~ lpi + disea + lncoins"),
     fit("star98", 6, f"share ~ {SCHOOLS}"),
-    fit("star98", 12, "poor ~ perhisp + avyrsexp + ptratio", "logistic"),
+    fit("star98", 8, "poor ~ perhisp + avyrsexp + ptratio", "logistic"),
     fit("sunspots", 10, "sunactivity ~ year + I(year**2)"),
     stats("anes96", 8, columns=["age", "income"], tables=[["school"]]),
     stats("diabetes", 10, columns=["age", "bmi", "bp", "progression"]),
