@@ -222,12 +222,8 @@ SCHOOLS = (
     "lowinc + perasian + perblack + perhisp + perminte + avyrsexp + avsalk + perspenk"
     " + ptratio + pctaf"
 )
-NUCLEI = " + ".join(
-    f"{which}_{what}"
-    for which in ("mean", "worst")
-    for what in ("radius", "texture", "perimeter", "area", "smoothness")
-    + ("compactness", "concavity", "symmetry")
-)
+SHAPES = "radius texture perimeter area smoothness compactness concavity symmetry"
+NUCLEI = " + ".join(f"{k}_{one}" for k in ("mean", "worst") for one in SHAPES.split())
 DIABETES = "age + C(sex) + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
 
 
