@@ -623,9 +623,9 @@ FLAGS: Mapping[str, tuple[str, str]] = {
     ),
     "site_terms": (
         "a column of numbers that is the same in all rows of a table is refused; and a "
-        "first round counts how many members have each level, cell, bin, and each of "
-        "two values: too few of them, fewer than tolerate + 2 but not none, and "
-        "nothing else is shown",
+        "first round counts how many members have each level, cell and bin, and each "
+        "of a column's values where it can have five or fewer: too few of them, fewer "
+        "than tolerate + 2 or 3 but not none, and nothing else is shown",
         "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
         "checked",
     ),
