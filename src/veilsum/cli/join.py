@@ -270,7 +270,7 @@ def _take_part(
             raise
 
 
-def _warn(agreed: Consortium, ledger: Ledger, style: str) -> None:
+def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
     """Point out files that differ in bounds only, where no page is shown."""
     from veilsum.parties.at_home import asked_before
 
