@@ -96,11 +96,7 @@ class Situation:
 def cannot_go_on(
     plan: Plan, me: str, lost: Collection[str], because_of: str
 ) -> Abort | None:
-    """Return why a party cannot go on after these losses, if it cannot.
-
-    Args:
-        because_of: who gave up the last ones.
-    """
+    """Return why a party cannot go on without those whom somebody gave up."""
     if me in lost:
         told = f"the others went on without this party: {because_of!r} gave it up"
         return Abort("dropped", told)

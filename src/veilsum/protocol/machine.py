@@ -75,7 +75,6 @@ from veilsum.protocol.messages import (
     Quit,
     Ready,
     Record,
-    RecordId,
     Result,
     Round,
     Share,
@@ -470,12 +469,10 @@ class Machine(Secret):
 
         Once the sum is known it does if answers differ.
         """
-        if not found.is_a_lie:
-            return False
-        if self.phase == AGREEING:
-            proposed = found.kinds[0] == "Result" and found.party == min(self.members)
-            return proposed or bool(self._misfit)
-        return self.phase in BEFORE_COMMIT or found.kinds[0] == "Masked"
+        if self.phase != AGREEING:
+            return found.is_a_lie
+        proposed = found.kinds[0] == "Result" and found.party == min(self.members)
+        return found.is_a_lie and (proposed or bool(self._misfit))
 
     def _blamed(self) -> list[str]:
         """Say what others did that no honest party does, and what cannot be decided."""
@@ -797,7 +794,9 @@ class Machine(Secret):
         recalled = self._recalls(record.id[0], record.epoch)
         if self.phase in CLOSED or (recalled and not known):
             return False
-        self._abort("stale", f"others hold a {record.id[0]} that this party has signed")
+        self._abort(
+            "stale", f"others hold a {record.id[0]} of this party that it does not know"
+        )
         return True
 
     def _on_contradiction(self, found: Contradiction) -> bool:
@@ -847,8 +846,8 @@ class Machine(Secret):
         another = share.epoch == self.epoch and bool(self._sums.totals)
         if self.phase == AGREEING and another:
             self._suspect(
-                f"{sender!r} was asked for another sum, and this party holds the run to "
-                "be over; nothing was shown in answer to that"
+                f"{sender!r} was asked for another sum, and this party holds the run "
+                "to be over; nothing was shown in answer to that"
             )
         return True
 
