@@ -185,8 +185,9 @@ def asked_before(consortium: Consortium, ledger: Ledger | None) -> tuple[str, ..
         return ()
     return (
         f"WARNING: files before this one, {len(lines)} of them, asked the same of the "
-        "same members, and differ in bounds only. Whoever sees which of them you refuse learns how many "
-        "rows you have and how large your numbers are. Ask why before you agree.",
+        "same members, and differ in bounds only. Whoever sees which of them you "
+        "refuse learns how many rows you have and how large your numbers are. Ask why "
+        "before you agree.",
         *lines[-MOST_SHOWN:],
     )
 
