@@ -307,7 +307,8 @@ class _Checker:
                     self.broken.append(f"{name!r} finished and gave up")
                 self._answer_is_right(name)
             elif aborted is not None:
-                if aborted.reason not in Quit.reasons or not aborted.detail:
+                known = {*Quit.refusals, *Quit.reasons}
+                if aborted.reason not in known or not aborted.detail:
                     self.broken.append(f"{name!r} gave up without a reason")
             elif node.machine is not None:
                 self.broken.append(f"{name!r} neither finished nor gave up")
@@ -323,8 +324,8 @@ class _Checker:
 
     def _answer_is_right(self, name: str) -> None:
         finish = self.world.finished[name]
-        reference = self._reference(finish.parties)
-        gap = float(np.abs(finish.result - reference).max())
+        right = reference(self.world, finish.parties)
+        gap = float(np.abs(finish.result - right).max())
         if not gap <= 2 * self.plan.tolerance:
             self.broken.append(f"{name!r} finished {gap:.3g} away from the answer")
         missing = set(finish.parties) - set(finish.signatures)
@@ -339,12 +340,13 @@ class _Checker:
         waited = story.finished_at - since + story.leaps
         return waited >= policy.patience * policy.deadline - 1e-3
 
-    def _reference(self, members: tuple[str, ...]) -> Numbers:
-        """Return the answer from everybody's vectors, added up in the open."""
-        work, answers = self.world.works[members[0]], list[Any]()
-        while work.vector(answers) is not None:
-            rows = [self.world.works[name].vector(answers) for name in members]
-            encoded = [self.plan.law.encode(cast(Any, row)) for row in rows]
-            total = np.stack(encoded).sum(axis=0)
-            answers.append(self.plan.law.decode(total))
-        return work.answer(answers, members)
+
+def reference(world: World, members: tuple[str, ...]) -> Numbers:
+    """Return the answer from everybody's vectors, added up in the open."""
+    work, answers = world.works[members[0]], list[Any]()
+    while work.vector(answers) is not None:
+        rows = [world.works[name].vector(answers) for name in members]
+        encoded = [world.plan.law.encode(cast(Any, row)) for row in rows]
+        total = np.stack(encoded).sum(axis=0)
+        answers.append(world.plan.law.decode(total))
+    return work.answer(answers, members)

@@ -265,8 +265,8 @@ ATTACKS = {
     "whole numbers as floats": (by_another_version(as_floats), LEDGER),
     "one row more": (by_one_row_more, LEDGER),
     "one cell": (by_one_cell, LEDGER),
-    "many fits": (by_many_fits, LEDGER),
-    "shifted bins": (by_shifted_bins, LEDGER),
+    "many fits": (by_many_fits, {"maximum_leverage"}),
+    "shifted bins": (by_shifted_bins, {"maximum_leverage"}),
     "a fit that fails": (by_failing, {"BudgetError", "release_fraction"}),
 }
 

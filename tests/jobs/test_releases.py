@@ -158,7 +158,7 @@ def test_a_party_that_refuses_tells_one_word():
     codec = Codec(plan.size)
     sent = [codec.decode(e.detail) for e in world.history if e.what == "send"]
     quits = {m.reason for m in sent if isinstance(m, Quit) and m.party == "south"}
-    assert quits == {"input"}
+    assert quits == {"refused"}
     assert "logistic regression" in world.aborted["south"].detail
     wire = b"".join(e.detail for e in world.history if e.what == "send")
     assert world.aborted["south"].detail.encode() not in wire

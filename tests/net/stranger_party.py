@@ -331,7 +331,12 @@ class Party:
             raise WireError(f"a bad signature under {kind} of {party}") from None
 
     def _on_quit(self, raw, party, word):
-        unpaid = word == "ledger" and ("Masked", self.epoch, party) not in self.records
+        held = {
+            kind
+            for kind, epoch, who in self.records
+            if (epoch, who) == (self.epoch, party)
+        }
+        unpaid = word == "refused" and "Ready" in held and "Masked" not in held
         early = self.phase in EARLY and word != "timeout"
         if unpaid or early or self._objects(party, word):
             for name in self.near.keys() - {party}:

@@ -360,7 +360,7 @@ def test_a_ledger_that_refused_is_not_a_ledger_that_is_gone(tmp_path, caplog):
         told["b again"] = reasons(company.run("b"))["b"]
         assert not books.history().charges
     for name in "acd":
-        assert "'b' left: ledger (its ledger refused; " in told[name]
+        assert "'b' left: refused (it refused what was asked; " in told[name]
     for name in ("b", "b again"):
         assert "needs epsilon" in told[name]
         assert "nothing masked of this party was shown" in told[name]

@@ -550,7 +550,12 @@ def as_the_page_has_it(machine, author, reason):
         return "Lost"
     if phase == "agreeing" and reason == "result":
         return "peer"  # of the author nobody has an `Agreed` yet
-    if reason == "ledger" and ("Masked", machine.epoch, author) not in machine._book:
+    held = [
+        kind
+        for kind in ("Ready", "Masked")
+        if (kind, machine.epoch, author) in machine._book
+    ]
+    if reason == "refused" and held == ["Ready"]:
         return "peer"
     if early and not (first and policy.drop) and reason != "timeout":
         return "peer"
@@ -586,7 +591,7 @@ PHASES = {
 
 @pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("drop", [True, False], ids=("drop", "no drop"))
-@pytest.mark.parametrize("reason", ["stopped", "timeout", "ledger", "result"])
+@pytest.mark.parametrize("reason", ["stopped", "timeout", "refused", "result"])
 @pytest.mark.parametrize(
     ("work", "phase"), [(work, one) for work, all_ in PHASES.items() for one in all_]
 )

@@ -404,7 +404,7 @@ def test_a_wrong_input_of_ones_own_ends_with_one_word_to_the_others(private):
     assert isinstance(abort, Abort)
     assert abort.reason == "input"
     told = frames(machine, effects)
-    assert {(type(one), one.reason) for one in told} == {(Quit, "input")}
+    assert {(type(one), one.reason) for one in told} == {(Quit, "refused")}
     assert len(told) == 3
 
 

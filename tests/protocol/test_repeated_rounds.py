@@ -128,4 +128,4 @@ def test_a_party_whose_ledger_refuses_is_named_and_not_waited_for():
         world.time, _, action = heapq.heappop(world._queue)
         action()
     assert world.time - began < 5.0
-    assert all("'2' left: ledger" in one.detail for one in world.aborted.values())
+    assert all("'2' left: refused" in one.detail for one in world.aborted.values())

@@ -19,13 +19,13 @@ import hmac
 import json
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar
 
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
@@ -91,6 +91,8 @@ _NEW = "SELECT kind, body, seal FROM journal ORDER BY id LIMIT -1 OFFSET ?"
 _ADD = "INSERT INTO journal (kind, body, seal) VALUES (?, ?, ?)"
 
 Record = tuple[str, dict[str, Any]]
+# What a party thinks of a question beside earlier ones, which it is given by run.
+Look: TypeAlias = Callable[[Mapping[str, str]], None]
 Read = TypeVar("Read")
 
 
@@ -233,6 +235,7 @@ class Ledger(Secret):
         reservation: Reservation,
         known: Known | None = None,
         *,
+        look: Look | None = None,
         when: str | None = None,
     ) -> Decision:
         """Keep free all numbers that a run may release, before anybody is met.
@@ -240,6 +243,8 @@ class Ledger(Secret):
         Args:
             reservation: what the run may need.
             known: the table it is about, if it is about one.
+            look: refuses what adds up with earlier questions about the data set; it
+                is given these by run, and nobody else can ask meanwhile.
             when: a time stamp.
 
         Raises:
@@ -247,7 +252,7 @@ class Ledger(Secret):
         """
         with self._journal.transaction():
             table = self._table(known, reservation.limits)
-            (decision,) = self._decided([reservation])
+            (decision,) = self._decided([reservation], beside=table, look=look)
             news: list[Entry] = [*table, *([reservation] if decision.is_news else [])]
             self._write(news, when)
         return decision
@@ -324,7 +329,9 @@ class Ledger(Secret):
         """
         return self._admit([charge, *releases], when)[0]
 
-    def check(self, *wanted: Wish, known: Known | None = None) -> tuple[Decision, ...]:
+    def check(
+        self, *wanted: Wish, known: Known | None = None, look: Look | None = None
+    ) -> tuple[Decision, ...]:
         """Ask about a run before anybody begins it; nothing is recorded.
 
         Raises:
@@ -333,7 +340,7 @@ class Ledger(Secret):
         with self._journal.transaction("BEGIN"):
             run = next((one for one in wanted if isinstance(one, Reservation)), None)
             table = self._table(known, None if run is None else run.limits)
-            return tuple(self._decided(wanted, beside=table))
+            return tuple(self._decided(wanted, beside=table, look=look))
 
     def release(
         self, *releases: KnownSum, when: str | None = None
@@ -412,7 +419,11 @@ class Ledger(Secret):
         self._journal.append(_record(_stamped(entry, when)) for entry in entries)
 
     def _decided(
-        self, wanted: Iterable[Wish], *, beside: Iterable[Entry] = ()
+        self,
+        wanted: Iterable[Wish],
+        *,
+        beside: Iterable[Entry] = (),
+        look: Look | None = None,
     ) -> list[Decision]:
         """Return what the rules say about entries, one after the other."""
         known, decisions = self._caught_up().plus(*beside), []
@@ -420,6 +431,8 @@ class Ledger(Secret):
             decision = decide(known, entry, known.budget)
             if decision.outcome == "refused":
                 raise BudgetError(decision.reason)
+            if look is not None and isinstance(entry, Reservation):
+                look(known.of(entry.data).questions(but=entry.run))
             known = known.plus(entry) if decision.is_news else known
             decisions.append(decision)
         return decisions

@@ -26,6 +26,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.work import Rounds, request_digest
+from veilsum.tables.asked import Asking
 from veilsum.tables.fingerprints import Source
 
 Sums = Sequence[Array[Any]]
@@ -154,11 +155,13 @@ class Contribution(Secret):
         answer: its vector for a request.
         data: the table, or arrays that are none: what its ledger knows the data by.
         rounds: how it goes on from its first masked vector, in an iterative method.
+        asking: the question to its table, where others may add up with it.
     """
 
     answer: Callable[[Any], Array[Any]]
     data: Source | tuple[Array[Any], ...]
     rounds: Rounds | None = None
+    asking: Asking | None = None
 
 
 @dataclass(eq=False, repr=False)

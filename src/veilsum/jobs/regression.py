@@ -52,6 +52,7 @@ from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
+from veilsum.tables.asked import Asking, Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import (
@@ -463,6 +464,7 @@ class Model:
         rows: Rows,
         dropped: int,
         source: Source | None = None,
+        asking: Asking | None = None,
     ) -> Contribution:
         """Return how one party answers.
 
@@ -470,10 +472,12 @@ class Model:
             rows: its own, checked.
             dropped: how many rows were left out.
             source: what its ledger knows the data by, if not by these rows.
+            asking: the question to its table, if that is known.
         """
         return Contribution(
             partial(self.vector, rows, dropped),
             source or self._source(rows),
+            asking=asking,
         )
 
     def _source(self, rows: Rows) -> Source:
@@ -659,6 +663,16 @@ class FormulaJob:
             "columns": [self.weights, self.offset],
             "bits": self.bits,
         }
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return Question(
+            schema=replace(self.schema, minimum_rows=1, maximum_rows=None).to_table(),
+            formula=self.formula.text,
+            weights=self.weights,
+            offset=self.offset,
+        )
 
     def groups(self, design: Sequence[Measure]) -> tuple[Group, ...]:
         """Return levels, cells and values that few parties might hold.
@@ -917,6 +931,7 @@ def fit(
         looks={party: partial(job.look, tables[party], rows[party]) for party in rows},
         rules=kept,
         at_home=at_home,
+        question=job.question,
         dropped={party: table.n_dropped for party, table in tables.items()},
         agreed=job.agreed,
         compare=compare,
@@ -993,6 +1008,7 @@ def fit_rows(
     at_home: Callable[[AtHome], None] | None = None,
     dropped: Mapping[str, int] | None = None,
     sources: Mapping[str, Source] | None = None,
+    question: Question | None = None,
     groups: Sequence[Group] | None = None,
     looks: Mapping[str, Look] | None = None,
     agreed: Mapping[str, Any] | None = None,
@@ -1009,6 +1025,7 @@ def fit_rows(
             columns of its rows are looked at.
         dropped: by party, how many rows were left out.
         sources: by party, the whole table that rows are from, for its ledger.
+        question: what is asked of these tables, for ledgers.
         groups: what is asked first who holds it; without them, of the design.
         looks: by party, how it finds the columns of these groups.
         agreed: what parties compare beside how they sum.
@@ -1032,6 +1049,12 @@ def fit_rows(
             model.check_columns_at_home(home, part)
         else:
             at_home(home)
+
+    def asking(party: str) -> Asking | None:
+        if question is None or sources is None:
+            return None
+        return Asking(question, AtHome(party, rules), sources[party].frame)
+
     missing = dropped or {}
     look = looks or {party: partial(model.look, part) for party, part in rows.items()}
     released = run_job(
@@ -1040,7 +1063,10 @@ def fit_rows(
             party: answering(
                 recipe,
                 model.contribution(
-                    part, missing.get(party, 0), (sources or {}).get(party)
+                    part,
+                    missing.get(party, 0),
+                    (sources or {}).get(party),
+                    asking(party),
                 ),
                 look[party],
             )

@@ -12,7 +12,7 @@ import numpy as np
 
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.files.ledger import Known, Ledger
+from veilsum.files.ledger import Known, Ledger, Look
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
 from veilsum.jobs.releases import Release
@@ -216,13 +216,15 @@ class Bookkeeping(Secret):
         emission = Emission(0, self.terms.parties, np.zeros(0))
         charge, known = self._entry(party, ledger, emission, ())
         wanted = self._reservation(party, ledger)
-        ledger.check(wanted, charge, known, known=self._data(party, ledger))
+        look = self._look(party)
+        ledger.check(wanted, charge, known, known=self._data(party, ledger), look=look)
 
     def reserve(self, party: str) -> None:
         """Keep free in one party's ledger all numbers that the job may need."""
         if (ledger := self.terms.ledgers.get(party)) is not None:
             wanted = self._reservation(party, ledger)
-            ledger.reserve(wanted, self._data(party, ledger))
+            look = self._look(party)
+            ledger.reserve(wanted, self._data(party, ledger), look=look)
 
     def settle(self, *, aborted: bool = False) -> None:
         """Give back what was not used; if it came to no end, only if nothing was."""
@@ -239,6 +241,10 @@ class Bookkeeping(Secret):
             self._known[party] = ledger.data(self.contributions[party].data)
         return self._known[party]
 
+    def _look(self, party: str) -> Look | None:
+        asking = self.contributions[party].asking
+        return None if asking is None else asking.check
+
     def _rows(self) -> int | None:
         """Return how many rows honest parties have at least, if it is about rows."""
         limit = getattr(self.recipe, "limit", None)
@@ -254,7 +260,7 @@ class Bookkeeping(Secret):
             limits = replace(
                 limits, release_fraction=fraction, minimum_rows=limit.minimum_rows
             )
-        data = self._data(party, ledger)
+        data, asking = self._data(party, ledger), self.contributions[party].asking
         return Reservation(
             run=self.terms.run,
             statistic=self.recipe.release(()).job,
@@ -264,6 +270,7 @@ class Bookkeeping(Secret):
             columns=data.asked,
             rows=self._rows(),
             limits=limits,
+            question="" if asking is None else asking.question.text,
         )
 
     def _entry(

@@ -39,6 +39,7 @@ from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, CrossTable, Histogram
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.tables.asked import Asking, Question
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import AtHome, Rules
@@ -91,6 +92,16 @@ class Wishes:
         parts += [f"histogram of {name} on {edges}" for name, edges in bins]
         parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
         return "; ".join(parts)
+
+    def question(self, schema: Schema) -> Question:
+        """Return what is asked of a table, for the ledger of its owner."""
+        edges = {name: bins.edges.tolist() for name, bins in self.histograms.items()}
+        return Question(
+            schema=replace(schema, minimum_rows=1, maximum_rows=None).to_table(),
+            columns=self.columns,
+            histograms={name: tuple(one) for name, one in edges.items()},
+            tables=tuple(self.tables),
+        )
 
     def groups(self, schema: Schema) -> tuple[Group, ...]:
         """Return bins, cells and values that few parties might hold."""
@@ -462,13 +473,18 @@ def statistics(
     # Here, before anybody joins: what is wrong with a table keeps its party at home.
     for name, table in checked.items():
         wishes.check_at_home(AtHome(name, kept), table)
+    question = wishes.question(looked_at)
     vectors = {name: wishes.vector(table) for name, table in checked.items()}
     released = run_job(
         recipe,
         {
             name: answering(
                 recipe,
-                _contribution(own, Source(frames[name], tuple(wishes.used))),
+                Contribution(
+                    partial(_given, own),
+                    Source(frames[name], tuple(wishes.used)),
+                    asking=Asking(question, AtHome(name, kept), frames[name]),
+                ),
                 checked[name].look,
             )
             for name, own in vectors.items()
@@ -491,8 +507,9 @@ def statistics(
     )
 
 
-def _contribution(vector: Integers, source: Source) -> Contribution:
-    return Contribution(lambda _: vector, source)
+def _given(vector: Integers, request: str) -> Integers:
+    del request
+    return vector
 
 
 def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:

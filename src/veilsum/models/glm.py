@@ -48,6 +48,7 @@ from veilsum.numbers.units import (
     Integers,
     Measure,
     limbs_of,
+    products,
     square,
     sum_bits,
     total,
@@ -298,7 +299,7 @@ class Scales:
     @cached_property
     def counts(self) -> Counts:
         """What every number of a vector counts, and the bits of the largest total."""
-        p, rows = self.n_columns, self.measures.row_bits
+        rows = self.measures.row_bits
         units = [
             one.unit * _power(-s)
             for one, s in zip(self.measures.design, self.columns, strict=True)
@@ -307,7 +308,7 @@ class Scales:
         widest = max(one.bits for one in self.measures.design)
         return Counts(
             (
-                *(units[j] * units[k] for j in range(p) for k in range(j + 1)),
+                *products(units),
                 *(one.unit * pull for one in self.measures.design),
                 *(_power(-power) for power in self.numbers),
                 Fraction(1),

@@ -49,6 +49,7 @@ from veilsum.numbers.units import (
     bits_of,
     limbs_of,
     power_unit,
+    products,
     square,
     sum_bits,
     total,
@@ -191,13 +192,13 @@ class Counting:
         """What the statistics count."""
         p, units = self.n_columns, self.units
         one, target = self.units[-1 if self.ones is None else self.ones], units[p]
-        products = [units[i] * units[j] for i in range(p) for j in range(i + 1)]
-        products += [units[j] * target for j in range(p)]
-        products += [target * target, one * target, one * one]
+        counted = products(units[:p])
+        counted += [units[j] * target for j in range(p)]
+        counted += [target * target, one * target, one * one]
         logs = Fraction(1, 2**LOG_BITS)
         widest = max(self.bits)
         return Counts(
-            (*products, logs, Fraction(1)),
+            (*counted, logs, Fraction(1)),
             max(
                 sum_bits([widest, widest], self.measures.row_bits),
                 sum_bits([LOG_BITS + LOG_WHOLE_BITS], self.measures.row_bits),

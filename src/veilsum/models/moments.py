@@ -30,6 +30,7 @@ from veilsum.numbers.units import (
     GramSum,
     Integers,
     Measure,
+    products,
     square,
     sum_bits,
     triangle,
@@ -64,10 +65,9 @@ class Moments:
     def counts(measures: Sequence[Measure], row_bits: int = ROW_BITS) -> Counts:
         """Return what the vector's numbers count, and in how many bits they fit."""
         units = [one.unit for one in measures]
-        products = [a * b for k, a in enumerate(units) for b in units[: k + 1]]
         widest = max((one.bits for one in measures), default=0)
         bits = sum_bits([widest, widest], row_bits)
-        return Counts((Fraction(1), *units, *products), bits)
+        return Counts((Fraction(1), *units, *products(units)), bits)
 
     @classmethod
     def unpack(cls, total: Integers, measures: Sequence[Measure]) -> Moments:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,10 +82,14 @@ class Bins:
 
     def tally(self, values: ArrayLike) -> Integers:
         """Return one party's counts: below, in each bin, above."""
+        return np.bincount(self.places(values), minlength=self.size)
+
+    def places(self, values: ArrayLike) -> Array[Any]:
+        """Return where each value is: 0 for below the first edge."""
         found = _flat_numbers(values)
         place = np.searchsorted(self.edges, found, side="right")
         place[found == self.edges[-1]] -= 1  # the last bin has both its edges
-        return np.bincount(place, minlength=self.size)
+        return place
 
     def unpack(self, total: Integers) -> Histogram:
         """Return the histogram in a total."""

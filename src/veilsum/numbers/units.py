@@ -42,6 +42,8 @@ FLOAT_BITS = 52
 MOST_BITS = 400
 # Rows of all parties, where nobody agreed on fewer.
 ROW_BITS = 40
+# Sums of products of two columns: those of 1,413 columns.
+MOST_PRODUCTS = 10**6
 
 LIMB_BITS = 20
 # A lower limb is at most 2^19 and the highest 2^20: products of two of them, and of two
@@ -560,6 +562,27 @@ def total(whole: WholeColumn, bits: int) -> int:
         for place, limb in enumerate(parts):
             found += int(limb.sum()) << (LIMB_BITS * place)
     return found
+
+
+def products(units: Sequence[Fraction]) -> list[Fraction]:
+    """Return the units of all products of two columns: a lower triangle, row by row.
+
+    Raises:
+        InvalidInputError: there would be more than anybody sums.
+    """
+    n = len(units)
+    if (size := n * (n + 1) // 2) > MOST_PRODUCTS:
+        raise InvalidInputError(
+            f"{n:,} columns have {size:,} products of two of them, and "
+            f"{MOST_PRODUCTS:,} is the most that is summed: ask about fewer columns"
+        )
+    # A table has many columns and few units, and fractions are slow to multiply.
+    known = list(dict.fromkeys(units))
+    found = [[a * b for b in known[: k + 1]] for k, a in enumerate(known)]
+    place = {unit: k for k, unit in enumerate(known)}
+    at = [place[unit] for unit in units]
+    pairs = ((i, j) for k, i in enumerate(at) for j in at[: k + 1])
+    return [found[i][j] if i > j else found[j][i] for i, j in pairs]
 
 
 def triangle(matrix: Integers) -> Integers:

@@ -183,12 +183,11 @@ OVER = (
 # Why a party left, by the one word that it told the others.
 LEFT = {
     "dropped": "the others went on without it",
-    "input": "its data cannot be used in this run; its own log says why",
-    "ledger": "its ledger refused; its own log says why",
     "peer": "a party that it cannot do without had left",
     "plan": "it had another plan than the others",
     "policy": "too few parties were left for what was agreed; its own log says more",
     "proof": "it holds two signed records of one party that contradict each other",
+    "refused": "it refused what was asked; why is for its owner alone",
     "result": "its answer was another one, or none; its own log says why",
     "stale": "two processes run under one name, or a state file was lost or copied; "
     "for the next run see to it that one process only has the key, and leave its .run "

@@ -165,6 +165,7 @@ class Reservation:
         numbers: at most.
         columns: as for `KnownSum`, and so are rows.
         limits: what the run keeps to.
+        question: what it asks of a table, in public words; see `tables.asked`.
         when: a time stamp; the ledger fills it in.
     """
 
@@ -176,6 +177,7 @@ class Reservation:
     columns: tuple[str, ...] = ()
     rows: int | None = None
     limits: RunLimits = RunLimits()
+    question: str = ""
     when: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -322,6 +324,19 @@ class History:
     def of_run(self, run: str) -> Reservation | None:
         """Return what a run has reserved, if it has."""
         return next((one for one in self.reservations if one.run == run), None)
+
+    def questions(self, *, but: str) -> dict[str, str]:
+        """Return by run what was asked of tables and shown, or still may be.
+
+        Args:
+            but: a run that is left out.
+        """
+        shown = {one.run for one in self.releases} | {*self.pending}
+        return {
+            one.run: one.question
+            for one in self.reservations
+            if one.question and one.run in shown and one.run != but
+        }
 
     @property
     def pending(self) -> dict[str, int]:

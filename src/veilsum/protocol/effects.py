@@ -96,8 +96,8 @@ class Accuse:
 class Abort:
     """The run is over without an answer.
 
-    `reason` is one word of a fixed list and may be told to anybody; `detail` is for
-    this party alone.
+    `reason` is one word of a fixed list, `detail` says more; both are for this party
+    alone, and others are told a word that may be less (`Quit`).
     """
 
     reason: str

@@ -55,14 +55,15 @@ class Situation:
         """Say whether to go on at once without a party that left."""
         return self._may_give_up_on((quit_.party,))
 
-    def is_hopeless(self, quit_: Quit, *, shown: bool) -> bool:
+    def is_hopeless(self, quit_: Quit, *, owing: bool) -> bool:
         """Say whether nobody can go on without a party that left.
 
-        Whose ledger refused has shown nothing to anybody, and nothing can stand in. Who
-        lost its patience waits for somebody else: so does this party, in its own time.
+        Who promised its numbers, owes them and refused has shown nothing to anybody,
+        and nothing can stand in. Who lost its patience waits for somebody else: so does
+        this party, in its own time.
         """
-        if quit_.reason == "ledger":
-            return not shown
+        if quit_.reason == "refused" and owing:
+            return True
         needed = self.summed or not self.plan.policy.drop
         blocked = self.phase in BEFORE_READY and needed
         return blocked and quit_.reason != "timeout"
@@ -95,11 +96,7 @@ class Situation:
 def cannot_go_on(
     plan: Plan, me: str, lost: Collection[str], because_of: str
 ) -> Abort | None:
-    """Return why a party cannot go on after these losses, if it cannot.
-
-    Args:
-        because_of: who gave up the last ones.
-    """
+    """Return why a party cannot go on without those whom somebody gave up."""
     if me in lost:
         told = f"the others went on without this party: {because_of!r} gave it up"
         return Abort("dropped", told)

@@ -75,7 +75,6 @@ from veilsum.protocol.messages import (
     Quit,
     Ready,
     Record,
-    RecordId,
     Result,
     Round,
     Share,
@@ -305,10 +304,9 @@ class Machine(Secret):
     def stop(self, reason: str, detail: str = "") -> list[Effect]:
         """Leave the run: the driver could not do what it was asked, or was told to."""
         self._check_started()
-        if reason not in Quit.reasons:
+        if reason not in (known := (*Quit.refusals, *Quit.reasons)):
             raise LocalProtocolError(
-                f"a party leaves for one of {listed(Quit.reasons, most=99)}, "
-                f"found {reason!r}"
+                f"a party leaves for one of {listed(known, most=99)}, found {reason!r}"
             )
         if self.phase not in CLOSED:
             self._abort(reason, detail or "stopped by its owner")
@@ -471,12 +469,10 @@ class Machine(Secret):
 
         Once the sum is known it does if answers differ.
         """
-        if not found.is_a_lie:
-            return False
-        if self.phase == AGREEING:
-            proposed = found.kinds[0] == "Result" and found.party == min(self.members)
-            return proposed or bool(self._misfit)
-        return self.phase in BEFORE_COMMIT or found.kinds[0] == "Masked"
+        if self.phase != AGREEING:
+            return found.is_a_lie
+        proposed = found.kinds[0] == "Result" and found.party == min(self.members)
+        return found.is_a_lie and (proposed or bool(self._misfit))
 
     def _blamed(self) -> list[str]:
         """Say what others did that no honest party does, and what cannot be decided."""
@@ -498,7 +494,8 @@ class Machine(Secret):
         self._sums.forget_masked()
         self._book.forget(Masked, self.me)
         self._keep("aborted", f"{reason}\n{detail}".encode())
-        self._publish(Quit(party=self.me, epoch=self.epoch, reason=reason))
+        told = "refused" if reason in Quit.refusals else reason
+        self._publish(Quit(party=self.me, epoch=self.epoch, reason=told))
         self._out += erased
         self.phase = ABORTED
         self._out.append(Abort(reason, detail))
@@ -797,7 +794,9 @@ class Machine(Secret):
         recalled = self._recalls(record.id[0], record.epoch)
         if self.phase in CLOSED or (recalled and not known):
             return False
-        self._abort("stale", f"others hold a {record.id[0]} that this party has signed")
+        self._abort(
+            "stale", f"others hold a {record.id[0]} of this party that it does not know"
+        )
         return True
 
     def _on_contradiction(self, found: Contradiction) -> bool:
@@ -847,8 +846,8 @@ class Machine(Secret):
         another = share.epoch == self.epoch and bool(self._sums.totals)
         if self.phase == AGREEING and another:
             self._suspect(
-                f"{sender!r} was asked for another sum, and this party holds the run to "
-                "be over; nothing was shown in answer to that"
+                f"{sender!r} was asked for another sum, and this party holds the run "
+                "to be over; nothing was shown in answer to that"
             )
         return True
 
@@ -957,10 +956,11 @@ class Machine(Secret):
         if self.phase in CLOSED or quit_.party not in self.members:
             return
         situation = self._situation()
-        shown = quit_.party in self._book.of(Masked, self.epoch)
+        ready, shown = (self._book.of(kind, self.epoch) for kind in (Ready, Masked))
+        owing = quit_.party in ready and quit_.party not in shown
         if situation.may_drop(quit_):
             self._give_up_on([quit_.party])
-        elif situation.is_hopeless(quit_, shown=shown):
+        elif situation.is_hopeless(quit_, owing=owing):
             self._leave_with(quit_)
 
     def _leave_with(self, quit_: Quit) -> None:

@@ -181,10 +181,14 @@ class Agreed(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=T
 
 
 class Quit(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
-    """The author has left for good; the reason is one word of a fixed list."""
+    """The author has left for good; the reason is one word of a fixed list.
 
+    What refused, its data or its ledger, is for its owner alone: others hear `refused`.
+    """
+
+    refusals: ClassVar[tuple[str, ...]] = ("input", "ledger")
     reasons: ClassVar[tuple[str, ...]] = (
-        *("dropped", "input", "ledger", "peer", "plan", "policy", "proof", "result"),
+        *("dropped", "peer", "plan", "policy", "proof", "refused", "result"),
         *("stale", "stopped", "timeout"),
     )
     reason: Reason

@@ -104,10 +104,13 @@ class Peers:
     ) -> list[Effect]:
         """Give a neighbour the records that it lacks, unless they are on their way."""
         out: list[Effect] = []
+        held = {one[:3] for one in status.records}
         for record_id in book.lacking(status.records):
             kind, epoch, _ = record_id
             under_way = not every_time and (sender, record_id) in self._under_way
-            if not under_way and (kind in TIMELESS or epoch >= status.epoch):
+            # What is another one there proves something, however old.
+            wanted = kind in TIMELESS or epoch >= status.epoch or record_id in held
+            if not under_way and wanted:
                 out.append(Send(sender, book.frame(record_id)))
                 self._under_way.add((sender, record_id))
         return out

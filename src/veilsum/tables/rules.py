@@ -18,7 +18,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.leverage import Concentration, OwnColumns
-from veilsum.models.rows import PerRow, Rows
+from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.numbers.arrays import Array
 
 MINIMUM_ROWS = 5
@@ -398,6 +398,41 @@ class AtHome:
                 self.column(names[k], values, two_valued=partial(two_valued or bool, k))
         if self.rules.maximum_leverage < 1.0 and rows.n_rows:
             self._leverage(OwnColumns(rows, intercept, shaped), names, groups or {})
+
+    def together(self, columns: Design, variables: Sequence[frozenset[str]]) -> None:
+        """Refuse columns of several questions, if they point at few rows together.
+
+        Args:
+            columns: of all rows, and none that is 0 in all.
+            variables: what each of the columns is made of.
+        """
+        rows = Rows(columns, np.zeros(len(columns)))
+        ones = np.flatnonzero((columns == 1.0).all(axis=0))
+        sets = dict.fromkeys(variables)
+        groups = {
+            tuple(sorted(few)): [k for k, own in enumerate(variables) if own <= few]
+            for few in sets
+        }
+        if self.rules.maximum_leverage < 1.0:
+            intercept = int(ones[0]) if ones.size else None
+            names = ["" for _ in variables]
+            self._leverage(OwnColumns(rows, intercept), names, groups)
+        flags = ((columns == 0.0) | (columns == 1.0)).all(axis=0)
+        for few in sets:
+            alike = [k for k, own in enumerate(variables) if own == few and flags[k]]
+            part = columns[:, alike]
+            shared = part.T @ part
+            sizes = np.diag(shared)
+            apart = sizes[:, None] + sizes - 2.0 * shared
+            small = apart[(apart > 0.0) & (apart < self.rules.minimum_count)]
+            if small.size:
+                self._refuse(
+                    "minimum_count",
+                    f"two groups by {', '.join(sorted(few)) or 'who is in'} differ in "
+                    f"{_rows(int(small.min()))} of {self.party}'s",
+                    "ask for the same groups again, or for others",
+                    int(small.min()),
+                )
 
     def _doubtful(self, rows: Rows) -> list[int]:
         """Return the columns that must be looked at one by one: of others, all is sure.

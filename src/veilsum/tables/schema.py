@@ -246,7 +246,10 @@ class Schema:
         self._check_size(party, len(table) - n_dropped, n_dropped)
         if n_dropped:
             values = {name: column[~lost] for name, column in values.items()}
-        return CheckedTable(party, self, self._frame(values), n_dropped, n_rounded)
+        kept = ~lost if n_dropped else None
+        return CheckedTable(
+            party, self, self._frame(values), n_dropped, n_rounded, kept
+        )
 
     def n_rounded(self, frame: Any) -> dict[str, int]:
         """Return by column how many values of a table are no whole numbers of its unit.
@@ -341,6 +344,7 @@ class CheckedTable(Secret):
         n_dropped: how many rows were left out because of missing values.
         n_rounded: by column, how many values were not whole numbers of its unit and
             were rounded, where there were any; for the owner only.
+        kept: which rows of the table are here; None for all.
     """
 
     party: str
@@ -348,6 +352,7 @@ class CheckedTable(Secret):
     frame: Frame
     n_dropped: int
     n_rounded: Mapping[str, int] = field(default_factory=dict)
+    kept: Flags | None = None
 
     @property
     def n_rows(self) -> int:

@@ -1,0 +1,212 @@
+"""Questions add up: what each leaves alone, several together may single out.
+
+Two steps of a column, a little apart, differ in whoever is between them. So do two bins
+with shifted edges, and two fits one of which leaves out a row with a missing value. No
+rule about one question sees that. A party keeps the public text of what was asked about
+a data set, and before it answers once more it looks at the columns of all of it
+together, on its own table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.models.rows import PerRow
+from veilsum.models.tallies import Bins
+from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.secrets import Secret
+from veilsum.reading import Section, read
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.formula import ModelFormula
+from veilsum.tables.frames import Frame
+from veilsum.tables.rules import AtHome, DisclosureError
+from veilsum.tables.schema import CheckedTable, Schema
+
+# Letters of one question: a formula has 10,000 at most, and levels have names.
+LONGEST_QUESTION = 200_000
+
+Made = tuple[frozenset[str], PerRow]
+
+
+class Question(Section, frozen=True, kw_only=True):
+    """What is asked of a table, as far as it says which sums over rows are shown.
+
+    Attributes:
+        schema: the columns that it needs: a row without one of them may be left out.
+        formula: of a regression.
+        weights: its column of weights.
+        offset: its column of offsets.
+        columns: numbers that are described.
+        histograms: the edges of bins, by column.
+        tables: categories that are crossed.
+    """
+
+    schema: dict[str, Any]
+    formula: str | None = None
+    weights: str | None = None
+    offset: str | None = None
+    columns: tuple[str, ...] | None = None
+    histograms: dict[str, tuple[float, ...]] | None = None
+    tables: tuple[tuple[str, ...], ...] | None = None
+
+    @classmethod
+    def of_text(cls, text: str) -> Question:
+        """Return a question that was kept, checked as if it were new."""
+        return read(json.loads(text), cls, "a question in the ledger")
+
+    @property
+    def text(self) -> str:
+        """The question in its one spelling, to be kept.
+
+        Raises:
+            BudgetError: it is too long to be kept, and so to be answered.
+        """
+        made = json.dumps(self.given(), sort_keys=True, allow_nan=False)
+        if len(made) > LONGEST_QUESTION:
+            raise BudgetError(
+                f"the question has {len(made)} letters with its columns and levels, "
+                f"and a ledger keeps {LONGEST_QUESTION}: ask for fewer columns, levels "
+                "or bins"
+            )
+        return made
+
+    @property
+    def words(self) -> str:
+        """What it is, for the table's owner."""
+        if self.formula is not None:
+            return self.formula
+        parts = [*(self.columns or ()), *(f"bins of {one}" for one in self.bins)]
+        parts += [f"table of {' x '.join(names)}" for names in self.tables or ()]
+        return listed(parts) or "number of rows"
+
+    @property
+    def bins(self) -> dict[str, Bins]:
+        """The bins of its histograms."""
+        return {name: Bins.of(one) for name, one in (self.histograms or {}).items()}
+
+    def made(self, party: str, frame: Frame) -> Iterator[Made]:
+        """Yield what sums over rows are about: variables, and a column made of them.
+
+        Rows that the question leaves out are 0 in all of its columns, and others 1 in
+        the first. Bins are told by what lies beyond each edge: that follows from them,
+        and two edges that are near each other are then near in two columns.
+
+        Raises:
+            SchemaError: the table is another one than the question was about.
+        """
+        table = Schema.from_table(self.schema).check(party, frame)
+        for variables, values in self._among_kept(table):
+            whole = np.zeros(len(frame))
+            whole[slice(None) if table.kept is None else table.kept] = values
+            yield variables, whole
+
+    def _among_kept(self, table: CheckedTable) -> Iterator[tuple[frozenset[str], Any]]:
+        yield frozenset(), 1.0
+        if self.formula is not None:
+            yield from self._of_formula(self.formula, table)
+        for name in self.columns or ():
+            yield frozenset({name}), table.numbers(name)
+        for name, bins in self.bins.items():
+            places = bins.places(table.numbers(name))
+            for k in range(1, bins.size):
+                yield frozenset({name}), places >= k
+        for names in self.tables or ():
+            levels = tuple(len(table.schema.column(one).categories) for one in names)
+            codes = tuple(table.look(name) for name in names)
+            cells = np.ravel_multi_index(codes, levels)
+            for cell in np.unique(cells):
+                yield frozenset(names), cells == cell
+
+    def _of_formula(
+        self, text: str, table: CheckedTable
+    ) -> Iterator[tuple[frozenset[str], Any]]:
+        formula = ModelFormula.of(text, table.schema)
+        design, response = formula.design(table)
+        weights = 1.0 if self.weights is None else table.numbers(self.weights)
+        for k, values in enumerate(design.T):
+            sets = formula.by_variables.items()
+            own = [few for few, places in sets if k in places]
+            yield frozenset(min(own, key=len)), weights * values
+        if formula.response_is_shaped:
+            yield frozenset(formula.variables), weights * response
+        for name in (self.weights, self.offset):
+            if name is not None:
+                yield frozenset({name}), table.numbers(name)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Stack(Secret):
+    """Different columns, side by side."""
+
+    variables: list[frozenset[str]] = field(default_factory=list)
+    columns: list[Array[Any]] = field(default_factory=list)
+    _seen: set[bytes] = field(default_factory=set)
+
+    def add(self, question: Question, party: str, frame: Frame) -> bool:
+        """Add a question's columns; say whether some were not there."""
+        before = len(self.columns)
+        for variables, values in question.made(party, frame):
+            key = hashlib.sha256((values + 0.0).tobytes()).digest()
+            if values.any() and key not in self._seen:
+                self._seen.add(key)
+                self.variables.append(variables)
+                self.columns.append(values)
+        return len(self.columns) > before
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Asking(Secret):
+    """A question to one party's table, and the rules that the party keeps to."""
+
+    question: Question
+    home: AtHome
+    frame: Frame
+
+    def check(self, earlier: Mapping[str, str]) -> None:
+        """Refuse a question that singles out rows together with earlier ones.
+
+        Args:
+            earlier: by run, the text of what was asked about the data set. What asked
+                for columns that this table does not have is passed over.
+
+        Raises:
+            DisclosureError: in full for the table's owner only.
+        """
+        asked = {text: run for run, text in earlier.items()}
+        if not asked.keys() - {self.question.text}:
+            return
+        known = [Question.of_text(text) for text in asked]
+        try:
+            self._look(known)
+        except DisclosureError as error:
+            guilty = [one for one in known if self._refuses(one)] or known
+            named = listed([f"{one.words} ({asked[one.text]})" for one in guilty])
+            raise DisclosureError(
+                error.rule,
+                f"{error}. It does so together with what was asked of this data set "
+                f"before, and what is known of that cannot be taken back: {named}",
+            ) from None
+
+    def _look(self, known: Sequence[Question]) -> None:
+        stack, party = _Stack(), self.home.party
+        for one in known:
+            try:
+                stack.add(one, party, self.frame)
+            except SchemaError:
+                continue
+        if stack.columns and stack.add(self.question, party, self.frame):
+            self.home.together(np.column_stack(stack.columns), stack.variables)
+
+    def _refuses(self, one: Question) -> bool:
+        try:
+            self._look([one])
+        except InvalidInputError:
+            return True
+        return False

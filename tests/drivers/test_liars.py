@@ -1,0 +1,502 @@
+"""Whatever a member sends, nobody is blamed for it but the member itself.
+
+Each script is one way to lie. Honest parties finish with the right answer, or end and
+name the liar, or nobody. Nothing is released for fewer than were agreed on, and nothing
+grows without a bound.
+"""
+
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+
+from liars import LIAR, lying, wrongs
+from veilsum.drivers.faults import Faults
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.messages import (
+    Agreed,
+    Confirm,
+    Deposit,
+    Down,
+    Join,
+    Lost,
+    Masked,
+    Quit,
+    Ready,
+    Record,
+    Result,
+    Round,
+    Share,
+    Status,
+    Up,
+)
+from veilsum.protocol.peers import MOST_REFUSED
+from veilsum.protocol.plan import Policy
+from worlds import Setting
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+GRAPHS = ("complete:5", "ring:5", "wheel:6")
+STRICT = Policy(drop=False)
+replaced = msgspec.structs.replace
+
+
+def ends(world):
+    """How honest parties ended: finished, or a reason."""
+    return {
+        "finished" if name in world.finished else world.aborted[name].reason
+        for name in world.others
+    }
+
+
+def accusers(world):
+    return {name for name, one in world.honest.items() if LIAR in one.accused}
+
+
+def told(world):
+    """What the owners of honest parties that gave up are told."""
+    return [world.aborted[n].detail for n in world.others if n in world.aborted]
+
+
+def ended_at(world):
+    """When the last honest party ended."""
+    over = (e for e in world.history if e.what in {"finish", "abort"})
+    return max(event.time for event in over if event.party in world.others)
+
+
+def neighbours_of(world, name=LIAR):
+    return set(world.plan.topology.neighbours(name))
+
+
+# The policy is checked on what is received
+
+
+def gives_others_up(world, to, message):
+    if isinstance(message, Share) and world.first(to):
+        yield to, world.lost(["0", "1"])
+    yield to, message
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_notice_of_loss_changes_nothing_where_nobody_may_be_lost(graph):
+    world = lying(Setting(graph, policy=STRICT), gives_others_up)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+    assert accusers(world) == neighbours_of(world)
+    assert all(one.lost == () for one in world.honest.values())
+
+
+class Ruthless(Machine):
+    """Party 3 gives two others up as soon as it may, though they are not silent."""
+
+    def _enter(self, phase):
+        super()._enter(phase)
+        if self.me == LIAR and phase == "sharing" and not self.lost:
+            self._give_up_on(["0", "1"])
+
+
+@pytest.mark.parametrize("policy", [STRICT, Policy(tolerate=1)], ids=["strict", "few"])
+def test_a_notice_that_leaves_too_few_is_refused(policy):
+    world = lying(Setting(policy=policy), gives_others_up)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+    assert {one.parties for one in world.finished.values()} == {world.plan.parties}
+    assert accusers(world) == set(world.others)
+
+
+def test_one_that_leaves_enough_is_followed():
+    """The twin: with `drop` the same words count, as far as the plan allows."""
+    world = Setting().world(make=Ruthless).run()
+    assert {world.finished[name].parties for name in "24"} == {("2", "3", "4")}
+    assert {world.aborted[name].reason for name in "01"} == {"dropped"}
+    assert "'3' gave it up" in world.aborted["0"].detail
+
+
+def is_ready_without(world, to, message):
+    if isinstance(message, Ready):
+        message = world.sign(replaced(message, epoch=1, lost=("0",)))
+    yield to, message
+
+
+def test_who_is_ready_without_others_is_refused_where_nobody_may_be_lost():
+    world = lying(Setting(policy=STRICT), is_ready_without)
+    assert wrongs(world) == []
+    assert ends(world) == {"timeout"}
+    assert accusers(world) == set(world.others)
+    assert all("against the plan" in one for one in told(world))
+
+
+# Nothing grows
+
+
+def flood_of_losses(count):
+    def script(world, to, message):
+        if isinstance(message, Share) and world.first(to):
+            for k in range(count):
+                names = sorted(Random(k).sample(world.others, 1 + k % 3))
+                yield to, world.lost(names, epoch=k)
+        yield to, message
+
+    return script
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_a_flood_of_losses_is_not_kept_nor_passed_on(drop):
+    setting = Setting("complete:7", policy=Policy(drop=drop))
+    world = lying(setting, flood_of_losses(400))
+    assert wrongs(world) == []
+    assert all(one.is_deaf_to(LIAR) for one in world.honest.values())
+    passed = [
+        event
+        for event in world.history
+        if event.what == "send" and event.party != LIAR and b"Lost" in event.detail
+    ]
+    assert len(passed) < 7 * 7 * 4
+    if not drop:
+        assert ends(world) <= {"timeout", "peer"}
+
+
+def test_who_is_heard_no_more_is_one_that_sends_what_nobody_honest_sends():
+    """The twin: as many good frames do not silence anybody."""
+
+    def repeats(world, to, message):
+        for _ in range(2 * MOST_REFUSED):
+            yield to, message
+
+    world = lying(Setting(), repeats)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+
+
+# A word about another's state
+
+
+def claims(**more):
+    def script(world, to, message):
+        if isinstance(message, Status):
+            mark = bytes(16)
+            made_up = (("Ready", 99, to, mark), ("Join", 7, to, mark))
+            held = (*message.records, *made_up)
+            message = replaced(message, records=held, **more)
+        yield to, message
+
+    return script
+
+
+LATER = {"share": 10**6, "round": 10**6, "confirm": 10**6}
+
+
+@pytest.mark.parametrize("more", [{}, LATER, {"epoch": 10**9}], ids=str)
+@pytest.mark.parametrize("work", ["one-shot", "sums", "nids"])
+def test_a_false_word_about_a_partys_records_makes_nobody_stale(work, more):
+    world = lying(Setting(work=work, policy=STRICT), claims(**more))
+    assert wrongs(world) == []
+    # Its echo does not count: everybody waits for the liar, and for nobody else.
+    assert ends(world) == {"timeout"}
+    assert all("waited for 3 while greeting" in one for one in told(world))
+
+
+def claims_later(world, to, message):
+    if world.own.phase == "greeting":
+        yield to, message
+    else:
+        yield from claims(**LATER)(world, to, message)
+
+
+@pytest.mark.parametrize("work", ["one-shot", "sums", "nids"])
+def test_once_its_echo_has_counted_such_a_word_changes_nothing(work):
+    faults = Faults(delay=(0.4, 0.4))
+    world = lying(Setting(work=work), claims_later, faults=faults)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+
+
+def old_frames():
+    """Everything that everybody sent in another run."""
+    done = Setting(seed=77).world().run()
+    return [e.detail for e in done.history if e.what == "send"]
+
+
+def replays(world, to, message):
+    if world.first(to):
+        for frame in OLD[: MOST_REFUSED * 4]:
+            yield to, frame
+    yield to, message
+
+
+OLD = old_frames()
+
+
+@pytest.mark.parametrize("graph", ["complete:5", "ring:5"])
+def test_frames_of_another_run_are_the_fault_of_who_sends_them(graph):
+    world = lying(Setting(graph, policy=STRICT), replays)
+    assert wrongs(world) == []
+    assert accusers(world) == neighbours_of(world)
+
+
+# Two stories
+
+
+def tells_two(kind):
+    """Every other party gets another version of the liar's own records of a kind."""
+
+    def script(world, to, message):
+        own = isinstance(message, kind) and message.party == world.liar
+        if own and world.others.index(to) % 2:
+            if isinstance(message, Ready):
+                message = world.sign(replaced(message, request=bytes(32)))
+            elif isinstance(message, Agreed):
+                message = world.sign(replaced(message, digest=bytes(32)))
+            else:
+                message = world.moved(message)
+        yield to, message
+
+    return script
+
+
+@pytest.mark.parametrize("work", ["one-shot", "sums"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_two_masked_vectors_are_proven(graph, work):
+    world = lying(Setting(graph, work=work), tells_two(Masked))
+    assert wrongs(world, tells_two=True) == []
+    assert ends(world) == {"proof"}
+    assert accusers(world) == set(world.others)
+    assert all("'3' signed two different Masked records" in one for one in told(world))
+    assert ended_at(world) < Setting().policy.deadline
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_two_requests_are_proven(graph):
+    world = lying(Setting(graph), tells_two(Ready))
+    assert wrongs(world) == []
+    assert ends(world) == {"proof"}
+    assert all("'3' signed two different Ready records" in one for one in told(world))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_two_proposed_answers_are_proven(graph):
+    world = lying(Setting(graph), tells_two(Result), liar="0")
+    assert wrongs(world) == []
+    assert ends(world) <= {"proof", "peer"}
+    for name in world.others:
+        assert "'0'" in world.aborted[name].detail
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_two_signatures_are_the_signers_fault(graph):
+    world = lying(Setting(graph), tells_two(Agreed))
+    assert wrongs(world) == []
+    assert ends(world) <= {"finished", "result", "peer"}
+
+
+def ready_and_not(world, to, message):
+    own = isinstance(message, Ready) and message.party == world.liar
+    if own and world.others.index(to) % 2:
+        message = world.lost(["0"])
+    yield to, message
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_who_is_ready_and_gives_up_is_proven_to(graph):
+    world = lying(Setting(graph), ready_and_not)
+    assert wrongs(world) == []
+
+
+# Records of others, and records that nobody signed
+
+
+def unsigned(world, to, message):
+    if isinstance(message, Record) and message.party == world.liar:
+        message = replaced(message, signature=bytes(64))
+    yield to, message
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_who_does_not_sign_is_not_passed_on(graph):
+    world = lying(Setting(graph), unsigned)
+    assert wrongs(world) == []
+    assert accusers(world) == neighbours_of(world)
+
+
+def speaks_for_others(world, to, message):
+    if world.first(to):
+        for party in world.others:
+            yield to, world.sign(Quit(party=party, epoch=0, reason="stopped"))
+            plan = bytes(32)
+            start = bytes(16)
+            yield (
+                to,
+                world.sign(Join(party=party, epoch=0, incarnation=start, plan=plan)),
+            )
+    yield to, message
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_nobody_speaks_for_another(graph):
+    world = lying(Setting(graph), speaks_for_others)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+    assert accusers(world) == neighbours_of(world)
+
+
+# What cannot be proven ends all the same
+
+
+def is_done_early(world, to, message):
+    yield to, message
+    if isinstance(message, Masked) and world.first(to):
+        yield to, world.sign(Agreed(party=LIAR, epoch=0, digest=bytes(32)))
+
+
+def asks_for_more(world, to, message):
+    yield to, message
+    if isinstance(message, Agreed) and world.first(to):
+        epoch = world.own.epoch
+        numbers = np.zeros(world.plan.size, world.plan.law.dtype)
+        yield to, Share(epoch, (), bytes(32), numbers)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (is_done_early, "3 signed an answer, and this party was asked for another sum"),
+        (asks_for_more, "'3' was asked for another sum, and this party holds the run"),
+    ],
+    ids=["done", "more"],
+)
+def test_who_thinks_the_run_over_and_who_does_not_end_soon(script, words):
+    faults = Faults(delay=(0.1, 0.1))
+    world = lying(Setting(work="sums"), script, faults=faults)
+    assert wrongs(world) == []
+    assert ends(world) <= {"result", "peer", "finished"}
+    assert any(words in one for one in told(world))
+    assert ended_at(world) < Setting().policy.deadline
+
+
+def confirms_otherwise(world, to, message):
+    if isinstance(message, Confirm) and to == "2":
+        message = replaced(message, digest=bytes(32))
+    yield to, message
+
+
+def test_a_false_confirmation_costs_its_author_its_place():
+    world = lying(Setting(), confirms_otherwise)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+    assert world.finished["0"].parties == ("0", "1", "2", "4")
+
+
+def lies_in(kind):
+    def script(world, to, message):
+        if isinstance(message, kind) and world.others.index(to) % 2:
+            numbers = np.array(message.numbers)
+            numbers[0] += 1 if numbers.dtype == np.float64 else 2**25
+            message = replaced(message, numbers=numbers)
+        yield to, message
+
+    return script
+
+
+@pytest.mark.parametrize("kind", [Up, Down])
+@pytest.mark.parametrize("liar", ["0", "1"])
+def test_other_sums_along_a_tree_end_without_blaming_anybody(kind, liar):
+    world = lying(Setting("path:5", spread="tree"), lies_in(kind), liar=liar)
+    assert wrongs(world, tells_two=True) == []
+
+
+def test_other_numbers_in_a_round_end_without_blaming_anybody():
+    world = lying(Setting(work="nids", policy=STRICT), lies_in(Round))
+    assert wrongs(world, tells_two=True) == []
+
+
+def leaves_bad_deposits(world, to, message):
+    if isinstance(message, Deposit):
+        masked = replaced(message.masked, signature=bytes(64))
+        message = Deposit(masked)
+    elif isinstance(message, Up | Down | Masked | Round):
+        return
+    yield to, message
+
+
+@pytest.mark.parametrize("work", ["one-shot", "nids"])
+def test_a_deposit_that_nobody_would_believe_is_not_shown(work):
+    setting = Setting("complete:5", work=work, spread="tree")
+    world = lying(setting, leaves_bad_deposits)
+    assert wrongs(world) == []
+    assert ends(world) <= {"timeout", "peer"}
+
+
+# Anything at all
+
+
+class Whim:
+    """A liar without a plan: each frame is sent, kept back, or told otherwise."""
+
+    def __init__(self, seed):
+        self.chance = Random(f"whim {seed}")
+        self.kept = []
+
+    def __call__(self, world, to, message):
+        chance = self.chance
+        self.kept.append(message)
+        way = chance.randrange(12)
+        if way == 0:
+            return
+        if way == 1 and self.kept:
+            yield chance.choice(world.others), chance.choice(self.kept)
+        if way == 2 and getattr(message, "party", None) == world.liar:
+            message = self.otherwise(world, message)
+        if way == 3:
+            names = chance.sample(world.others, chance.randrange(1, 3))
+            yield to, world.lost(names, chance.choice([0, 0, 1, 10**6]))
+        if way == 4:
+            reason = chance.choice(Quit.reasons)
+            yield to, world.sign(Quit(party=world.liar, epoch=0, reason=reason))
+        if way == 5:
+            yield from claims(**chance.choice([{}, LATER]))(world, to, message)
+            return
+        if way == 6:
+            yield to, chance.choice(OLD)
+        if to in world.plan.topology.neighbours(world.liar):
+            yield to, message
+
+    def otherwise(self, world, message):
+        match message:
+            case Masked() | Result():
+                return world.moved(message)
+            case Ready():
+                return world.sign(replaced(message, request=bytes(32)))
+            case Agreed():
+                return world.sign(replaced(message, digest=bytes(32)))
+            case Lost():
+                return world.lost(world.others[:1], message.epoch)
+        return message
+
+
+def check_whims(seeds):
+    for seed in seeds:
+        chance = Random(f"liar {seed}")
+        setting = Setting(
+            chance.choice([*GRAPHS, "grid:2x3"]),
+            chance.choice(["lattice", "uniform"]),
+            work=chance.choice(["one-shot", "sums"]),
+            spread=chance.choice(["flooding", "flooding", "tree"]),
+            seed=seed,
+            policy=Policy(drop=chance.random() < 0.5, tolerate=chance.choice([0, 1])),
+        )
+        delay = chance.choice([(0.01, 0.01), (0.01, 1.0)])
+        liar = chance.choice("03")
+        world = lying(setting, Whim(seed), liar=liar, faults=Faults(delay=delay))
+        assert wrongs(world, tells_two=True) == [], f"seed {seed}: {setting} {liar}"
+
+
+@pytest.mark.parametrize("first", range(0, 40, 20))
+def test_no_whim_of_a_liar_hurts_the_innocent(first):
+    check_whims(range(first, first + 20))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 25))
+def test_no_whim_of_very_many_hurts_the_innocent(first):
+    check_whims(range(first, first + 25))
