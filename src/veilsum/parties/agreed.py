@@ -154,7 +154,10 @@ def _check_width(fit: FormulaJob, consortium: Consortium) -> None:
     with a unit: they are counted before any of that is worked out. Whoever may be
     dropped makes it stricter, later.
     """
-    rules, width = _schema(consortium).rules(consortium.rules.rules), len(fit.formula.columns)
+    rules, width = (
+        _schema(consortium).rules(consortium.rules.rules),
+        len(fit.formula.columns),
+    )
     tolerate = consortium.rules.tolerate
     honest = consortium.topology.n_parties - (1 if tolerate is None else tolerate)
     if honest < 1:  # for other words

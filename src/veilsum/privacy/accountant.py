@@ -268,7 +268,14 @@ class RefusedFile:
 
 
 Entry: TypeAlias = (
-    Charge | KnownSum | Budget | Reservation | Settlement | Version | Inquiry | RefusedFile
+    Charge
+    | KnownSum
+    | Budget
+    | Reservation
+    | Settlement
+    | Version
+    | Inquiry
+    | RefusedFile
 )
 # What a ledger is asked about.
 Wish: TypeAlias = Charge | KnownSum | Reservation
