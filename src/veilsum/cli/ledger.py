@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Budget,
         History,
         KnownSum,
-        Refusal,
+        RefusedFile,
         Reservation,
     )
     from veilsum.privacy.composition import Charge, Exposure
@@ -115,7 +115,7 @@ def _reservation(
     }
 
 
-def _refusal(one: Refusal, number: int) -> dict[str, Any]:
+def _refusal(one: RefusedFile, number: int) -> dict[str, Any]:
     return {
         "file": one.file,
         "reason": one.reason,

@@ -39,7 +39,7 @@ from veilsum.privacy.accountant import (
     History,
     Inquiry,
     KnownSum,
-    Refusal,
+    RefusedFile,
     Reservation,
     RunLimits,
     Settlement,
@@ -312,7 +312,7 @@ class Ledger(Secret):
                 one for one in old if one.question == question and one.bounds != bounds
             )
         except InvalidInputError as error:
-            refusal = Refusal(file=file, data=known.data, reason=error.plain[:500])
+            refusal = RefusedFile(file=file, data=known.data, reason=error.plain[:500])
             with self._journal.transaction():
                 self._caught_up()
                 self._write([refusal], when)
@@ -618,7 +618,7 @@ _KINDS: dict[type[Entry], str] = {
     Settlement: "settlement",
     Version: "version",
     Inquiry: "inquiry",
-    Refusal: "refusal",
+    RefusedFile: "refusal",
 }
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     **{name: _plain(kind) for kind, name in _KINDS.items()},
