@@ -1,6 +1,7 @@
 """A ledger on disk: durable, charged once, never overspent, never overwritten."""
 
 import copy
+import json
 import os
 import pickle
 import re
@@ -383,12 +384,29 @@ def test_after_ten_refused_files_nothing_is_looked_at_for_a_day(ledger):
 
 def test_files_that_differ_in_bounds_only_are_pointed_out(ledger):
     table = frame()
-    with asking(ledger, table, "one", bounds="a") as earlier:
+    with asking(ledger, table, "one", bounds='{"a": 1}') as earlier:
         assert earlier == ()
-    with asking(ledger, table, "the same again", bounds="a") as earlier:
+    with asking(ledger, table, "the same again", bounds='{"a": 1}') as earlier:
         assert earlier == ()
-    with asking(ledger, table, "two", bounds="b") as earlier:
+    with asking(ledger, table, "two", bounds='{"a": 2}') as earlier:
         assert [one.run for one in earlier] == ["one", "the same again"]
+
+
+def test_a_bound_has_three_values_in_a_month(ledger):
+    table = frame()
+
+    def ask(most, when="2030-01-01T12:00:00+00:00", columns="age"):
+        bounds = json.dumps({"schema": {"columns": {columns: {"maximum": most}}}})
+        with asking(ledger, table, f"{columns} {most}", bounds=bounds, when=when):
+            pass
+
+    for most in (100, 50, 75, 50):
+        ask(most)
+    with pytest.raises(BudgetError, match=r"gave schema.columns.age.maximum 3 values"):
+        ask(62)
+    ask(62, columns="salary")
+    ask(75)
+    ask(62, when="2030-02-01T12:00:00+00:00")
 
 
 def test_a_ledger_of_an_earlier_version_is_read(path):

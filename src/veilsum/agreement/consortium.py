@@ -26,6 +26,7 @@ from veilsum.agreement.sections import (
     COMMANDS,
     COST_ONLY,
     JOBS,
+    WAITS,
     DispatchSection,
     DomainSection,
     LinksSection,
@@ -228,7 +229,12 @@ class Consortium:
         """
         table = self.to_table()
         kept = ("cost", "dispatch", "domain", "masks", "policy", "schema")
-        return canonical({name: table[name] for name in kept if name in table}).decode()
+        found = {name: table[name] for name in kept if name in table}
+        if "policy" in found:
+            # How long to wait is held against nobody's table.
+            policy = found["policy"].items()
+            found["policy"] = {key: v for key, v in policy if key not in WAITS}
+        return canonical(found).decode()
 
     @cached_property
     def question_digest(self) -> str:

@@ -69,6 +69,8 @@ VERSION = 1
 KEY_BYTES = 32
 # So many files may be refused within a day before no more are looked at.
 REFUSED_FILES = 10
+# So many values may files give to one bound within so many days.
+MOST_BOUNDS, BOUND_DAYS = 3, 30
 
 LEDGER = Kind(
     noun="ledger",
@@ -289,7 +291,8 @@ class Ledger(Secret):
             when: a time stamp.
 
         Raises:
-            BudgetError: too many files were refused of late.
+            BudgetError: too many files were refused of late, or one bound was given
+                too many values.
         """
         known = self.data(source)
         new = Inquiry(
@@ -299,6 +302,7 @@ class Ledger(Secret):
             table = self._table(known, None)
             history = self._caught_up().plus(*table)
             _check_rate(history.of(known.data), file, _now(when))
+            _check_bounds(history.of(known.data).inquiries, bounds, _now(when))
             old = history.inquiries
             self._write([*table, *([] if new in old else [new])], when)
         try:
@@ -549,6 +553,43 @@ def _check_rate(known: History, file: str, now: str) -> None:
         "Whoever sees which files are refused learns about the data, so that nothing "
         f"more is checked until a day after {min(when or '' for when in late.values())}"
     )
+
+
+def _check_bounds(known: Iterable[Inquiry], bounds: str, now: str) -> None:
+    """Refuse to look at one value more of a bound that had several of late.
+
+    Whether a party comes says on which side of a bound its table is. Files count
+    whatever they ask, whether they were refused or not, and nothing of the table does.
+    """
+    since = (datetime.fromisoformat(now) - timedelta(days=BOUND_DAYS)).isoformat()
+    new = _leaves(bounds)
+    seen: dict[str, set[str]] = {name: set() for name in new}
+    for text in {one.bounds for one in known if (one.when or "") > since}:
+        for name, value in _leaves(text).items():
+            seen.get(name, set()).add(value)
+    for name, values in seen.items():
+        if new[name] not in values and len(values) >= MOST_BOUNDS:
+            raise BudgetError(
+                f"files that ask about this data set gave {name} {len(values)} values "
+                f"within {BOUND_DAYS} days, and this one gives another. Whoever sees "
+                "which of them are refused learns about the data, so that this one was "
+                "not held against it: ask for a file with an earlier value"
+            )
+
+
+def _leaves(bounds: str) -> dict[str, str]:
+    """Return every bound that a table is held against, by its place in a file."""
+    found: dict[str, str] = {}
+
+    def walk(name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{name}.{key}" if name else key, inner)
+        else:
+            found[name] = json.dumps(value)
+
+    walk("", json.loads(bounds))
+    return found
 
 
 def _record(entry: Entry) -> Record:
