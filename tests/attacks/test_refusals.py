@@ -93,14 +93,38 @@ def by_minimum(office):
     return Found(found, truth, f"{office.n_files} files")
 
 
+@sent_to
+def by_other_questions(office):
+    """The number of rows, where every file asks for something else."""
+    formulas = iter(f"salary ~ {{age + {k}}}" for k in range(99))
+
+    def takes_part(n):
+        asked = {**plan(maximum_rows=n), "model": {"formula": next(formulas)}}
+        return office.takes_part(asked)
+
+    return Found(least(takes_part, 10, 4_000), N_ROWS, f"{office.n_files} files")
+
+
 ATTACKS = {
     "the most rows": by_maximum_rows,
     "the fewest rows": by_minimum_rows,
     "the largest value": by_maximum,
     "the smallest value": by_minimum,
+    "the most rows, by other questions": by_other_questions,
 }
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_no_bound_is_found_by_staying_away(attack):
     assert not attack().succeeded
+
+
+@sent_to
+def put_right(office):
+    """The twin: who was refused for a bound may be sent another one, and once more."""
+    return [office.takes_part(plan(maximum_rows=n)) for n in (20, 40, 60, 60, 50)]
+
+
+def test_a_bound_may_be_put_right():
+    """The fifth file has a fourth value, and is not looked at."""
+    assert put_right() == [False, False, True, True, False]
