@@ -12,8 +12,9 @@ from functools import wraps
 
 import pytest
 
-from attacks.offices import Office
+from attacks.offices import HASTY, Office
 from attacks.organiser import Found, patients
+from veilsum.files.ledger import read_ledger
 
 TABLE = patients()["ash"][["age", "salary", "ward"]]
 N_ROWS = 47
@@ -94,23 +95,24 @@ def by_minimum(office):
 
 
 @sent_to
-def by_other_questions(office):
-    """The number of rows, where every file asks for something else."""
-    formulas = iter(f"salary ~ {{age + {k}}}" for k in range(99))
+def by_many_questions(office):
+    """How many rows, with a formula of its own in every file."""
+    words = iter(f"salary ~ age + {{age + {k}}}" for k in range(1, 100))
 
     def takes_part(n):
-        asked = {**plan(maximum_rows=n), "model": {"formula": next(formulas)}}
-        return office.takes_part(asked)
+        return office.takes_part(
+            {**plan(maximum_rows=n), "model": {"formula": next(words)}}
+        )
 
     return Found(least(takes_part, 10, 4_000), N_ROWS, f"{office.n_files} files")
 
 
 ATTACKS = {
+    "other formulas": by_many_questions,
     "the most rows": by_maximum_rows,
     "the fewest rows": by_minimum_rows,
     "the largest value": by_maximum,
     "the smallest value": by_minimum,
-    "the most rows, by other questions": by_other_questions,
 }
 
 
@@ -119,12 +121,20 @@ def test_no_bound_is_found_by_staying_away(attack):
     assert not attack().succeeded
 
 
-@sent_to
-def put_right(office):
-    """The twin: who was refused for a bound may be sent another one, and once more."""
-    return [office.takes_part(plan(maximum_rows=n)) for n in (20, 40, 60, 60, 50)]
+def test_a_refusal_is_kept_and_the_policy_taken_over(tmp_path):
+    """`join` writes down what it refuses, without the number; a good file leaves none.
 
-
-def test_a_bound_may_be_put_right():
-    """The fifth file has a fourth value, and is not looked at."""
-    assert put_right() == [False, False, True, True, False]
+    The ledger that it makes has the `tolerate` of the first file.
+    """
+    office = Office(tmp_path, TABLE[:N_ROWS])
+    curious = {**HASTY, "tolerate": 1}
+    office.join(office.file({**plan(), "policy": curious}), "--yes")
+    history = read_ledger(tmp_path / "ann.ledger")
+    assert history.budget.tolerate == 1
+    assert not history.refusals
+    few = {**plan(maximum_rows=N_ROWS - 1), "policy": curious}
+    found = office.join(office.file(few), "--yes")
+    assert found.exit_code == 2
+    assert str(N_ROWS) in found.output
+    (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
+    assert str(N_ROWS) not in refusal.reason

@@ -26,7 +26,6 @@ from veilsum.agreement.sections import (
     COMMANDS,
     COST_ONLY,
     JOBS,
-    WAITS,
     DispatchSection,
     DomainSection,
     LinksSection,
@@ -229,12 +228,7 @@ class Consortium:
         """
         table = self.to_table()
         kept = ("cost", "dispatch", "domain", "masks", "policy", "schema")
-        found = {name: table[name] for name in kept if name in table}
-        if "policy" in found:
-            # How long to wait is held against nobody's table.
-            policy = found["policy"].items()
-            found["policy"] = {key: v for key, v in policy if key not in WAITS}
-        return canonical(found).decode()
+        return canonical({name: table[name] for name in kept if name in table}).decode()
 
     @cached_property
     def question_digest(self) -> str:
