@@ -36,7 +36,7 @@ SCHEMA = Schema(
     minimum_rows=1,
 )
 # Calls of Python functions and built-in ones that a text may cost; an ordinary one
-# costs some thousands, and the largest that is allowed 5,000 columns of a design.
+# costs some thousands, and the largest that is allowed 1,000 columns of a design.
 MOST_CALLS = 1_000_000
 
 

@@ -48,13 +48,16 @@ class Asking:
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.ledgers, self.asked = {}, 0
 
-    def _options(self, tables, options):
-        self.asked += 1
-        for one in tables:
+    def ledgers_of(self, parties):
+        for one in parties:
             if one not in self.ledgers:
                 book = vs.open_ledger(self.folder / one, create=vs.Budget())
                 self.ledgers[one] = self.stack.enter_context(book)
-        ledgers = {one: self.ledgers[one] for one in tables}
+        return {one: self.ledgers[one] for one in parties}
+
+    def _options(self, tables, options):
+        self.asked += 1
+        ledgers = self.ledgers_of(tables)
         how = {"run": f"run-{self.asked}", "seed": self.asked, "driver": "vectorised"}
         return {"schema": self.schema, "ledgers": ledgers, **how, **options}
 
@@ -247,18 +250,25 @@ def around(salary=SALARY):
     return tables
 
 
-@asking
-def by_two_steps(organiser):
+def by_two_steps(step):
     """The patients above one salary, and above another: one is in between."""
-    tables = around()
-    low, high = (
-        moments_of(
-            organiser.fit(f"hiv ~ {{1/(1 + exp(-(salary - {at})/0.5))}}", tables)
+
+    @asking
+    def attack(organiser):
+        tables = around()
+        low, high = (
+            moments_of(organiser.fit(f"hiv ~ {{{step.format(at)}}}", tables))
+            for at in (SALARY - 20, SALARY + 20)
         )
-        for at in (SALARY - 20, SALARY + 20)
-    )
-    found = low[0][0, 1] - high[0][0, 1], low[1][1] - high[1][1]
-    return Found(list(found), [1, 1])
+        found = low[0][0, 1] - high[0][0, 1], low[1][1] - high[1][1]
+        return Found(np.round(found, 3).tolist(), [1, 1])
+
+    return attack
+
+
+# From 0 to 1 within some cents.
+STEP = "1/(1 + exp(-(salary - {0})/0.5))"
+ROOT = "(1 + (salary - {0})/sqrt((salary - {0})**2 + 0.0001))/2"
 
 
 @asking
@@ -373,7 +383,8 @@ ATTACKS = {
     "one cell": (by_one_cell, LEDGER),
     "many fits": (by_many_fits, ADDED_UP),
     "shifted bins": (by_shifted_bins, ADDED_UP),
-    "two steps": (by_two_steps, ADDED_UP),
+    "two steps": (by_two_steps(STEP), ADDED_UP),
+    "two steps by roots": (by_two_steps(ROOT), ADDED_UP),
     "two steps as responses": (by_two_responses, ADDED_UP),
     "kernels": (by_kernels, ADDED_UP),
     "two edges": (by_two_edges, ADDED_UP),
@@ -387,6 +398,15 @@ ATTACKS = {
 @pytest.mark.parametrize(("attack", "kinds"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_is_left_by_subtraction(attack, kinds):
     assert refused_by(attack) in kinds
+
+
+@pytest.mark.parametrize(
+    "attack", [attack for attack, kinds in ATTACKS.values() if kinds is ADDED_UP]
+)
+def test_who_keeps_no_ledger_gives_the_person_away(attack, monkeypatch):
+    """The twin: each question alone is one that the rules answer."""
+    monkeypatch.setattr(Asking, "ledgers_of", lambda *_: {})
+    assert attack().succeeded
 
 
 @asking
