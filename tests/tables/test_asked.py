@@ -36,9 +36,9 @@ def edges(*values):
     return question("age", histograms={"age": values})
 
 
-def check(new, *earlier, table=TABLE, rules=Rules()):
+def check(new, *earlier, table=TABLE, rules=None):
     texts = {f"run {k}": one.text for k, one in enumerate(earlier)}
-    Asking(new, AtHome("ann", rules), table).check(texts)
+    Asking(new, AtHome("ann", rules or Rules()), table).check(texts)
 
 
 FIT = question("age", "bmi", "sex", "w", formula="bmi ~ age + C(sex)", weights="w")
