@@ -298,7 +298,6 @@ class Schema:
             f"the table has {_rows(int(np.count_nonzero(lost)))} with missing values "
             f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema wants "
             'none; fill them in, or agree on missing = "drop"',
-            plain="the table has missing values, the schema wants none",
         )
 
     def _check_size(self, party: str, n_rows: int, n_dropped: int) -> None:
@@ -311,7 +310,6 @@ class Schema:
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
                 "more rows, or agree on another minimum_rows. Not sent.",
-                plain="the table has fewer rows than the schema wants",
             )
         if self.maximum_rows is not None and n_rows > self.maximum_rows:
             raise SchemaError(
@@ -319,7 +317,6 @@ class Schema:
                 f"the table has {found}, the schema wants at most "
                 f"{self.maximum_rows}; take fewer rows, or agree on another "
                 "maximum_rows",
-                plain="the table has more rows than the schema wants",
             )
 
     def _frame(self, values: Mapping[str, Values]) -> Frame:
