@@ -232,6 +232,111 @@ def by_shifted_bins(organiser):
     return Found(np.diff(below).tolist(), truth)
 
 
+# Few questions, each of them wide
+
+
+SALARY = 50_123.45
+
+
+def around(salary=SALARY):
+    """Tables in which one patient alone has about this salary, and is ill."""
+    tables = held("abcdef")
+    for one in tables.values():
+        one.loc[(one["salary"] - salary).abs() < 60, "salary"] = 48_000.0
+    tables["c"].loc[3, ["salary", "hiv"]] = [salary, 1]
+    return tables
+
+
+@asking
+def by_two_steps(organiser):
+    """The patients above one salary, and above another: one is in between."""
+    tables = around()
+    low, high = (
+        moments_of(
+            organiser.fit(f"hiv ~ {{1/(1 + exp(-(salary - {at})/0.5))}}", tables)
+        )
+        for at in (SALARY - 20, SALARY + 20)
+    )
+    found = low[0][0, 1] - high[0][0, 1], low[1][1] - high[1][1]
+    return Found(list(found), [1, 1])
+
+
+@asking
+def by_two_responses(organiser):
+    """The same steps as responses: their products with age differ by one age."""
+    tables = around()
+    low, high = (
+        moments_of(
+            organiser.fit(f"{{1/(1 + exp(-(salary - {at})/0.5))}} ~ age", tables)
+        )[1]
+        for at in (SALARY - 20, SALARY + 20)
+    )
+    return Found(low[1] - high[1], tables["c"]["age"][3])
+
+
+@asking
+def by_kernels(organiser):
+    """Six columns that are largest for one patient: together they are a needle."""
+    tables = held("abcdef")
+    for one in tables.values():
+        one.loc[(one["age"] - 37).abs() < 2, "bmi"] = 22.0
+    tables["c"].loc[3, ["age", "bmi", "hiv"]] = [37, 37.7, 1]
+    widths = (2.0, 3.0, 4.5, 7.0, 11.0, 17.0)
+    far = "sqrt((age - 37)**2 + (bmi - 37.7)**2)"
+    sums = []
+    for width in widths:
+        result = organiser.fit(f"hiv ~ {{1/({width} + {far})}}", tables)
+        products = moments_of(result)[1]
+        sums.append(products[1])
+    others = np.linspace(2, 60, 200)
+    known = np.stack([np.ones(200), *(1 / (width + others) for width in widths)], 1)
+    here = 1e4 * np.array([1.0, *(1 / width for width in widths)])
+    aim = np.append(np.zeros(200), 1e4)
+    needle = np.linalg.lstsq(np.vstack([known, here]), aim)[0]
+    return Found(round(float(needle @ [products[0], *sums])), 1)
+
+
+@asking
+def by_two_edges(organiser):
+    """Two bins whose edges are a cent apart: how many patients are in between."""
+    tables = around()
+    low, high = (
+        organiser.bins(tables, salary=[0, at, 200_000])["salary"].counts[0]
+        for at in (SALARY - 0.005, SALARY + 0.005)
+    )
+    return Found(high - low, 1)
+
+
+@asking
+def by_an_edge_and_a_step(organiser):
+    """Patients above a salary by a histogram, and those above another by a fit."""
+    tables = around()
+    above = organiser.bins(tables, salary=[0, SALARY - 20, 200_000])["salary"].counts[1]
+    step = f"{{1/(1 + exp(-(salary - {SALARY + 20})/0.5))}}"
+    rest = moments_of(organiser.fit(f"hiv ~ {step}", tables))[0][0, 1]
+    return Found(above - rest, 1)
+
+
+def by_whoever_is_left_out(few):
+    """A column that few patients have not filled in says who is in a fit."""
+
+    @asking
+    def attack(organiser):
+        tables = around()
+        rows = [3, 9][:few]
+        tables["c"].loc[rows, "bmi"] = np.nan
+        schema = vs.Schema(COLUMNS, minimum_rows=30, missing="drop")
+        all_in, without = (
+            moments_of(organiser.fit(formula, tables, schema=schema))
+            for formula in ("hiv ~ age", "hiv ~ age + bmi")
+        )
+        found = all_in[0][:2, 0] - without[0][:2, 0], all_in[1][0] - without[1][0]
+        own = tables["c"].loc[rows]
+        return Found([*found[0], found[1]], [few, own["age"].sum(), own["hiv"].sum()])
+
+    return attack
+
+
 @asking
 def by_failing(organiser):
     """A fit that may not go on for a second round has shown its first one."""
@@ -255,6 +360,7 @@ def by_failing(organiser):
 
 
 LEDGER = {"BudgetError"}
+ADDED_UP = {"maximum_leverage"}
 ATTACKS = {
     "two party sets": (by_two_sets, LEDGER),
     "three party sets": (by_three_sets, LEDGER),
@@ -265,8 +371,15 @@ ATTACKS = {
     "whole numbers as floats": (by_another_version(as_floats), LEDGER),
     "one row more": (by_one_row_more, LEDGER),
     "one cell": (by_one_cell, LEDGER),
-    "many fits": (by_many_fits, {"maximum_leverage"}),
-    "shifted bins": (by_shifted_bins, {"maximum_leverage"}),
+    "many fits": (by_many_fits, ADDED_UP),
+    "shifted bins": (by_shifted_bins, ADDED_UP),
+    "two steps": (by_two_steps, ADDED_UP),
+    "two steps as responses": (by_two_responses, ADDED_UP),
+    "kernels": (by_kernels, ADDED_UP),
+    "two edges": (by_two_edges, ADDED_UP),
+    "an edge and a step": (by_an_edge_and_a_step, ADDED_UP),
+    "one row left out": (by_whoever_is_left_out(1), ADDED_UP),
+    "two rows left out": (by_whoever_is_left_out(2), ADDED_UP),
     "a fit that fails": (by_failing, {"BudgetError", "release_fraction"}),
 }
 
@@ -302,6 +415,30 @@ def a_few_fits(organiser):
 
 
 @asking
+def a_table_and_fits(organiser):
+    """The twin: a histogram, moments, and fits that share some columns."""
+    tables = around()
+    organiser.bins(tables, age=[0, 40, 60, 101])
+    organiser.sums(tables, "bmi")
+    organiser.fit("salary ~ age + bmi", tables)
+    organiser.fit("salary ~ bmi + hiv", tables)
+    organiser.bins(tables, age=[0, 50, 101])
+    return True
+
+
+@asking
+def many_left_out(organiser):
+    """The twin: whoever has no bmi is one of ten."""
+    tables = around()
+    for one in tables.values():
+        one.loc[5:14, "bmi"] = np.nan
+    schema = vs.Schema(COLUMNS, minimum_rows=30, missing="drop")
+    for formula in ("salary ~ age", "salary ~ age + bmi"):
+        organiser.fit(formula, tables, schema=schema)
+    return True
+
+
+@asking
 def a_whole_fit(organiser):
     """The twin: a fit that has room for all the rounds it may need."""
     seen = []
@@ -327,6 +464,8 @@ def another_year(organiser):
         the_same_again,
         sets_that_differ_by_many,
         a_few_fits,
+        a_table_and_fits,
+        many_left_out,
         a_whole_fit,
         another_year,
     ],

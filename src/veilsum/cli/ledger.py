@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -109,6 +110,7 @@ def _reservation(
         "still_reserved": pending.get(one.run, 0),
         "columns": list(one.columns),
         "limits": asdict(one.limits),
+        "question": json.loads(one.question) if one.question else None,
         "when": one.when,
     }
 

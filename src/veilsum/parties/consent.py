@@ -692,8 +692,9 @@ FLAGS: Mapping[str, tuple[str, str]] = {
     "site_terms": (
         "a category with one level only in a whole table is refused, and so is a "
         "number that is the same in all its rows. And a first round counts how many "
-        "members have each level, cell and bin, and each of two values: where that is "
-        "not 0 and below tolerate + 2, the run ends, and nothing else is shown",
+        "members have each level, cell and bin, and each of a column's values where it "
+        "can have five or fewer: where that is not 0 and below tolerate + 2, or below "
+        "3, the run ends, and nothing else is shown",
         "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
         "checked",
     ),

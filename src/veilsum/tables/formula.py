@@ -391,6 +391,14 @@ class ModelFormula:
             return False
         return extent.unit is not None and extent.high - extent.low <= extent.unit
 
+    def span(self, node: Node) -> float:
+        """Return how far apart a part's values may be; 0 if the schema cannot tell."""
+        try:
+            extent = extent_of(node, self.schema)
+        except InvalidInputError:
+            return 0.0
+        return float(extent.high - extent.low)
+
     @property
     def crossed(self) -> tuple[tuple[Node, ...], ...]:
         """The factors that are multiplied in the design's columns, each set once."""

@@ -298,6 +298,7 @@ class Schema:
             f"the table has {_rows(int(np.count_nonzero(lost)))} with missing values "
             f"({np.count_nonzero(gaps[worst])} in column {worst!r}), the schema wants "
             'none; fill them in, or agree on missing = "drop"',
+            plain="the table has missing values, the schema wants none",
         )
 
     def _check_size(self, party: str, n_rows: int, n_dropped: int) -> None:
@@ -309,14 +310,16 @@ class Schema:
                 *(party, None, "minimum_rows"),
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
-                "more rows, or agree on another minimum_rows. Not sent.",
+                f"more rows, or agree on [schema] minimum_rows = {n_rows}. Not sent.",
+                plain="the table has fewer rows than the schema wants",
             )
         if self.maximum_rows is not None and n_rows > self.maximum_rows:
             raise SchemaError(
                 *(party, None, "maximum_rows"),
                 f"the table has {found}, the schema wants at most "
-                f"{self.maximum_rows}; take fewer rows, or agree on another "
-                "maximum_rows",
+                f"{self.maximum_rows}; take fewer rows, or agree on [schema] "
+                f"maximum_rows = {n_rows}",
+                plain="the table has more rows than the schema wants",
             )
 
     def _frame(self, values: Mapping[str, Values]) -> Frame:
