@@ -12,8 +12,13 @@ from functools import wraps
 
 import pytest
 
-from attacks.offices import Office
+from attacks.offices import HASTY, NAMES, Office
 from attacks.organiser import Found, patients
+from veilsum.files.ledger import open_ledger, read_ledger
+from veilsum.files.tables import read_table
+from veilsum.jobs.regression import fit
+from veilsum.privacy.accountant import Budget
+from veilsum.tables.schema import Schema
 
 TABLE = patients()["ash"][["age", "salary", "ward"]]
 N_ROWS = 47
@@ -93,7 +98,21 @@ def by_minimum(office):
     return Found(found, truth, f"{office.n_files} files")
 
 
+@sent_to
+def by_many_questions(office):
+    """How many rows, with a formula of its own in every file."""
+    words = iter(f"salary ~ age + {{age + {k}}}" for k in range(1, 100))
+
+    def takes_part(n):
+        return office.takes_part(
+            {**plan(maximum_rows=n), "model": {"formula": next(words)}}
+        )
+
+    return Found(least(takes_part, 10, 4_000), N_ROWS, f"{office.n_files} files")
+
+
 ATTACKS = {
+    "other formulas": by_many_questions,
     "the most rows": by_maximum_rows,
     "the fewest rows": by_minimum_rows,
     "the largest value": by_maximum,
@@ -104,3 +123,49 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_no_bound_is_found_by_staying_away(attack):
     assert not attack().succeeded
+
+
+def test_a_refusal_is_kept_and_the_policy_taken_over(tmp_path):
+    """`join` writes down what it refuses, without the number; a good file leaves none.
+
+    The ledger that it makes has the `tolerate` of the first file.
+    """
+    office = Office(tmp_path, TABLE[:N_ROWS])
+    curious = {**HASTY, "tolerate": 1}
+    office.join(office.file({**plan(), "policy": curious}), "--yes")
+    history = read_ledger(tmp_path / "ann.ledger")
+    assert history.budget.tolerate == 1
+    assert not history.refusals
+    few = {**plan(maximum_rows=N_ROWS - 1), "policy": curious}
+    found = office.join(office.file(few), "--yes")
+    assert found.exit_code == 2
+    assert str(N_ROWS) in found.output
+    (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
+    assert str(N_ROWS) not in refusal.reason
+
+
+def test_join_looks_at_earlier_questions_too(tmp_path):
+    """A step between two salaries was shown; the next one leaves one patient between.
+
+    The twin: an ordinary fit after the same step goes on to the meeting.
+    """
+    office = Office(tmp_path, TABLE[:N_ROWS])
+    own = read_table(office.data)
+    below, one, above = sorted(own["salary"])[20:23]
+    width = (above - below) / 100
+    steps = [
+        f"age ~ {{(salary - {at:.3f})/sqrt({width**2:.3f} + (salary - {at:.3f})**2)}}"
+        for at in ((below + one) / 2, (one + above) / 2)
+    ]
+    tables = dict(zip(NAMES, patients().values(), strict=False)) | {"ann": own}
+    asked = Schema.from_table(plan()["schema"])
+    with open_ledger(tmp_path / "ann.ledger", create=Budget(tolerate=1)) as ledger:
+        options = {"ledgers": {"ann": ledger}, "driver": "vectorised"}
+        fit(steps[0], tables, schema=asked, **options)
+    again = {**plan(), "model": {"formula": steps[1]}, "policy": HASTY}
+    found = office.join(office.file(again), "--yes")
+    assert found.exit_code == 2
+    assert "together with what was asked of this data set before" in found.output
+    (refusal,) = read_ledger(tmp_path / "ann.ledger").refusals
+    assert refusal.reason == "refused by maximum_leverage"
+    assert office.takes_part(plan())

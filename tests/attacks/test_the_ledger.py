@@ -48,13 +48,16 @@ class Asking:
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.ledgers, self.asked = {}, 0
 
-    def _options(self, tables, options):
-        self.asked += 1
-        for one in tables:
+    def ledgers_of(self, parties):
+        for one in parties:
             if one not in self.ledgers:
                 book = vs.open_ledger(self.folder / one, create=vs.Budget())
                 self.ledgers[one] = self.stack.enter_context(book)
-        ledgers = {one: self.ledgers[one] for one in tables}
+        return {one: self.ledgers[one] for one in parties}
+
+    def _options(self, tables, options):
+        self.asked += 1
+        ledgers = self.ledgers_of(tables)
         how = {"run": f"run-{self.asked}", "seed": self.asked, "driver": "vectorised"}
         return {"schema": self.schema, "ledgers": ledgers, **how, **options}
 
@@ -232,6 +235,118 @@ def by_shifted_bins(organiser):
     return Found(np.diff(below).tolist(), truth)
 
 
+# Few questions, each of them wide
+
+
+SALARY = 50_123.45
+
+
+def around(salary=SALARY):
+    """Tables in which one patient alone has about this salary, and is ill."""
+    tables = held("abcdef")
+    for one in tables.values():
+        one.loc[(one["salary"] - salary).abs() < 60, "salary"] = 48_000.0
+    tables["c"].loc[3, ["salary", "hiv"]] = [salary, 1]
+    return tables
+
+
+def by_two_steps(step):
+    """The patients above one salary, and above another: one is in between."""
+
+    @asking
+    def attack(organiser):
+        tables = around()
+        low, high = (
+            moments_of(organiser.fit(f"hiv ~ {{{step.format(at)}}}", tables))
+            for at in (SALARY - 20, SALARY + 20)
+        )
+        found = low[0][0, 1] - high[0][0, 1], low[1][1] - high[1][1]
+        return Found(np.round(found, 3).tolist(), [1, 1])
+
+    return attack
+
+
+# From 0 to 1 within some cents.
+STEP = "1/(1 + exp(-(salary - {0})/0.5))"
+ROOT = "(1 + (salary - {0})/sqrt((salary - {0})**2 + 0.0001))/2"
+
+
+@asking
+def by_two_responses(organiser):
+    """The same steps as responses: their products with age differ by one age."""
+    tables = around()
+    low, high = (
+        moments_of(
+            organiser.fit(f"{{1/(1 + exp(-(salary - {at})/0.5))}} ~ age", tables)
+        )[1]
+        for at in (SALARY - 20, SALARY + 20)
+    )
+    return Found(low[1] - high[1], tables["c"]["age"][3])
+
+
+@asking
+def by_kernels(organiser):
+    """Six columns that are largest for one patient: together they are a needle."""
+    tables = held("abcdef")
+    for one in tables.values():
+        one.loc[(one["age"] - 37).abs() < 2, "bmi"] = 22.0
+    tables["c"].loc[3, ["age", "bmi", "hiv"]] = [37, 37.7, 1]
+    widths = (2.0, 3.0, 4.5, 7.0, 11.0, 17.0)
+    far = "sqrt((age - 37)**2 + (bmi - 37.7)**2)"
+    sums = []
+    for width in widths:
+        result = organiser.fit(f"hiv ~ {{1/({width} + {far})}}", tables)
+        products = moments_of(result)[1]
+        sums.append(products[1])
+    others = np.linspace(2, 60, 200)
+    known = np.stack([np.ones(200), *(1 / (width + others) for width in widths)], 1)
+    here = 1e4 * np.array([1.0, *(1 / width for width in widths)])
+    aim = np.append(np.zeros(200), 1e4)
+    needle = np.linalg.lstsq(np.vstack([known, here]), aim)[0]
+    return Found(round(float(needle @ [products[0], *sums])), 1)
+
+
+@asking
+def by_two_edges(organiser):
+    """Two bins whose edges are a cent apart: how many patients are in between."""
+    tables = around()
+    low, high = (
+        organiser.bins(tables, salary=[0, at, 200_000])["salary"].counts[0]
+        for at in (SALARY - 0.005, SALARY + 0.005)
+    )
+    return Found(high - low, 1)
+
+
+@asking
+def by_an_edge_and_a_step(organiser):
+    """Patients above a salary by a histogram, and those above another by a fit."""
+    tables = around()
+    above = organiser.bins(tables, salary=[0, SALARY - 20, 200_000])["salary"].counts[1]
+    step = f"{{1/(1 + exp(-(salary - {SALARY + 20})/0.5))}}"
+    rest = moments_of(organiser.fit(f"hiv ~ {step}", tables))[0][0, 1]
+    return Found(above - rest, 1)
+
+
+def by_whoever_is_left_out(few):
+    """A column that few patients have not filled in says who is in a fit."""
+
+    @asking
+    def attack(organiser):
+        tables = around()
+        rows = [3, 9][:few]
+        tables["c"].loc[rows, "bmi"] = np.nan
+        schema = vs.Schema(COLUMNS, minimum_rows=30, missing="drop")
+        all_in, without = (
+            moments_of(organiser.fit(formula, tables, schema=schema))
+            for formula in ("hiv ~ age", "hiv ~ age + bmi")
+        )
+        found = all_in[0][:2, 0] - without[0][:2, 0], all_in[1][0] - without[1][0]
+        own = tables["c"].loc[rows]
+        return Found([*found[0], found[1]], [few, own["age"].sum(), own["hiv"].sum()])
+
+    return attack
+
+
 @asking
 def by_failing(organiser):
     """A fit that may not go on for a second round has shown its first one."""
@@ -255,6 +370,7 @@ def by_failing(organiser):
 
 
 LEDGER = {"BudgetError"}
+ADDED_UP = {"maximum_leverage"}
 ATTACKS = {
     "two party sets": (by_two_sets, LEDGER),
     "three party sets": (by_three_sets, LEDGER),
@@ -265,8 +381,16 @@ ATTACKS = {
     "whole numbers as floats": (by_another_version(as_floats), LEDGER),
     "one row more": (by_one_row_more, LEDGER),
     "one cell": (by_one_cell, LEDGER),
-    "many fits": (by_many_fits, {"maximum_leverage"}),
-    "shifted bins": (by_shifted_bins, {"maximum_leverage"}),
+    "many fits": (by_many_fits, ADDED_UP),
+    "shifted bins": (by_shifted_bins, ADDED_UP),
+    "two steps": (by_two_steps(STEP), ADDED_UP),
+    "two steps by roots": (by_two_steps(ROOT), ADDED_UP),
+    "two steps as responses": (by_two_responses, ADDED_UP),
+    "kernels": (by_kernels, ADDED_UP),
+    "two edges": (by_two_edges, ADDED_UP),
+    "an edge and a step": (by_an_edge_and_a_step, ADDED_UP),
+    "one row left out": (by_whoever_is_left_out(1), ADDED_UP),
+    "two rows left out": (by_whoever_is_left_out(2), ADDED_UP),
     "a fit that fails": (by_failing, {"BudgetError", "release_fraction"}),
 }
 
@@ -274,6 +398,15 @@ ATTACKS = {
 @pytest.mark.parametrize(("attack", "kinds"), ATTACKS.values(), ids=ATTACKS)
 def test_nothing_is_left_by_subtraction(attack, kinds):
     assert refused_by(attack) in kinds
+
+
+@pytest.mark.parametrize(
+    "attack", [attack for attack, kinds in ATTACKS.values() if kinds is ADDED_UP]
+)
+def test_who_keeps_no_ledger_gives_the_person_away(attack, monkeypatch):
+    """The twin: each question alone is one that the rules answer."""
+    monkeypatch.setattr(Asking, "ledgers_of", lambda *_: {})
+    assert attack().succeeded
 
 
 @asking
@@ -298,6 +431,30 @@ def a_few_fits(organiser):
     """The twin: as many questions as people have."""
     for column in ("age", "bmi", "age + bmi", "{(age - 50)**2}"):
         organiser.fit(f"salary ~ {column}", held("abcd"))
+    return True
+
+
+@asking
+def a_table_and_fits(organiser):
+    """The twin: a histogram, moments, and fits that share some columns."""
+    tables = around()
+    organiser.bins(tables, age=[0, 40, 60, 101])
+    organiser.sums(tables, "bmi")
+    organiser.fit("salary ~ age + bmi", tables)
+    organiser.fit("salary ~ bmi + hiv", tables)
+    organiser.bins(tables, age=[0, 50, 101])
+    return True
+
+
+@asking
+def many_left_out(organiser):
+    """The twin: whoever has no bmi is one of ten."""
+    tables = around()
+    for one in tables.values():
+        one.loc[5:14, "bmi"] = np.nan
+    schema = vs.Schema(COLUMNS, minimum_rows=30, missing="drop")
+    for formula in ("salary ~ age", "salary ~ age + bmi"):
+        organiser.fit(formula, tables, schema=schema)
     return True
 
 
@@ -327,6 +484,8 @@ def another_year(organiser):
         the_same_again,
         sets_that_differ_by_many,
         a_few_fits,
+        a_table_and_fits,
+        many_left_out,
         a_whole_fit,
         another_year,
     ],

@@ -93,17 +93,49 @@ def test_a_table_that_does_not_fit_is_refused_before_other_rules(check, table, r
     assert "REFUSED: you may not take part" in found.stdout
 
 
-def test_a_ledger_is_asked_and_not_written(check, tmp_path):
+def test_a_ledger_is_asked_and_nothing_is_charged(check, tmp_path):
     path = tmp_path / "mine.ledger"
-    for allowed, code in ((100, 0), (0, 1)):
+    for allowed, code in ((0.5, 0), (0.0, 1)):
         path.unlink(missing_ok=True)
-        open_ledger(path, create=Budget(releases=allowed)).close()
-        before = path.read_bytes()
+        open_ledger(path, create=Budget(release_fraction=allowed)).close()
         found = check(MODEL, rows(60), "--ledger", path)
         assert found.exit_code == code, found.output
         assert ("- ledger: REFUSED" in found.stdout) == bool(code)
         assert ("before: 0 numbers about these data" in found.stdout) != bool(code)
-        assert path.read_bytes() == before
+        with open_ledger(path) as ledger:
+            history = ledger.history()
+        assert not history.charges
+        assert len(history.refusals) == code
+
+
+def within(most):
+    x = {"kind": "number", "unit": 0.001, "maximum": most}
+    columns = {**MODEL["schema"]["columns"], "x": x}
+    return {**MODEL, "schema": {**MODEL["schema"], "columns": columns}}
+
+
+def test_files_that_differ_in_bounds_only_are_pointed_out_and_refusals_counted(
+    check, tmp_path
+):
+    """Bisecting a range leaves its trace, and its author's next file says so."""
+    path = tmp_path / "mine.ledger"
+    open_ledger(path, create=Budget()).close()
+    first = check(within(10), rows(60), "--ledger", path)
+    again = check(within(10), rows(60), "--ledger", path)
+    other = check(STATISTICS, rows(60), "--ledger", path)
+    for found in (first, again, other):
+        assert found.exit_code == 0, found.output
+        assert "ASKED BEFORE" not in found.stdout
+    lower = check(within(5), rows(60), "--ledger", path)
+    assert lower.exit_code == 1
+    told = flat(lower.stdout)
+    assert "WARNING: files before this one, 1 of them, asked the same" in told
+    assert "you did not refuse it: schema.columns.x.maximum was 10, is 5" in told
+    told = flat(check(within(8), rows(60), "--ledger", path).stdout)
+    assert "1 of them" not in told
+    assert "you refused it: schema.columns.x.maximum was 5, is 8" in told
+    with open_ledger(path) as ledger:
+        assert len(ledger.history().refusals) == 1
 
 
 def test_own_rules_are_found_beside_the_plan(check, tmp_path):

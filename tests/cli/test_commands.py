@@ -358,8 +358,8 @@ START = ("start = [[50.0], [-50.0], [20.0]]", "start = 0.0")
     [
         ([("sigma = 1.0", "sgima = 1.0")], "did you mean 'sigma'"),
         ([("[masks]", "[maks]")], "did you mean 'masks'"),
-        ([("sigma = 1.0", "sigma = 0.0")], "sigma must be positive"),
-        ([("sigma = 1.0", "sigma = nan")], "sigma must be positive"),
+        ([("sigma = 1.0", "sigma = 0.0")], "sigma must be from 1e-100 to"),
+        ([("sigma = 1.0", "sigma = nan")], "sigma must be from 1e-100 to"),
         ([('"gaussian"', '"gausian"')], "did you mean 'gaussian'"),
         ([('"gaussian"', '"none"')], "leave sigma out"),
         ([("[2.0], [3.0]]", "[2.0, 1.0], [3.0, 1.0]]")], "affine in dimension"),

@@ -16,7 +16,12 @@ from veilsum.agreement.consortium import (
     plain,
 )
 from veilsum.agreement.pem import pem_of
-from veilsum.errors import InvalidInputError, InvalidScenarioError, OutputError
+from veilsum.errors import (
+    InvalidInputError,
+    InvalidScenarioError,
+    OutputError,
+    is_seen,
+)
 from veilsum.files.consortiums import (
     _toml,
     draft_consortium,
@@ -86,12 +91,8 @@ def plan(tmp_path):
     return path
 
 
-words = st.text(
-    st.characters(
-        exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp"], include_characters="\n\t"
-    ),
-    max_size=20,
-)
+seen = st.characters(categories=["L", "M", "N", "P", "S"]).filter(is_seen)
+words = st.text(seen | st.sampled_from(" \n\t"), max_size=20)
 numbers = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False).filter(
     lambda x: abs(x) < 1e308
 )
@@ -104,7 +105,7 @@ values = st.recursive(
 )
 # One line that can be seen, and nothing in it that looks like another line.
 titles = st.lists(
-    st.text(st.characters(categories=["L", "M", "N", "P", "S"]), min_size=1),
+    st.text(seen, min_size=1),
     min_size=1,
 ).map(lambda parts: " ".join(parts)[:200].strip())
 

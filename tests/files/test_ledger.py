@@ -364,14 +364,14 @@ def test_a_refusal_is_recorded_without_the_value_that_it_is_about(path, ledger):
     assert b"52000" not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
 
 
-def test_after_ten_refused_files_nothing_is_looked_at_for_a_day(ledger):
+def test_after_five_refused_files_nothing_is_looked_at_for_a_day(ledger):
     table = frame()
-    for number in range(10):
+    for number in range(5):
         # The same rows in another order, or with a new one, are the same data set.
         refuse(ledger, table.sample(frac=1, random_state=number), f"file {number}")
-    refuse(ledger, table, "file 3")  # a file that was refused may be tried again
+    refuse(ledger, table, "file 2")  # a file that was refused may be tried again
     with (
-        pytest.raises(BudgetError, match=r"10 files .* were refused within a day"),
+        pytest.raises(BudgetError, match=r"5 files .* were refused"),
         asking(ledger, pd.concat([table, frame(1, seed=5)]), "file 10"),
     ):
         pytest.fail("looked at")
@@ -389,6 +389,24 @@ def test_files_that_differ_in_bounds_only_are_pointed_out(ledger):
         assert earlier == ()
     with asking(ledger, table, "two", bounds="b") as earlier:
         assert [one.run for one in earlier] == ["one", "the same again"]
+
+
+def test_the_same_is_not_looked_at_with_bound_after_bound(ledger):
+    table = frame()
+    for bounds in "abc":
+        with asking(ledger, table, bounds, bounds=bounds):
+            pass
+    with (
+        pytest.raises(BudgetError, match="3 files asked the same") as told,
+        asking(ledger, table, "d", bounds="d"),
+    ):
+        pytest.fail("looked at")
+    assert "not looked at" in str(told.value)
+    assert not ledger.history().refusals
+    with asking(ledger, table, "a once more", bounds="a"):
+        pass
+    with asking(ledger, table, "d", bounds="d", when="2030-01-02T12:00:01+00:00"):
+        pass
 
 
 def test_a_ledger_of_an_earlier_version_is_read(path):

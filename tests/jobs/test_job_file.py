@@ -37,6 +37,15 @@ def test_the_lung_example_says_whom_the_default_would_refuse():
     assert "Censoring is ignored" in result.output
 
 
+def test_an_institution_with_one_row_allows_one_sum(tmp_path):
+    text = (EXAMPLES / "lung.toml").read_text("utf-8")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text.replace('family = "gaussian"', 'family = "logistic"'))
+    refused = CliRunner().invoke(app, ["fit", str(plan), "--driver", "vectorised"])
+    assert refused.exit_code == 2
+    assert "in each of 8 rounds) would be released" in " ".join(refused.output.split())
+
+
 def test_machines_and_arrays_print_the_same_table():
     one, other = (
         run("fit", EXAMPLES / "diabetes.toml", "--driver", driver, "--json")

@@ -127,7 +127,7 @@ def test_lung_patients_of_eighteen_institutions():
         topology="circulant:18:1,4",
         tolerate=2,
         minimum_rows=1,
-        rules=Rules.none(release_fraction=0.5),  # institutions with one patient
+        rules=Rules.none(),  # institutions with one patient
         compare=True,
         seed=1,
     )

@@ -466,7 +466,7 @@ def test_the_pages_frames_are_real_ones():
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_the_page_has_every_message_with_its_fields_in_order(kind):
-    (row,) = re.findall(rf"^\| `{kind.__name__}` \| ([^|]*) \|", PAGE, re.MULTILINE)
+    (row,) = re.findall(rf"^\| `{kind.__name__}` \| ([^|]*) \| ", PAGE, re.MULTILINE)
     fields = kind.__struct_fields__
     if issubclass(kind, Record):
         assert fields[:3] == IN_RECORDS

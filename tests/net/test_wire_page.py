@@ -417,6 +417,7 @@ def test_a_party_says_what_it_holds_as_the_page_says():
             "y": [0.5, 1.5, 2.5, 3.5, 4.5],
             "sex": ["f", "f", "f", "m", "f"],
             "ill": [0, 0, 0, 0, 0],
+            "parity": [1, 3, 1, 1, 3],
             "ward": ["a", "a", "c", "a", "c"],
         }
     )
@@ -427,11 +428,12 @@ def test_a_party_says_what_it_holds_as_the_page_says():
                 "y": column,
                 "sex": {"kind": "category", "categories": ["f", "m"]},
                 "ill": {"kind": "integer", "minimum": 0, "maximum": 1},
+                "parity": {"kind": "integer", "minimum": 0, "maximum": 4},
                 "ward": {"kind": "category", "categories": ["a", "b", "c"]},
             }
         }
     )
-    text = "y ~ C(ward) * C(sex) + C(sex):ill"
+    text = "y ~ C(ward) * C(sex) + C(sex):ill + parity"
     job = FormulaJob.of(text, schema, Gaussian())
     table = job.schema.check("ann", frame)
     rows, design = job.rows(table), job.model.measures.design
@@ -439,7 +441,13 @@ def test_a_party_says_what_it_holds_as_the_page_says():
     frame["f:ill"] = (frame["sex"] == "f") * frame["ill"]
     frame["m:ill"] = (frame["sex"] == "m") * frame["ill"]
     wards, sexes, both = [("a",), ("b",), ("c",)], [("f",), ("m",)], [(0,), (1,)]
-    groups = [(["ill"], both), (["sex"], sexes), (["ward"], wards)]
+    births = [(k,) for k in range(5)]
+    groups = [
+        (["ill"], both),
+        (["parity"], births),
+        (["sex"], sexes),
+        (["ward"], wards),
+    ]
     groups += [(["ward", "sex"], [(w, s) for (w,) in wards for (s,) in sexes])]
     groups += [(["f:ill"], both), (["m:ill"], both)]
     assert found.tolist() == page_presence(frame, groups)

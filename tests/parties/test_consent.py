@@ -236,3 +236,37 @@ def test_a_page_is_bounded_and_says_first_that_it_is():
     assert short.facts["complete"] is True
     assert "TOO LONG" not in short.page
     assert "a0029" in short.page
+
+
+def numbers(count):
+    names = [f"a{k:04d}" for k in range(count)]
+    return agreed(
+        STATISTICS,
+        schema={"columns": {name: {"kind": "number", "unit": 1} for name in names}},
+        statistics={"columns": names, "tables": []},
+    )
+
+
+def test_products_of_thousands_of_columns_are_refused_before_any_work():
+    with pytest.raises(InvalidInputError, match="3,000 columns have 4,501,500 prod"):
+        consent_to(numbers(3000))
+    assert consent_to(numbers(30)).facts["numbers"][1] == 1 + 30 + 465 + 1
+
+
+# A cost
+
+
+def test_a_cost_says_where_it_is_looked_for_in_what_unit_and_how_often():
+    summed = flat(consent_to(agreed(COST, method={"name": "one-shot"})).page)
+    assert (
+        "where every variable is from lower to upper (box: lower = -1, upper" in summed
+    )
+    assert "each cost has 2 coefficients, in whole numbers of 2^-30" in summed
+    assert "method: one sum of all coefficients" in summed
+    iterated = flat(
+        consent_to(
+            agreed(COST, method={"name": "dgd"}, stopping={"iterations": 70})
+        ).page
+    )
+    assert "method: dgd, at most 70 iterations, that is " in iterated
+    assert "one sum of all coefficients" not in iterated

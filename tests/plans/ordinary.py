@@ -1,9 +1,10 @@
 """Ordinary questions to bundled data, as organisers would write them down.
 
 Each plan says what is asked of which table, dealt to how many parties, and what becomes
-of it under default rules: it runs, or one rule refuses it. The schema is what parties
-would agree on: decimals as their columns have them, ranges in round numbers, and the
-rows of the smallest party.
+of it under default rules: it runs, or one rule refuses it. `CAREFUL` plans merge rare
+levels, take logarithms of long tails, and ask for no more columns than small parties
+can carry; `CARELESS` ones do not. The schema is what parties would agree on: decimals
+as their columns have them, ranges in round numbers, and the rows of the smallest party.
 """
 
 from __future__ import annotations
@@ -117,9 +118,12 @@ def _star98() -> pd.DataFrame:
 
 def _anes96() -> pd.DataFrame:
     table = _named(_statsmodels("anes96"), pid="p", educ="e")
-    few = {"e1": "e1-2", "e2": "e1-2", "e6": "e6-7", "e7": "e6-7"}
+    sides = {"p0": "dem", "p1": "dem", "p5": "rep", "p6": "rep"}
+    schools = {"e4": "e4-5", "e5": "e4-5", "e6": "e6-7", "e7": "e6-7"}
     return table.assign(
-        vote=table["vote"].astype(int), school=table["educ"].replace(few)
+        vote=table["vote"].astype(int),
+        side=table["pid"].map(sides).fillna("ind"),
+        school=table["educ"].map(schools).fillna("e1-3"),
     )
 
 
@@ -147,6 +151,27 @@ def _diabetes() -> pd.DataFrame:
     return table.assign(high=high, sex=table["sex"].astype(int).astype(str))
 
 
+def _some(table: pd.DataFrame, rows: int) -> pd.DataFrame:
+    """Return some of its rows, as of a smaller study."""
+    return table.sample(n=rows, random_state=2).reset_index(drop=True)
+
+
+def _grunfeld() -> pd.DataFrame:
+    table = _statsmodels("grunfeld")
+    size = table.groupby("firm")["value"].transform("mean")
+    return table.assign(
+        decade=np.where(table["year"] < 1945, "30s", "40s"),
+        large=(size > 1000.0).astype(int),
+        size=size.round(0),
+    )
+
+
+def _macrodata() -> pd.DataFrame:
+    table = _statsmodels("macrodata")
+    half = np.where(table["quarter"] < 3, "spring", "autumn")
+    return _named(table.assign(half=half), quarter="q")
+
+
 def _lung() -> pd.DataFrame:
     tables = datasets.lung()
     return pd.concat([one.assign(inst=name) for name, one in tables.items()]).dropna()
@@ -158,6 +183,7 @@ TABLES = {
         "anes96": _anes96,
         "breast cancer": _breast_cancer,
         "cancer": lambda: _statsmodels("cancer").astype(int),
+        "breast cancer, 60 rows": lambda: _some(_breast_cancer(), 60),
         "ccard": lambda: _statsmodels("ccard").drop(columns=["incomesq"]),
         "committee": lambda: _statsmodels("committee"),
         "copper": lambda: _statsmodels("copper"),
@@ -165,23 +191,26 @@ TABLES = {
         "diabetes": _diabetes,
         "engel": lambda: _statsmodels("engel").round(2),
         "fair": _fair,
-        "grunfeld": lambda: _statsmodels("grunfeld").assign(
-            decade=lambda one: np.where(one["year"] < 1945, "30s", "40s")
-        ),
+        "fair, 600 rows": lambda: _some(_fair(), 600),
+        "grunfeld": _grunfeld,
         "heart": lambda: _statsmodels("heart"),
         "interest": lambda: _named(_statsmodels("interest_inflation"), quarter="q"),
         "iris": lambda: _named(_sklearn("iris"), target="t"),
         "longley": lambda: _statsmodels("longley"),
         "lung": _lung,
-        "macrodata": lambda: _named(_statsmodels("macrodata"), quarter="q"),
+        "macrodata": _macrodata,
         "modechoice": _modechoice,
         "nile": lambda: _statsmodels("nile"),
         "randhie": lambda: _statsmodels("randhie"),
+        "randhie, 400 rows": lambda: _some(_statsmodels("randhie"), 400),
+        "randhie, 900 rows": lambda: _some(_statsmodels("randhie"), 900),
         "scotland": lambda: _statsmodels("scotland"),
         "spector": lambda: _statsmodels("spector"),
         "stackloss": lambda: _statsmodels("stackloss"),
         "star98": _star98,
-        "statecrime": lambda: _statsmodels("statecrime"),
+        "statecrime": lambda: _statsmodels("statecrime").assign(
+            state=lambda one: one.index.str.strip()
+        ),
         "strikes": lambda: _statsmodels("strikes"),
         "sunspots": lambda: _statsmodels("sunspots"),
         "wine": lambda: _sklearn("wine"),
@@ -193,6 +222,8 @@ SCHOOLS = (
     "lowinc + perasian + perblack + perhisp + perminte + avyrsexp + avsalk + perspenk"
     " + ptratio + pctaf"
 )
+SHAPES = "radius texture perimeter area smoothness compactness concavity symmetry"
+NUCLEI = " + ".join(f"{k}_{one}" for k in ("mean", "worst") for one in SHAPES.split())
 DIABETES = "age + C(sex) + bmi + bp + s1 + s2 + s3 + s4 + s5 + s6"
 
 
@@ -208,46 +239,91 @@ def stats(data: str, parties: int | str, refused: str | None = None, **job):
     return Plan(data=data, parties=parties, job=job, refused=refused)
 
 
-PLANS = (
-    # Two hundred rows, twenty a party, and no site term: all of these run.
-    fit("anes96", 8, "vote ~ tvnews + selflr + age + C(school) + income", "logistic"),
-    fit("anes96", 20, "vote ~ selflr + age + income", "logistic"),
-    fit("anes96", 8, "selflr ~ C(pid) + age"),
+CAREFUL = (
+    fit("anes96", 5, "vote ~ selflr + age + C(school) + income", "logistic"),
+    fit("anes96", 12, "vote ~ selflr + age", "logistic"),
+    fit("anes96", 8, "selflr ~ C(side) + age"),
+    fit("anes96", 12, "selflr ~ C(side) * age + tvnews"),
     fit("breast cancer", 8, "malignant ~ mean_radius + mean_texture", "logistic"),
+    fit("breast cancer", 20, "mean_area ~ mean_texture + mean_smoothness"),
     fit("cancer", 10, "cancer ~ {log(population)}", "poisson"),
     fit("diabetes", 5, f"progression ~ {DIABETES}"),
-    fit("diabetes", 20, f"progression ~ {DIABETES}"),
-    fit("diabetes", 20, f"high ~ {DIABETES}", "logistic"),
+    fit("diabetes", 10, f"high ~ {DIABETES}", "logistic"),
+    fit("diabetes", 20, "progression ~ C(sex) + bmi + bp + s5"),
     fit("diabetes", 10, "progression ~ bmi + bp + s5", "gamma"),
-    fit("engel", 8, "foodexp ~ income"),
+    fit("engel", 8, "foodexp ~ {log(income)}"),
     fit("engel", 10, "foodexp ~ {log(income)}", "gamma"),
     fit("fair", 10, "any ~ age + yrs_married + educ + C(religious)", "logistic"),
-    fit("fair", 20, "any ~ C(marriage) * children", "logistic"),
-    fit("fair", 12, "children ~ age + yrs_married + educ + C(marriage)", "poisson"),
+    fit("fair", 8, "any ~ C(marriage) * children", "logistic"),
+    fit("fair", 6, "children ~ age + yrs_married + C(marriage)", "poisson"),
+    fit("fair, 600 rows", 20, "any ~ age + yrs_married", "logistic"),
     fit("grunfeld", "firm", "invest ~ value + capital"),
     fit("grunfeld", "firm", "invest ~ value * capital + C(decade)"),
-    fit("macrodata", 8, "realcons ~ realdpi + unemp + tbilrate + C(quarter)"),
+    fit("lung", 6, "wt_loss ~ age + sex"),
+    fit("macrodata", 8, "realcons ~ realdpi + unemp + tbilrate + C(half)"),
+    fit("macrodata", 4, "realcons ~ realdpi + unemp + C(quarter)"),
     fit("modechoice", 10, "choice ~ ttme + invc + invt + hinc + C(mode)", "logistic"),
-    fit("modechoice", 20, "gc ~ ttme + invc + hinc + C(mode)"),
-    fit("randhie", 10, f"mdvis ~ {DOCTOR}", "poisson"),
-    fit("randhie", 20, f"mdvis ~ {DOCTOR}", "negative-binomial", alpha=1.0),
-    fit("star98", 10, f"share ~ {SCHOOLS}"),
-    fit("star98", 12, "poor ~ perblack + perhisp + avyrsexp + ptratio", "logistic"),
+    fit("modechoice", 10, "gc ~ ttme + invc + hinc + C(mode)"),
+    fit("randhie", 5, f"mdvis ~ {DOCTOR}", "poisson"),
+    fit("randhie", 5, "mdvis ~ lpi + disea + idp", "negative-binomial", alpha=1.0),
+    fit("randhie, 900 rows", 20, "mdvis ~ lpi + disea + lncoins"),
+    fit("star98", 6, f"share ~ {SCHOOLS}"),
+    fit("star98", 8, "poor ~ perhisp + avyrsexp + ptratio", "logistic"),
     fit("sunspots", 10, "sunactivity ~ year + I(year**2)"),
     stats("anes96", 8, columns=["age", "income"], tables=[["school"]]),
     stats("diabetes", 10, columns=["age", "bmi", "bp", "progression"]),
     stats("fair", 10, columns=["age", "educ"], tables=[["religious"], ["marriage"]]),
     stats("randhie", 20, columns=["mdvis", "lpi"], histograms={"disea": [0, 10, 20]}),
-    # Fewer rows, and still enough for what is asked.
-    fit("ccard", 4, "avgexp ~ age + income + ownrent"),
+    # Fewer than 200 rows, and still enough for what is asked.
+    fit("ccard", 4, "{log(avgexp)} ~ age + income"),
     fit("iris", 5, "petal_length ~ sepal_length + C(target)"),
     fit("nile", 5, "volume ~ year"),
-    fit("statecrime", 5, "murder ~ urban + poverty + single"),
     fit("wine", 6, "proline ~ alcohol + ash + color_intensity", "gamma"),
-    # A site term: a column or a level that tells one party from the others.
+)
+CARELESS = (
+    # A column or a level that tells one party from the others.
     fit("grunfeld", "firm", "invest ~ value + C(firm)", refused="site_terms"),
     fit("grunfeld", "firm", "invest ~ C(firm):value", refused="site_terms"),
+    fit("grunfeld", "firm", "invest ~ value + size", refused="site_terms"),
+    fit("grunfeld", "firm", "invest ~ value + large", refused="site_terms"),
     stats("grunfeld", "firm", tables=[["firm", "decade"]], refused="site_terms"),
+    # Levels, cells, values and bins that few rows have.
+    fit("anes96", 8, "selflr ~ C(pid) + age", refused="minimum_count"),
+    fit(
+        "macrodata",
+        8,
+        "realcons ~ realdpi + unemp + tbilrate + C(quarter)",
+        refused="minimum_count",
+    ),
+    fit("fair", 20, "educ ~ C(occupation) * C(religious)", refused="minimum_count"),
+    fit(
+        *("randhie, 400 rows", 20, f"mdvis ~ {DOCTOR}", "poisson"),
+        refused="minimum_count",
+    ),
+    stats(
+        "randhie",
+        20,
+        columns=["mdvis"],
+        histograms={"disea": list(range(0, 70, 5))},
+        refused="minimum_count",
+    ),
+    # Long tails: a few rows are most of a column, or of a combination of columns.
+    fit("ccard", 4, "avgexp ~ age + income + ownrent", refused="effective_count"),
+    fit(
+        *("statecrime", 5, "murder ~ urban + poverty + single"),
+        refused="effective_count",
+    ),
+    fit(
+        "engel",
+        8,
+        "foodexp ~ income + I(income**2) + I(income**3)",
+        refused="maximum_leverage",
+    ),
+    # Too many levels or columns for so many rows.
+    fit("statecrime", 5, "urban ~ C(state)", refused="maximum_levels"),
+    fit(
+        "breast cancer, 60 rows", 5, f"malignant ~ {NUCLEI}", refused="maximum_columns"
+    ),
     # Tables that are too small for what is asked of them.
     fit(
         "committee", 4, "bills104 ~ size + subs", "poisson", refused="release_fraction"
@@ -260,3 +336,4 @@ PLANS = (
     fit("spector", 4, "grade ~ gpa + psi", "logistic", refused="release_fraction"),
     fit("strikes", 4, "duration ~ iprod", "gamma", refused="release_fraction"),
 )
+PLANS = CAREFUL + CARELESS

@@ -562,7 +562,7 @@ WIDE = Schema(
         (":".join(["(" + "+".join(f"x{k}" for k in range(60)) + ")**2"] * 2), "terms"),
         ("(" + "+".join(f"x{k}" for k in range(60)) + ")**2" + ":x1" * 900, "terms"),
         # 100^3 + 3 100^2 + 3 100 + 1
-        ("C(c0)*C(c1)*C(c2)", "up to 1,030,301 columns .* at most 5,000"),
+        ("C(c0)*C(c1)*C(c2)", "up to 1,030,301 columns .* at most 1,000"),
         ("c0:c1", "up to 10,001 columns"),
         (":".join(f"o{k}" for k in range(12)), "multiplies 12 categories"),
     ],

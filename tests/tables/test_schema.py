@@ -52,6 +52,8 @@ def refused(frame, schema=SCHEMA):
     assert str(error).startswith("hospital-3: ")
     if error.column is not None:
         assert repr(error.column) in str(error)
+    # Where others, or logs, may have it: no value and no number of rows.
+    assert error.plain == f"refused by the schema: {error.rule}"
     return error
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     "--ledger",
     "ledger_file",
     type=FILE,
-    help="This party's ledger, to ask whether it has room; nothing is written.",
+    help="This party's ledger, to ask whether it has room; it notes the question, and "
+    "a refusal.",
 )
 @click.option(
     "--own",

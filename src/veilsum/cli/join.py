@@ -256,12 +256,30 @@ def _take_part(
             page = _page(driver, part, own, task)
             if not yes:
                 _ask(page)
+            else:
+                _warn(agreed, driver.ledger, style)
             (text, _) = page.write(how["out"])
             if style == "text":
                 say(f"  what was agreed to is in {text}, for you alone")
 
         driver.confirm = confirm
-        return driver, part.run(driver, driver.ledger)
+        try:
+            return driver, part.run(driver, driver.ledger)
+        except InvalidInputError:
+            _warn(agreed, driver.ledger, style)
+            raise
+
+
+def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
+    """Point out files that differ in bounds only, where no page is shown."""
+    from veilsum.parties.at_home import asked_before
+
+    if not (lines := asked_before(agreed, ledger)):
+        return
+    if style == "json":
+        LOG.warning("asked before", extra={"files": len(lines) - 1})
+    else:
+        say("\n".join(f"  {printable(line)}" for line in lines))
 
 
 def only_key(folder: Path) -> Path:

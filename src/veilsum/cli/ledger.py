@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
         Budget,
         History,
         KnownSum,
-        Refusal,
+        RefusedFile,
         Reservation,
     )
     from veilsum.privacy.composition import Charge, Exposure
@@ -109,11 +110,12 @@ def _reservation(
         "still_reserved": pending.get(one.run, 0),
         "columns": list(one.columns),
         "limits": asdict(one.limits),
+        "question": json.loads(one.question) if one.question else None,
         "when": one.when,
     }
 
 
-def _refusal(one: Refusal, number: int) -> dict[str, Any]:
+def _refusal(one: RefusedFile, number: int) -> dict[str, Any]:
     return {
         "file": one.file,
         "reason": one.reason,

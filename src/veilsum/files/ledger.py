@@ -39,7 +39,7 @@ from veilsum.privacy.accountant import (
     History,
     Inquiry,
     KnownSum,
-    Refusal,
+    RefusedFile,
     Reservation,
     RunLimits,
     Settlement,
@@ -67,8 +67,12 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x7665696C
 VERSION = 1
 KEY_BYTES = 32
-# So many files may be refused within a day before no more are looked at.
-REFUSED_FILES = 10
+# So many files may come to nothing within a day before no more are looked at: they were
+# refused, or others ended the run before anything was shown, which costs them nothing.
+FRUITLESS_FILES = 5
+# And so many that differ in bounds only are looked at, whether refused or not: a first
+# one, and two in which something was put right.
+SAME_QUESTIONS = 3
 
 LEDGER = Kind(
     noun="ledger",
@@ -289,7 +293,9 @@ class Ledger(Secret):
             when: a time stamp.
 
         Raises:
-            BudgetError: too many files were refused of late.
+            BudgetError: too many files came to nothing of late, or asked the same with
+                other bounds. That is said before anything is looked at, and so tells
+                nobody anything about the data.
         """
         known = self.data(source)
         new = Inquiry(
@@ -298,7 +304,7 @@ class Ledger(Secret):
         with self._journal.transaction():
             table = self._table(known, None)
             history = self._caught_up().plus(*table)
-            _check_rate(history.of(known.data), file, _now(when))
+            _check_rate(history.of(known.data), new, _now(when))
             old = history.inquiries
             self._write([*table, *([] if new in old else [new])], when)
         try:
@@ -306,7 +312,7 @@ class Ledger(Secret):
                 one for one in old if one.question == question and one.bounds != bounds
             )
         except InvalidInputError as error:
-            refusal = Refusal(file=file, data=known.data, reason=error.plain[:500])
+            refusal = RefusedFile(file=file, data=known.data, reason=error.plain[:500])
             with self._journal.transaction():
                 self._caught_up()
                 self._write([refusal], when)
@@ -538,17 +544,31 @@ def _version_sentence(n_changed: int, old: Version, limits: Budget) -> str:
     )
 
 
-def _check_rate(known: History, file: str, now: str) -> None:
-    """Refuse to look at one file more if many were refused within a day."""
+def _check_rate(known: History, new: Inquiry, now: str) -> None:
+    """Refuse to look at one file more if many came to nothing, or asked the same."""
     since = (datetime.fromisoformat(now) - timedelta(days=1)).isoformat()
-    late = {one.file: one.when for one in known.refusals if (one.when or "") > since}
-    if len(late) < REFUSED_FILES or file in late:
-        return
-    raise BudgetError(
-        f"{len(late)} files that ask about this data set were refused within a day. "
-        "Whoever sees which files are refused learns about the data, so that nothing "
-        f"more is checked until a day after {min(when or '' for when in late.values())}"
-    )
+    late = [one for one in known.inquiries if (one.when or "") > since]
+    shown = {one.run for one in known.releases}
+    idle = {one.file: one.when for one in late if one.run not in shown}
+    if len(idle) >= FRUITLESS_FILES and new.file not in idle:
+        raise BudgetError(
+            f"{len(idle)} files that ask about this data set were refused, or came to "
+            "nothing, within a day. "
+            f"{_NOT_LOOKED_AT} {min(when or '' for when in idle.values())}"
+        )
+    same = {one.bounds: one.when for one in late if one.question == new.question}
+    if len(same) >= SAME_QUESTIONS and new.bounds not in same:
+        raise BudgetError(
+            f"{len(same)} files asked the same of this data set within a day, each "
+            "with other ranges, row counts or rules. "
+            f"{_NOT_LOOKED_AT} {min(when or '' for when in same.values())}"
+        )
+
+
+_NOT_LOOKED_AT = (
+    "Whoever sees which files are refused learns about the data, so that this one is "
+    "not looked at until a day after"
+)
 
 
 def _record(entry: Entry) -> Record:
@@ -598,7 +618,7 @@ _KINDS: dict[type[Entry], str] = {
     Settlement: "settlement",
     Version: "version",
     Inquiry: "inquiry",
-    Refusal: "refusal",
+    RefusedFile: "refusal",
 }
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     **{name: _plain(kind) for kind, name in _KINDS.items()},

@@ -89,7 +89,9 @@ class PriceRecipe(SumsOnly):
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The same at every price that may be tried."""
         shown = self.release(()).statistics
-        return (Foreseen("every price tried", shown, 1, self.search.max_rounds),)
+        return (
+            Foreseen("a round for each price tried", shown, 1, self.search.max_rounds),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

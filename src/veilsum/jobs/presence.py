@@ -3,10 +3,10 @@
 A level of a category that one party has, a cell of a table, or a column that says where
 a row is from turns a sum over all parties into one over a few. No party can see that in
 its own table. So a first sum counts the *parties* that hold each place: a level, a cell
-or a bin, or one of two values of a column. Each is held by nobody, or by at least
-`tolerate + 2` parties, which leaves two honest ones whoever colludes; and as many hold
-several places of each group. Otherwise everybody ends the run, and all that was shown
-are these counts.
+or a bin, or one of a column's few values. Each is held by nobody, or by at least
+`tolerate + 2` parties, three without `tolerate`, which leaves two honest ones whoever
+colludes; and as many hold several places of each group. Otherwise everybody ends the
+run, and all that was shown are these counts.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from veilsum.tables.rules import DisclosureError
 PRESENCE = "presence"
 # Whoever colludes, two honest parties are left among those who hold a place.
 FURTHER_HOLDERS = 2
+# A column with so many values at most says as much of a row as a category would.
+FEW_VALUES = 5
 # How one party finds a column: of its table by name, of its design by place.
 Look: TypeAlias = Callable[[Any], Array[Any]]
 
@@ -85,8 +87,8 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The two values that agreed numbers leave a column, such as 0 and 1.
+class Values:
+    """The few values that agreed numbers leave a column, such as 0 and 1.
 
     Attributes:
         column: its name.
@@ -106,14 +108,14 @@ class Pair:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Both values, the lower first."""
-        return f"{self.measure.low:g}", f"{self.measure.high:g}"
+        """All of them, the lowest first."""
+        counts = range(self.measure.least, self.measure.most + 1)
+        return tuple(f"{float(one * self.measure.unit):g}" for one in counts)
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows with either of them."""
-        values = look(self.at)
-        high = np.count_nonzero(2 * values > self.measure.low + self.measure.high)
-        return np.array([len(values) - high, high])
+        """Count rows with each of them."""
+        places = self.measure.counts(look(self.at)) - self.measure.least
+        return np.bincount(places.astype(np.int64), minlength=len(self.places))
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,9 @@ class Binned:
         return self.bins.tally(look(self.column))
 
 
-def is_pair(measure: Measure) -> bool:
-    """Say whether agreed numbers leave a column two values."""
-    return measure.most - measure.least == 1
+def are_few(measure: Measure) -> bool:
+    """Say whether agreed numbers leave a column few values: its powers are levels."""
+    return 1 <= measure.most - measure.least < FEW_VALUES
 
 
 def held(groups: Sequence[Group], look: Look) -> Integers:

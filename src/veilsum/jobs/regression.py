@@ -23,9 +23,9 @@ from veilsum.jobs.presence import (
     Cells,
     Group,
     Look,
-    Pair,
+    Values,
     answering,
-    is_pair,
+    are_few,
     screened,
     size_of,
 )
@@ -409,16 +409,16 @@ class Model:
     def groups(self) -> tuple[Group, ...]:
         """The values of columns that have one of two, as far as measures tell."""
         found: list[Group] = [
-            Pair(name, one, place)
+            Values(name, one, place)
             for place, (name, one) in enumerate(
                 zip(self.names, self.measures.design, strict=True)
             )
-            if is_pair(one)
+            if are_few(one)
         ]
         for name in ("response", "weights", "offset"):
             one = getattr(self.measures, name)
-            if one is not None and is_pair(one):
-                found.append(Pair(name, one, name))
+            if one is not None and are_few(one):
+                found.append(Values(name, one, name))
         return tuple(found)
 
     def look(self, rows: Rows, at: str | int) -> Array[Any]:
@@ -685,15 +685,15 @@ class FormulaJob:
         for one in schema.columns:
             if one.is_category:
                 found.append(Cells((one.name,), (one.categories,)))
-            elif is_pair(one.measure):
-                found.append(Pair(one.name, one.measure, one.name))
+            elif are_few(one.measure):
+                found.append(Values(one.name, one.measure, one.name))
         for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
             levels = tuple(schema.column(name).categories for name in names)
             found.append(Cells(names, levels))
         for place, (names, numbers) in enumerate(made):
             alone = not names and len(numbers) == 1 and numbers[0] in schema
-            if numbers and not alone and is_pair(design[place]):
-                found.append(Pair(self.formula.columns[place], design[place], place))
+            if numbers and not alone and are_few(design[place]):
+                found.append(Values(self.formula.columns[place], design[place], place))
         return tuple(found)
 
     def look(self, table: CheckedTable, rows: Rows, at: str | int) -> Array[Any]:
@@ -723,7 +723,12 @@ class FormulaJob:
                 home.cells([name], [values], [labels])
                 coded[node] = name, values, labels
                 continue
-            home.column(name, values, two_valued=partial(formula.is_two_valued, node))
+            home.column(
+                name,
+                values,
+                two_valued=partial(formula.is_two_valued, node),
+                agreed=None if isinstance(node, Named) else partial(formula.span, node),
+            )
             found = np.unique(values[:1000])
             if len(found) <= 2 and np.isin(values, found).all():
                 coded[node] = name, np.searchsorted(found, values), found.tolist()

@@ -23,9 +23,9 @@ from veilsum.jobs.presence import (
     Binned,
     Cells,
     Group,
-    Pair,
+    Values,
     answering,
-    is_pair,
+    are_few,
     screened,
     size_of,
 )
@@ -110,7 +110,7 @@ class Wishes:
             levels = tuple(schema.column(name).categories for name in names)
             found.append(Cells(names, levels))
         pairs = zip(self.columns, self.measures, strict=True)
-        found += [Pair(name, one, name) for name, one in pairs if is_pair(one)]
+        found += [Values(name, one, name) for name, one in pairs if are_few(one)]
         return tuple(found)
 
     @property

@@ -63,11 +63,15 @@ def agreed_on(consortium: Consortium) -> Asked:
         return Asked(consortium=consortium, recipe=part.recipe, terms=part.terms)
     fit = wishes = None
     groups: tuple[Group, ...] = ()
+    if isinstance(question, ModelSection):
+        with about(question.heading):
+            fit = _fit(question, _schema(consortium))
+        _check_width(fit, consortium)
     asks = not consortium.rules.rules.site_terms
     with about(question.heading):
         match question:
             case ModelSection():
-                fit = _fit(question, _schema(consortium))
+                assert fit is not None
                 model = fit.model
                 groups = fit.groups(model.measures.design) if asks else ()
                 counts = screened(model.recipe(), groups).counts
@@ -141,6 +145,32 @@ def _fit(question: ModelSection, schema: Schema) -> FormulaJob:
             row = as_frame({column: [1.0]})
             CheckedTable("", schema, row, 0).numbers(column)
     return made
+
+
+def _check_width(fit: FormulaJob, consortium: Consortium) -> None:
+    """Refuse a design that is too wide for its rows while it is still a formula.
+
+    A few letters can stand for thousands of columns, and each two of these for a number
+    with a unit: they are counted before any of that is worked out. Whoever may be
+    dropped makes it stricter, later.
+    """
+    rules, width = (
+        _schema(consortium).rules(consortium.rules.rules),
+        len(fit.formula.columns),
+    )
+    tolerate = consortium.rules.tolerate
+    honest = consortium.topology.n_parties - (1 if tolerate is None else tolerate)
+    if honest < 1:  # for other words
+        return
+    rules.check_design(width, honest)
+    # X'WX alone, of rows that hold no more than the columns they are made of.
+    limit = ReleaseLimit(
+        honest=honest,
+        columns=len(fit.schema.columns),
+        minimum_rows=rules.minimum_rows,
+        fraction=rules.release_fraction,
+    )
+    limit.check(width * (width + 1) // 2)
 
 
 def _balance_nothing(consortium: Consortium) -> None:

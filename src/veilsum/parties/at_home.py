@@ -6,10 +6,12 @@ what passes here passes there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn
 
+from veilsum.agreement.consortium import Consortium
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Ledger
@@ -155,6 +157,53 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     )
 
 
+MOST_SHOWN = 10
+
+
+def asked_before(consortium: Consortium, ledger: Ledger | None) -> tuple[str, ...]:
+    """Return which files asked the same of the same members, within other bounds."""
+    if ledger is None:
+        return ()
+    history = ledger.history()
+    now, refused = _leaves(consortium.bounds), {one.file for one in history.refusals}
+    lines = []
+    for one in history.inquiries:
+        if (
+            one.question != consortium.question_digest
+            or one.bounds == consortium.bounds
+        ):
+            continue
+        then = _leaves(one.bounds)
+        told = [
+            f"{key} was {then.get(key, 'not said')}, is {now.get(key, 'not said')}"
+            for key in sorted({*then, *now})
+            if then.get(key) != now.get(key)
+        ]
+        word = "you refused it" if one.file in refused else "you did not refuse it"
+        lines.append(f"- {one.when}, {word}: {listed(told, most=MOST_SHOWN)}")
+    if not lines:
+        return ()
+    return (
+        f"WARNING: files before this one, {len(lines)} of them, asked the same of the "
+        "same members, and differ in bounds only. Whoever sees which of them you "
+        "refuse learns how many rows you have and how large your numbers are. Ask why "
+        "before you agree.",
+        *lines[-MOST_SHOWN:],
+    )
+
+
+def _leaves(bounds: str) -> dict[str, str]:
+    """Return every value in nested tables by the way to it, as text."""
+    found: dict[str, str] = {}
+    open_ = [("", json.loads(bounds))]
+    for way, value in open_:
+        if isinstance(value, dict):
+            open_ += [(f"{way}.{key}" if way else key, v) for key, v in value.items()]
+        else:
+            found[way] = json.dumps(value)
+    return found
+
+
 def about_you(
     part: OwnTable | OwnCost,
     found: Outcome,
@@ -173,7 +222,9 @@ def about_you(
         most: how many sums a run may take.
     """
     rounded = (part.rounded,) if part.rounded else ()
+    before = asked_before(part.consortium, ledger)
     parts = [
+        *([Part("ASKED BEFORE", before)] if before else []),
         Part("YOUR DATA", (part.words, *rounded, NEVER_SENT)),
         Part("YOUR CHECKS", found.lines),
         Part("YOUR OWN RULES", own.lines),

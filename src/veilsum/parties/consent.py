@@ -270,7 +270,8 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
     """Yield the question in words."""
     (question,) = found.consortium.questions
     if isinstance(question, Minimisation):
-        yield from _cost(question)
+        assert isinstance(found.recipe, Minimise)
+        yield from _cost(question, found, found.recipe, room)
     elif found.fit is not None:
         assert isinstance(question, ModelSection)
         yield from _model(found.fit, question, room)
@@ -295,11 +296,41 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
     )
 
 
-def _cost(question: Minimisation) -> Iterator[str]:
+# Which points a domain has, by its kind and the entries of [domain].
+DOMAINS: Mapping[str, str] = {
+    "all": "everywhere",
+    "box": "where every variable is from lower to upper",
+    "ball": "where the distance from centre is radius or less",
+    "simplex": "where no variable is below 0, and their sum is total",
+    "half-spaces": "where each of the normals times the variables is at most its "
+    "offset",
+}
+
+
+def _cost(
+    question: Minimisation, found: Asked, recipe: Minimise, room: _Room
+) -> Iterator[str]:
+    cost = question.cost
     yield "question: the minimum of the sum of all members' private costs"
-    yield f"each cost is of the kind {question.cost.kind}"
-    yield f"variables: {question.cost.dim}"
-    yield f"method: {question.settings.method}"
+    degree = "" if cost.degree is None else f" of degree {cost.degree}"
+    yield f"each cost is of the kind {cost.kind}{degree}"
+    yield f"variables: {cost.dim}"
+    domain = found.consortium.to_table()["domain"]
+    kind = domain.pop("kind")
+    given = [f"{key} = {json.dumps(value)}" for key, value in domain.items()]
+    values = f": {room.names('entries of the domain', given)}" if given else ""
+    yield f"the minimum is looked for {DOMAINS[kind]} ({kind}{values})"
+    masks = recipe.law.masks
+    unit = f"2^{-(masks.grid or 0)}" if masks.unit is None else f"{masks.unit}"
+    yield f"each cost has {recipe.size} coefficients, in whole numbers of {unit}"
+    if (plan := recipe.schedule) is None:
+        yield "method: one sum of all coefficients, from which everybody computes it"
+        return
+    early = "; all stop sooner once they are near enough" if plan.stopping else ""
+    yield (
+        f"method: {plan.name}, at most {plan.iterations} iterations, that is "
+        f"{plan.rounds} rounds of messages between neighbours{early}"
+    )
 
 
 def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str]:
@@ -309,9 +340,11 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
     yield f"response: {quoted(model.response)}"
     alpha = "" if question.alpha is None else f", alpha = {exact(question.alpha)}"
     yield f"family: {model.family.name}{alpha}"
-    for key in ("weights", "offset"):
-        if (column := getattr(fit, key)) is not None:
-            yield f"{key}: the column {quoted(column)}"
+    for key, none in (("weights", "every row counts once"), ("offset", "0")):
+        column = getattr(fit, key)
+        yield f"{key}: " + (
+            f"none; {none}" if column is None else f"the column {quoted(column)}"
+        )
     if fit.ridge:
         yield f"ridge: {exact(fit.ridge)}"
     names = [
@@ -329,7 +362,7 @@ def _statistics(wishes: Wishes, room: _Room) -> Iterator[str]:
     if wishes.columns:
         names = [quoted(name) for name in wishes.columns]
         yield (
-            f"means, variances and correlations of {len(names)} columns: "
+            f"means, variances and correlations of {_number(len(names), 'column')}: "
             f"{room.names('columns of numbers', names)}"
         )
     lines = []
@@ -339,7 +372,8 @@ def _statistics(wishes: Wishes, room: _Room) -> Iterator[str]:
         bounds = [f"below {edges[0]}", *spans, f"above {edges[-1]}"]
         lines.append(
             f"- histogram of {quoted(name)}: how many rows are "
-            f"{room.names(f'bins of {quoted(name)}', bounds)}"
+            f"{room.names(f'bins of {quoted(name)}', bounds)} (a bin has its lower "
+            "end, and the last its upper end too)"
         )
     for crossed, cross in wishes.tables.items():
         names = [quoted(name) for name in crossed]
@@ -357,8 +391,16 @@ def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
     low, high = given["prices"]
     yield "question: the price at which all generators meet all demands"
     yield f"prices that may be tried: {exact(low)} to {exact(high)}"
+    yield (
+        "looked at in each member's table: demand, and of every generator its costs a "
+        "and b and its limits low and high"
+    )
     if "unit" in given:
         yield f"power is counted in whole numbers of {given['unit']}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def _column(column: Column, room: _Room) -> str:
@@ -408,7 +450,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
         yield f"{rounds.most} rounds, and {rounds.most_numbers} numbers in all"
     else:
         yield (
-            f"an answer takes at least {rounds.least} rounds and "
+            f"an answer takes at least {_number(rounds.least, 'round')} and "
             f"{rounds.least_numbers} numbers"
         )
         yield f"there are at most {rounds.most} rounds, {rounds.most_numbers} numbers"
@@ -418,7 +460,8 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
     if recipe.round_size:
         yield (
             "then every party tells its neighbours estimates, again and again, of "
-            f"{recipe.round_size} numbers each, computed from masked costs"
+            f"{recipe.round_size} numbers each, computed from masked costs: in as many "
+            "rounds of messages as are said above"
         )
 
 
@@ -426,17 +469,19 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 
 # The recipes' own names for what they sum, for somebody who has never heard them.
 EXPLAINED: Mapping[str, str] = {
-    "parties that hold each level, cell, bin and value": "for each of them, how many "
-    "members have any row with it; which members is not said, and still follows where "
-    "it is all of them, or none",
-    "parties that hold several of a column": "for each such group, how many members "
-    "have rows with more than one of its levels, cells, bins or values",
+    "parties that hold each level, cell, bin and value": "for each one in each group, "
+    "how many members have any row with it; which members is not said, and still "
+    "follows where it is all of them, or none",
+    "parties that hold several of a column": "for each group, how many members have "
+    "rows with more than one of its levels, cells, bins or values",
     "X'WX": "for every two columns of the design, and for each with itself, the sum of "
-    "their products over all rows",
-    "X'Wy": "for each column of the design, the sum of its products with the response",
-    "y'Wy, sums of Wy, of the weights and of their logarithms": "the sum of the "
-    "squared responses, of the responses, of the weights, and of the logarithms of the "
-    "weights; without weights each is 1",
+    "their products over all rows, each times the row's weight",
+    "X'Wy": "for each column of the design, the sum of its products with the response, "
+    "each times the row's weight",
+    "y'Wy, sums of Wy, of the weights and of their logarithms": "four sums over all "
+    "rows: of the squared responses, of the responses, of the weights, and of the "
+    "logarithms of the weights. Where the question has no weights, the weight of every "
+    "row is 1: then the third sum is the number of rows, and the fourth is 0",
     "rows, and rows left out": "how many rows all members have together, and how many "
     "rows they left out because a value was missing",
     "rows": "how many rows all members have together",
@@ -463,9 +508,9 @@ EXPLAINED: Mapping[str, str] = {
     "sums of products of columns": "for every two columns of numbers, and for each "
     "with itself, the sum of their products over all rows",
     "cells of histograms and tables": "how many rows of all members are in each bin "
-    "and each combination of levels that is listed above",
+    "and each combination of levels that is asked for above",
     "output less demand": "what all generators would run at that price, less all "
-    "demands",
+    "demands; everybody knows the price, which follows from the totals before",
     "its slope": "how much more that would be at a price higher by one",
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
     "members' own",
@@ -473,21 +518,30 @@ EXPLAINED: Mapping[str, str] = {
 
 
 def _known(found: Asked, room: _Room) -> Iterator[str]:
-    whose = "members" if found.rules is None else "rows of all members"
-    yield (
-        f"every number here is one sum over all {whose}, or a count of members; every "
-        "member learns it exactly"
+    whose = (
+        "members"
+        if found.rules is None
+        else "rows of all members, or a count of members"
     )
+    yield f"every number here is one sum over all {whose}"
+    yield "every member learns it exactly"
+    counting = isinstance(found.recipe, Screened)
     for place, kind in enumerate(found.recipe.foreseen):
-        yield f"in {kind.when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
+        when = (AFTER_COUNTING if counting else {}).get(kind.when, kind.when)
+        yield f"in {when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
+        if not place and isinstance(found.recipe, Screened):
+            groups = [quoted(one.name) for one in found.recipe.groups]
+            listed = room.names("groups asked for", groups)
+            yield f"- members are counted in these groups: {listed}"
         for name, count in kind.statistics.items():
             if count:
                 told = EXPLAINED.get(name)
                 yield f"- {name} ({count})" + ("" if told is None else f": {told}")
-        if not place and isinstance(found.recipe, Screened):
-            groups = [quoted(one.name) for one in found.recipe.groups]
-            yield f"- these groups are: {room.names('groups asked for', groups)}"
-            yield "- if a count is too small, the run ends, and these counts are known"
+        if not place and counting:
+            yield (
+                "- if too few members have one of them, the run ends there, and these "
+                "counts are known all the same"
+            )
     yield from _counts(found, room)
     yield (
         "whatever follows from these numbers becomes known with them, such as "
@@ -500,6 +554,14 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
         )
     )
     yield "who took part, when, and what this page says: every receipt has it"
+
+
+# How rounds are called that come after one which counts members.
+AFTER_COUNTING: Mapping[str, str] = {
+    "a round before all others": "the first round, which counts members",
+    "the first round": "the second round",
+    "the only round": "the second and last round",
+}
 
 
 def _times(kind: Foreseen) -> str:
@@ -530,6 +592,11 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
         for one in inside
     ]
     yield from room.lines("categories", lines)
+    if any(":" in name for name in fit.model.names):
+        yield (
+            "- the same for each combination of levels that is a column of the design "
+            "(a name with a colon)"
+        )
     if len(inside) > 1:
         yield (
             "- for every two categories among the design's columns: how many rows have "
@@ -598,7 +665,8 @@ def _as_long(tolerate: int) -> str:
 
 
 MEANINGS: Mapping[str, str] = {
-    "tolerate": "what is promised holds if so many members, {}, pool what they saw",
+    "tolerate": "what is promised holds as long as no more than {} of the members "
+    "pool what they saw",
     "minimum_honest": "at least {} others are in every sum that such members can learn",
     "minimum_rows": "a table with fewer than {} rows takes no part",
     "minimum_count": "every level, combination and bin that a table has any rows in "
@@ -622,10 +690,11 @@ FLAGS: Mapping[str, tuple[str, str]] = {
         "the others may go on without a member that is lost before anything is shown",
     ),
     "site_terms": (
-        "a column of numbers that is the same in all rows of a table is refused; and a "
-        "first round counts how many members have each level, cell, bin, and each of "
-        "two values: too few of them, fewer than tolerate + 2 but not none, and "
-        "nothing else is shown",
+        "a category with one level only in a whole table is refused, and so is a "
+        "number that is the same in all its rows. And a first round counts how many "
+        "members have each level, cell and bin, and each of a column's values where it "
+        "can have five or fewer: where that is not 0 and below tolerate + 2, or below "
+        "3, the run ends, and nothing else is shown",
         "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
         "checked",
     ),
@@ -683,7 +752,7 @@ def _open(found: Asked) -> Iterator[str]:
         )
         yield (
             "- that your table passes the checks above: that you take part tells "
-            "everybody that it has so many rows, these columns, and no values beyond "
+            "everybody that it has rows enough, these columns, and no values beyond "
             "the agreed ranges and levels"
         )
     else:
@@ -700,10 +769,10 @@ def _open(found: Asked) -> Iterator[str]:
     yield "- a computer that somebody else controls"
     yield "- what members do with what they have learned"
     yield (
-        "- the next question: every run adds to what is known about the same rows. "
+        "- the next question: every run adds to what is known about the same data. "
         "Your own ledger counts it, and nobody else does."
     )
     if isinstance(found.recipe, PriceRecipe):
-        yield f"- {DISPATCH_LIMIT.partition('; ')[2]}"
+        yield f"- of members: {DISPATCH_LIMIT.partition('; ')[2]}"
     if isinstance(found.recipe, Minimise):
         yield from (f"- {line}" for line in found.recipe.limits)

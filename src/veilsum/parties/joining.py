@@ -33,7 +33,6 @@ from veilsum.numbers.units import unit_of
 from veilsum.parties.consent import consent_to
 from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
-from veilsum.privacy.accountant import Inquiry
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import Frame
@@ -64,13 +63,10 @@ def _forget_variables(error: BaseException | None) -> None:
 @contextmanager
 def counted(
     consortium: Consortium, source: Source | tuple[bytes, ...], ledger: Ledger | None
-) -> Iterator[tuple[Inquiry, ...]]:
-    """Keep count of refusals while a file of others is held against own data.
-
-    Yields what asked the same before, with other bounds.
-    """
+) -> Iterator[None]:
+    """Keep count of refusals while a file of others is held against own data."""
     if ledger is None:
-        yield ()
+        yield
         return
     with ledger.inquiry(
         source,
@@ -78,8 +74,8 @@ def counted(
         run=consortium.run,
         question=consortium.question_digest,
         bounds=consortium.bounds,
-    ) as earlier:
-        yield earlier
+    ):
+        yield
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

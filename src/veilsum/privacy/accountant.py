@@ -251,7 +251,7 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedFile:
     """This party stayed away, which may tell others something about its data.
 
     Attributes:
@@ -268,7 +268,14 @@ class Refusal:
 
 
 Entry: TypeAlias = (
-    Charge | KnownSum | Budget | Reservation | Settlement | Version | Inquiry | Refusal
+    Charge
+    | KnownSum
+    | Budget
+    | Reservation
+    | Settlement
+    | Version
+    | Inquiry
+    | RefusedFile
 )
 # What a ledger is asked about.
 Wish: TypeAlias = Charge | KnownSum | Reservation
@@ -285,7 +292,7 @@ class History:
     settlements: tuple[Settlement, ...] = ()
     versions: tuple[Version, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedFile, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -357,7 +364,7 @@ _PLACES: dict[type[Any], str] = {
     Settlement: "settlements",
     Version: "versions",
     Inquiry: "inquiries",
-    Refusal: "refusals",
+    RefusedFile: "refusals",
 }
 
 

@@ -130,10 +130,10 @@ class Question(Section, frozen=True, kw_only=True):
         formula = ModelFormula.of(text, table.schema)
         design, response = formula.design(table)
         weights = 1.0 if self.weights is None else table.numbers(self.weights)
+        sets = formula.by_variables
         for k, values in enumerate(design.T):
-            sets = formula.by_variables.items()
-            own = [few for few, places in sets if k in places]
-            yield frozenset(min(own, key=len)), weights * values
+            own = [frozenset(few) for few, places in sets.items() if k in places]
+            yield min(own, key=len), weights * values
         if formula.response_is_shaped:
             yield frozenset(formula.variables), weights * response
         for name in (self.weights, self.offset):

@@ -70,8 +70,8 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 class SchemaError(InvalidInputError):
     """One party's table is not what the schema says; shown to this party only.
 
-    The message may quote a value of the table: it is never sent, and where it may be
-    logged `plain` is said instead.
+    The message may quote a value or a number of rows: it is never sent, and where it
+    may be logged `plain` says the rule only.
 
     Attributes:
         party: whose table it is.
@@ -85,10 +85,8 @@ class SchemaError(InvalidInputError):
         column: str | None,
         rule: str,
         message: str,
-        *,
-        plain: str | None = None,
     ) -> None:
-        super().__init__(f"{party}: {message}", plain=plain and f"{party}: {plain}")
+        super().__init__(f"{party}: {message}", plain=f"refused by the schema: {rule}")
         self.party = party
         self.column = column
         self.rule = rule
@@ -606,11 +604,9 @@ def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> N
         advice = "turn them into numbers first, such as years or days"
     if found == "true or false":
         advice = f"turn them into 0 and 1, or {advice}"
-    wanted = f"the schema wants numbers; {advice}"
     raise SchemaError(
         *(party, column.name, "type"),
-        f"column {column.name!r} {what}, {wanted}",
-        plain=f"column {column.name!r} holds {found}, {wanted}",
+        f"column {column.name!r} {what}, the schema wants numbers; {advice}",
     )
 
 
@@ -642,14 +638,11 @@ def _refuse_category(party: str, column: Column, found: str, rows: int) -> NoRet
     if bare:
         hint = f"leading zeros lost? read the file with text = [{column.name!r}]; "
     quoted = [f'"{one}"' for one in column.categories]
-    many = f"{rows} rows with a category that is not agreed"
-    known = f"the schema has {listed(quoted)}"
-    mend = "correct it, or agree on categories with it"
     raise SchemaError(
         *(party, column.name, "category"),
-        f'column {column.name!r} has a category "{printable(found)}" ({many}), '
-        f"{known}; {hint}{mend}",
-        plain=f"column {column.name!r} has {many}, {known}; {mend}",
+        f'column {column.name!r} has a category "{printable(found)}" ({rows} rows with '
+        f"a category that is not agreed), the schema has {listed(quoted)}; {hint}"
+        "correct it, or agree on categories with it",
     )
 
 

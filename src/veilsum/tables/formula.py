@@ -49,7 +49,8 @@ DEEPEST_NESTING = 20
 MOST_OPERATIONS = 100
 MOST_CATEGORIES_IN_A_TERM = 6
 MOST_FACTORS_IN_A_TERM = 20
-MOST_TERMS = MOST_DESIGN_COLUMNS = 5_000
+# A design of p columns has p (p + 1) / 2 sums: half a million.
+MOST_TERMS = MOST_DESIGN_COLUMNS = 1_000
 
 # Each works on one row at a time: nothing is learned from the others. None is the C
 # library's, whose last bits are another machine's choice.
@@ -390,6 +391,14 @@ class ModelFormula:
         except InvalidInputError:
             return False
         return extent.unit is not None and extent.high - extent.low <= extent.unit
+
+    def span(self, node: Node) -> float:
+        """Return how far apart a part's values may be; 0 if the schema cannot tell."""
+        try:
+            extent = extent_of(node, self.schema)
+        except InvalidInputError:
+            return 0.0
+        return float(extent.high - extent.low)
 
     @property
     def crossed(self) -> tuple[tuple[Node, ...], ...]:

@@ -22,6 +22,11 @@ from veilsum.models.rows import Design, PerRow, Rows
 from veilsum.numbers.arrays import Array
 
 MINIMUM_ROWS = 5
+# Of the leverage that combinations may have, what one column may have: whoever asks
+# chooses it freely, and ordinary columns of twenty rows and more stay well below.
+ALONE = 0.9
+# A term that varies less at a party, as a part of what was agreed, is constant there.
+STEADY = 0.01
 
 
 class DisclosureError(InvalidInputError):
@@ -47,7 +52,8 @@ class Rules:
             at least so many of them.
         effective_count: a column is spread over at least so many rows of a party, by
             (sum |x|)^2 / sum x^2 of what is left beside its usual value.
-        maximum_leverage: of one row in its party's own design.
+        maximum_leverage: of one row in its party's own design; of one column alone,
+            beside ones, `ALONE` of it.
         residual_rows: rows of honest parties beyond the columns of a design.
         maximum_levels: of one category in a formula or a table.
         maximum_columns: of a design, as a part of honest parties' rows.
@@ -226,6 +232,7 @@ class AtHome:
         values: Array[Any],
         *,
         two_valued: Callable[[], bool] | None = None,
+        agreed: Callable[[], float] | None = None,
     ) -> None:
         """Refuse numbers that point at few rows, or at this party.
 
@@ -234,6 +241,8 @@ class AtHome:
             values: one for each row.
             two_valued: says whether they have two values by agreement, as 0 and 1:
                 then that all rows have one of them is no matter of this party alone.
+            agreed: of a term that is computed, how far apart its values may be by
+                agreement: a step between parties is flat within each.
         """
         found = np.asarray(values, dtype=np.float64)
         if not found.size:
@@ -242,14 +251,21 @@ class AtHome:
             # On the way to a term that is finite: it stands out as far as can be.
             found = np.where(np.isfinite(found), 0.0, 1.0)
         low, high = float(found.min()), float(found.max())
+        flat = agreed is not None and high - low < STEADY * agreed()
+        told = (low == high or flat) and not self.rules.site_terms
+        if told and not (two_valued and two_valued()):
+            varies = (
+                f"varies by less than {STEADY:.0%} of what was agreed"
+                if low < high
+                else "is the same in all rows"
+            )
+            self._refuse(
+                "site_terms",
+                f"{what!r} {varies} here",
+                "it tells this party from the others: leave it out, agree on closer "
+                "ranges, or absorb sites by columns that vary within each",
+            )
         if low == high:
-            if not (self.rules.site_terms or (two_valued and two_valued())):
-                self._refuse(
-                    "site_terms",
-                    f"{what!r} is the same in all rows here",
-                    "it tells this party from the others: leave it out, or absorb "
-                    "sites by columns that vary within each",
-                )
             return
         self._few(what, found, low, high)
         self._spread(what, found, low, high)
@@ -396,6 +412,7 @@ class AtHome:
             low, high = float(values.min()), float(values.max())
             if k != intercept and (low < high or two_valued is not None):
                 self.column(names[k], values, two_valued=partial(two_valued or bool, k))
+                self._alone(names[k], values, rows)
         if self.rules.maximum_leverage < 1.0 and rows.n_rows:
             self._leverage(OwnColumns(rows, intercept, shaped), names, groups or {})
 
@@ -434,13 +451,31 @@ class AtHome:
                     int(small.min()),
                 )
 
+    def _alone(self, what: str, values: PerRow, rows: Rows) -> None:
+        """Refuse a column that, less its mean, is mostly one row's."""
+        if self.rules.maximum_leverage >= 1.0:
+            return
+        roots = np.sqrt(rows.weigh(np.ones(len(values))))
+        ones = roots / np.linalg.norm(roots)
+        off = (values - values[0]) * roots
+        off -= (ones @ off) * ones
+        # As far as digits go, a constant.
+        if not (square := float(off @ off)) > 1e-20 * float(values @ values):
+            return
+        leverage = ones**2 + off**2 / square
+        found = Concentration(float(leverage.max()), (int(leverage.argmax()),))
+        self._pointing(f"{what!r} alone", found, ALONE * self.rules.maximum_leverage)
+
     def _doubtful(self, rows: Rows) -> list[int]:
         """Return the columns that must be looked at one by one: of others, all is sure.
 
-        Blocks are quick, and columns far apart in memory are not.
+        Blocks are quick, and columns far apart in memory are not. Nothing is sure where
+        rows have weights: what is spread over many may lie on one.
         """
         if not rows.n_rows:
             return []
+        if rows.weights is not None:
+            return list(range(rows.n_columns))
         low = rows.design[0].astype(np.float64)
         high, sums, squares = low.copy(), np.zeros(len(low)), np.zeros(len(low))
         for start in range(0, rows.n_rows, _BLOCK):
@@ -453,7 +488,9 @@ class AtHome:
         # Where columns lie far from 0, rounding is taken off twice, and doubt remains.
         spread = squares * (1.0 - 1e-10) - sums * middle
         furthest = np.maximum(high - middle, middle - low)
-        enough = _SURELY * self.rules.effective_count * furthest**2
+        alone = ALONE * self.rules.maximum_leverage - 1.0 / rows.n_rows
+        least = max(_SURELY * self.rules.effective_count, 1.0 / max(alone, 1e-9))
+        enough = least * furthest**2
         head = rows.design[:1000]
         two = ((head == low) | (head == high)).all(axis=0)
         return np.flatnonzero(two | ~(spread > 1.01 * enough)).tolist()

@@ -309,14 +309,14 @@ class Schema:
                 *(party, None, "minimum_rows"),
                 f"the table has {found}, the schema wants at least "
                 f"{self.minimum_rows}, so that sums do not show single rows; collect "
-                "more rows, or agree on another minimum_rows. Not sent.",
+                f"more rows, or agree on [schema] minimum_rows = {n_rows}. Not sent.",
             )
         if self.maximum_rows is not None and n_rows > self.maximum_rows:
             raise SchemaError(
                 *(party, None, "maximum_rows"),
                 f"the table has {found}, the schema wants at most "
-                f"{self.maximum_rows}; take fewer rows, or agree on another "
-                "maximum_rows",
+                f"{self.maximum_rows}; take fewer rows, or agree on [schema] "
+                f"maximum_rows = {n_rows}",
             )
 
     def _frame(self, values: Mapping[str, Values]) -> Frame:

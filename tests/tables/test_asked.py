@@ -1,0 +1,126 @@
+"""Questions that are kept, and what they amount to together; see tests/attacks too."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from veilsum.errors import BudgetError, InvalidInputError
+from veilsum.tables.asked import LONGEST_QUESTION, Asking, Question
+from veilsum.tables.rules import AtHome, DisclosureError, Rules
+from veilsum.tables.schema import Column, Schema
+
+N = 60
+CHANCE = np.random.default_rng(8)
+TABLE = pd.DataFrame(
+    {
+        "age": np.arange(20, 20 + N, dtype=float),
+        "bmi": CHANCE.normal(26, 4, N).round(1),
+        "sex": np.array(["f", "m"])[np.arange(N) % 2],
+        "w": CHANCE.integers(1, 4, N).astype(float),
+    }
+)
+COLUMNS = {
+    "age": Column("age", "number", 0, 120, unit=1),
+    "bmi": Column("bmi", "number", 0, 80, unit="0.1"),
+    "sex": Column("sex", "category", categories=("f", "m")),
+    "w": Column("w", "number", 1, 5, unit=1),
+}
+
+
+def question(*columns, **asked):
+    schema = Schema(tuple(COLUMNS[one] for one in columns), missing="drop")
+    return Question(schema=schema.to_table(), **asked)
+
+
+def edges(*values):
+    return question("age", histograms={"age": values})
+
+
+def check(new, *earlier, table=TABLE, rules=None):
+    texts = {f"run {k}": one.text for k, one in enumerate(earlier)}
+    Asking(new, AtHome("ann", rules or Rules()), table).check(texts)
+
+
+FIT = question("age", "bmi", "sex", "w", formula="bmi ~ age + C(sex)", weights="w")
+COUNTS = question("age", "bmi", "sex", columns=("age",), tables=(("sex",),))
+
+
+@pytest.mark.parametrize("one", [FIT, COUNTS, edges(0.0, 40.0, 100.0)])
+def test_what_is_kept_is_read_as_it_was(one):
+    again = Question.of_text(one.text)
+    assert again == one
+    pairs = zip(one.made("a", TABLE), again.made("a", TABLE), strict=True)
+    for (variables, values), (same, others) in pairs:
+        assert variables == same
+        assert np.array_equal(values, others)
+
+
+def test_columns_are_those_that_sums_are_about():
+    """Of a weighted fit: rows, the design times weights, and the weights."""
+    found = {names: values for names, values in FIT.made("a", TABLE) if names}
+    assert np.array_equal(found[frozenset({"age"})], TABLE["age"] * TABLE["w"])
+    male = TABLE["w"] * (TABLE["sex"] == "m")
+    assert np.array_equal(found[frozenset({"sex"})], male)
+    assert np.array_equal(found[frozenset({"w"})], TABLE["w"])
+
+
+def test_a_row_that_is_left_out_is_zero_everywhere():
+    table = TABLE.copy()
+    table.loc[4, "bmi"] = np.nan
+    assert all(values[4] == 0.0 for _, values in COUNTS.made("a", table))
+    (_, rows), *_ = COUNTS.made("a", table)
+    assert rows.sum() == N - 1
+
+
+@pytest.mark.parametrize("few", [1, 2])
+def test_edges_may_be_far_apart_and_not_near(few):
+    with pytest.raises(DisclosureError, match="bins of age") as told:
+        check(edges(0.0, 40.0 + few, 100.0), edges(0.0, 40.0, 100.0), FIT)
+    assert told.value.rule == "maximum_leverage"
+    assert "together with what was asked" in str(told.value)
+    assert "bmi ~" not in str(told.value)  # that one has no part in it
+    assert "ann" not in told.value.plain
+    check(edges(0.0, 43.0, 100.0), edges(0.0, 40.0, 100.0), FIT)
+
+
+def test_groups_differ_in_enough_rows_where_leverage_says_nothing():
+    """Two rows of a short table; leverage is off."""
+    rules, short = Rules.none(minimum_count=3), TABLE[:12]
+    with pytest.raises(DisclosureError, match="differ in 2 rows") as told:
+        check(
+            edges(0.0, 26.0, 100.0), edges(0.0, 24.0, 100.0), table=short, rules=rules
+        )
+    assert told.value.rule == "minimum_count"
+    check(edges(0.0, 27.0, 100.0), edges(0.0, 24.0, 100.0), table=short, rules=rules)
+
+
+def test_steps_are_found_at_a_party_with_few_rows():
+    """Ten other columns make the design a wide one."""
+    powers = question("bmi", columns=("bmi",))
+    steps = [
+        question("age", "bmi", formula=f"bmi ~ {{1/(1 + exp(-(age - {at})/0.1))}}")
+        for at in (25.5, 26.5)
+    ]
+    more = [
+        question("age", "bmi", formula=f"bmi ~ {term}")
+        for term in ("age + log(age)", "sqrt(age)", "{age*bmi}", "{bmi**2} + {age**2}")
+    ]
+    with pytest.raises(DisclosureError):
+        check(steps[0], steps[1], powers, *more, table=TABLE[:16])
+
+
+def test_the_same_again_and_other_tables_are_no_matter():
+    near = edges(0.0, 40.0, 100.0), edges(0.0, 41.0, 100.0)
+    check(near[0], *near)  # nothing new, though it was not well before
+    check(near[0], near[1], table=TABLE.assign(age=TABLE["age"] * 0 + 1))
+    gone = question("w", columns=("w",))
+    check(FIT, gone, table=TABLE)
+    check(near[0], gone, table=TABLE.drop(columns="w"))
+
+
+def test_a_question_is_bounded_and_never_anything_else():
+    with pytest.raises(BudgetError, match=f"keeps {LONGEST_QUESTION}"):
+        _ = edges(*map(float, range(LONGEST_QUESTION // 4))).text
+    for text in ('{"formula": "y ~ x"}', '{"schema": {}, "more": 1}', "[]"):
+        with pytest.raises(InvalidInputError):
+            Question.of_text(text)
