@@ -181,7 +181,7 @@ def test_a_product_of_long_terms_is_charged_by_its_factors(monkeypatch):
     with pytest.raises(InvalidInputError, match="would be multiplied out"):
         read_formula(f"y~{long}:{groups(4, 17)}")
     assert sum(made) <= 200_000
-    assert len(read_formula(f"y~({'+'.join(names(15))})**5").right) == 4944
+    assert len(read_formula(f"y~({'+'.join(names(12))})**4").right) == 794
 
 
 def test_a_wrong_number_is_looked_at_once():
@@ -199,10 +199,10 @@ def test_a_number_is_a_number(text):
     assert (token.kind, token.text) == ("number", text)
 
 
-def test_a_sum_of_thousands_of_terms_is_put_together_in_place(monkeypatch):
+def test_a_sum_of_a_thousand_terms_is_put_together_in_place(monkeypatch):
     monkeypatch.setattr(formula, "_union", lambda *_: pytest.fail("all were copied"))
-    assert len(read_formula(f"y~{'+'.join(names(4990))}").right) == 4991
-    text = "+".join(names(2400))
+    assert len(read_formula(f"y~{'+'.join(names(990))}").right) == 991
+    text = "+".join(names(480))
     assert read_formula(f"y~{text}-{text.replace('+', '-')}").right == ((),)
 
 

@@ -59,9 +59,8 @@ class Recorded(Loopback):
     moves: dict = field(default_factory=dict)
     worlds: list = field(default_factory=list)
 
-    @property
-    def streams(self):
-        return Moved(super().streams, self.moves)
+    def streams(self, law):
+        return Moved(super().streams(law), self.moves)
 
     def world(self, assignment):
         self.worlds.append(super().world(assignment))

@@ -220,7 +220,7 @@ def test_a_screen_shows_nothing_but_text(company):
     file = folder / "hostile.toml"
     shown = asked = 0
     assert not only_text("a\x1b[2J")
-    numbers = {"title": 16, "formula": 8, "name": 8, "level": 8}
+    numbers = {"title": 26, "formula": 8, "name": 8, "level": 8}
     texts = [one for place, number in numbers.items() for one in some(place, number)]
     for place, one in enumerate(texts):
         text = tomli_w.dumps(changed(good, one), multiline_strings=True)

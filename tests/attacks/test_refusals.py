@@ -154,7 +154,7 @@ def test_join_looks_at_earlier_questions_too(tmp_path):
     below, one, above = sorted(own["salary"])[20:23]
     width = (above - below) / 100
     steps = [
-        f"age ~ {{(salary - {at:.3f})/sqrt({width**2:.3f} + (salary - {at:.3f})**2)}}"
+        f"age ~ {{1/(1 + exp(-(salary - {at:.3f})/{width:.3f}))}}"
         for at in ((below + one) / 2, (one + above) / 2)
     ]
     tables = dict(zip(NAMES, patients().values(), strict=False)) | {"ann": own}

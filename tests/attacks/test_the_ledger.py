@@ -371,6 +371,8 @@ def by_failing(organiser):
 
 LEDGER = {"BudgetError"}
 ADDED_UP = {"maximum_leverage"}
+# What is refused at home, with or without a ledger.
+ALONE = {"maximum_leverage", "site_terms"}
 ATTACKS = {
     "two party sets": (by_two_sets, LEDGER),
     "three party sets": (by_three_sets, LEDGER),
@@ -381,12 +383,12 @@ ATTACKS = {
     "whole numbers as floats": (by_another_version(as_floats), LEDGER),
     "one row more": (by_one_row_more, LEDGER),
     "one cell": (by_one_cell, LEDGER),
-    "many fits": (by_many_fits, ADDED_UP),
+    "many fits": (by_many_fits, ALONE),
     "shifted bins": (by_shifted_bins, ADDED_UP),
     "two steps": (by_two_steps(STEP), ADDED_UP),
-    "two steps by roots": (by_two_steps(ROOT), ADDED_UP),
+    "two steps by roots": (by_two_steps(ROOT), ALONE),
     "two steps as responses": (by_two_responses, ADDED_UP),
-    "kernels": (by_kernels, ADDED_UP),
+    "kernels": (by_kernels, ALONE),
     "two edges": (by_two_edges, ADDED_UP),
     "an edge and a step": (by_an_edge_and_a_step, ADDED_UP),
     "one row left out": (by_whoever_is_left_out(1), ADDED_UP),

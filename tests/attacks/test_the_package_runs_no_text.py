@@ -39,6 +39,7 @@ LOOKUPS = Counter(
         "tables/formula.py: getattr(contrasts, CONTRASTS[node.contrast][0])": 1,
         "files/datasets.py: getattr(_module(f'pypower.{name}'), name)": 1,  # checked
         "tables/rules.py: getattr(self, name)": 1,  # of _BOUNDS
+        "tables/rules.py: getattr(self.rules, rule)": 1,  # written in that file
         "agreement/consortium.py: getattr(member, what)": 1,
         "agreement/costs.py: getattr(cost.basis, key, None)": 1,  # of a list there
         "agreement/costs.py: getattr(self, key)": 3,

@@ -203,15 +203,17 @@ def test_only_neighbours_are_told_shares(tmp_path):
 def all_logs():
     """Everything that any logger says, as all formatters write it."""
     stream, root = io.StringIO(), logging.getLogger()
-    log, kept = logging.getLogger("veilsum.net"), root.level
-    handlers = []
+    kept, handlers = root.level, []
+    # Whoever took part before in this process has set these up for itself.
+    logs = [logging.getLogger(name) for name in ("veilsum.net", "asyncio")]
     for formatter in (ForPeople(), ForMachines(), logging.Formatter()):
         handler = logging.StreamHandler(stream)
         handler.setFormatter(formatter)
         handlers.append(handler)
-    before = (log.handlers[:], log.propagate, log.level)
-    log.handlers[:], log.propagate = [], True
-    log.setLevel(logging.DEBUG)
+    before = [(log.handlers[:], log.propagate, log.level) for log in logs]
+    for log in logs:
+        log.handlers[:], log.propagate = [], True
+        log.setLevel(logging.DEBUG)
     root.setLevel(logging.DEBUG)
     for handler in handlers:
         root.addHandler(handler)
@@ -221,8 +223,9 @@ def all_logs():
         for handler in handlers:
             root.removeHandler(handler)
         root.setLevel(kept)
-        log.handlers[:], log.propagate = before[:2]
-        log.setLevel(before[2])
+        for log, (own, propagate, level) in zip(logs, before, strict=True):
+            log.handlers[:], log.propagate = own, propagate
+            log.setLevel(level)
 
 
 @pytest.mark.parametrize(
