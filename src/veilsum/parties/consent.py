@@ -797,14 +797,6 @@ NOT_ASKED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# Values with which a rule refuses nothing, beside those that `Rules.off` knows.
-OFF: Mapping[str, float] = {
-    "residual_rows": 0,
-    "maximum_columns": inf,
-    "release_fraction": inf,
-}
-
-
 def _meaning(name: str, value: Value, found: Asked) -> str:
     if name in FLAGS:
         told = FLAGS[name][bool(value)]
@@ -812,7 +804,7 @@ def _meaning(name: str, value: Value, found: Asked) -> str:
     off = {} if found.rules is None else found.rules.off
     if name in off:
         return f"switched off: {off[name]}"
-    if OFF.get(name) == value:
+    if name == "residual_rows" and not value:
         return "switched off"
     if name == "minimum_rows" and value == 1:
         return "a table without any row takes no part"
