@@ -60,6 +60,9 @@ def test_a_table_that_passes_passes_every_rule(check, sections):
         assert "minimum_count: passed" in found.stdout
         assert "x.csv: 60 rows" in flat(found.stdout)
     assert "run: none yet; this is a plan" in plan.stdout
+    same = "the same for every member of the consortium"
+    assert same not in flat(plan.stdout)
+    assert same in flat(drawn.stdout)
     assert drawn.stdout.startswith(consent_to(agreed(sections)).page)
 
 
@@ -143,13 +146,14 @@ def test_own_rules_are_found_beside_the_plan(check, tmp_path):
     own.write_text('columns = ["x", "y"]\n')
     found = check(MODEL, rows(60))
     assert found.exit_code == 1
-    assert "REFUSED: columns = x, y, and the consortium file has sex" in found.stdout
+    assert "REFUSED: columns = x, y, and this file has sex" in found.stdout
     own.write_text('columns = ["x", "y", "sex"]\n')
     assert check(MODEL, rows(60)).exit_code == 0
     weaker = {**MODEL, "policy": {"site_terms": True}}
     found = check(weaker, rows(60))
     assert found.exit_code == 0
-    assert "not with --yes: site_terms is at most false" in flat(found.stdout)
+    told = flat(found.stdout)
+    assert "not with --yes: site_terms is usually false; this file has true" in told
 
 
 def test_without_a_table_it_shows_what_all_members_see(tmp_path):
@@ -158,6 +162,9 @@ def test_without_a_table_it_shows_what_all_members_see(tmp_path):
     found = CliRunner().invoke(app, ["check", str(path)])
     assert found.exit_code == 0, found.output
     assert "at most 200 rounds, 400 numbers" in found.stdout
+    assert "you may take part" not in found.stdout
+    assert "no table was given, so nothing of it was checked" in found.stdout
+    assert "add --data FILE" in found.stdout
     path.write_text(tomli_w.dumps(DISPATCH))
     found = CliRunner().invoke(app, ["check", str(path)])
     assert found.exit_code == 2

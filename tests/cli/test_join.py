@@ -241,7 +241,7 @@ def test_yes_runs_nothing_that_is_weaker_than_usual(policy, tmp_path):
     (name,) = policy
     refused = join(company, "a", "--yes")
     assert refused.exit_code == 2
-    assert f"{name} is at" in refused.stderr
+    assert f"{name} is usually " in flat(refused.stderr)
     assert "Nothing was sent" in refused.stderr
     assert not list(company.folder("a").glob("*.run"))
     asked = flat(join(company, "a", answer="n\n").stderr)
@@ -263,7 +263,7 @@ def test_a_party_s_own_rules_win_whoever_agrees(tmp_path):
     for words in (["--yes"], []):
         found = join(company, "a", *words, answer="y\n")
         assert found.exit_code == 2
-        assert "columns = y, and the consortium file has x" in flat(found.stderr)
+        assert "columns = y, and this file has x" in flat(found.stderr)
     other = company.folder("a") / "other.toml"
     other.write_text('columns = ["y", "x"]\n')
     found = join(company, "a", "--own", str(other), answer="n\n")

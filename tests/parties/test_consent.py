@@ -8,8 +8,16 @@ import pytest
 from parties.test_agreed import COST, DISPATCH, MODEL, NAMES, STATISTICS, agreed
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import job_of
+from veilsum.jobs.presence import Screened
 from veilsum.parties.agreed import agreed_on
-from veilsum.parties.consent import EXPLAINED, FLAGS, MEANINGS, Part, consent_to
+from veilsum.parties.consent import (
+    EXPLAINED,
+    FLAGS,
+    MEANINGS,
+    Part,
+    consent_to,
+    explained,
+)
 from veilsum.parties.own_rules import STRICTER
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
@@ -95,7 +103,8 @@ def test_every_number_has_a_name_that_is_explained(kind):
     for one in agreed_on(consortium).recipe.foreseen:
         for name, count in one.statistics.items():
             assert name in EXPLAINED
-            assert (f"- {name} ({count}): {EXPLAINED[name]}" in page) == bool(count)
+            told = explained(one, name, drop=False)
+            assert (f"- {name} ({count}): {told}" in page) == bool(count)
 
 
 def test_every_rule_has_words_and_a_stricter_side():
@@ -107,7 +116,10 @@ def test_every_rule_has_words_and_a_stricter_side():
 def test_the_page_names_question_columns_levels_tables_and_bins():
     page = flat(consent_to(agreed(QUESTIONS["statistics"])).page)
     assert 'table of "sex": how many rows have each of the 2 levels' in page
-    assert 'histogram of "x": how many rows are below 1, 1 to 5, above 5' in page
+    assert (
+        'histogram of "x": how many rows are below 1, from 1 to 5 inclusive, above 5'
+        in page
+    )
     assert '"sex": category, one of 2: "f", "m"' in page
     assert '"y": number, 0 or more, 9 or less, counted in 2^-36' in page
     page = flat(consent_to(agreed(QUESTIONS["gaussian"])).page)
@@ -127,6 +139,71 @@ def test_numbers_of_the_file_are_shown_to_their_last_digit():
     page = flat(consent_to(asked).page)
     assert "3.70000001 to 3.70000002" in page
     assert "8.00000001 or less" in page
+
+
+def page_of(sections, **changes):
+    return flat(consent_to(agreed(sections, **changes)).page)
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
+    """Sums are filled up to one length, and what fills them up shows nothing."""
+    found = agreed_on(agreed(QUESTIONS[kind]))
+    facts = consent_to(agreed(QUESTIONS[kind])).facts
+    sizes = [sum(one.statistics.values()) for one in found.recipe.foreseen]
+    most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
+    rest = max(sizes[counted:]) * (most - counted)
+    assert facts["numbers"][1] == counted * sizes[0] + rest
+    assert facts["numbers"][1] <= found.recipe.most_numbers
+
+
+def test_rows_left_out_are_always_0_where_a_missing_value_refuses():
+    always = "the second is always 0 here, for a table with a missing value"
+    for missing, word in (("refuse", True), ("drop", False)):
+        page = page_of(MODEL, schema={"missing": missing})
+        assert (always in page) == word
+        assert ("a table with a missing value takes no part" in page) == word
+
+
+def test_the_first_sums_of_a_fit_rest_on_a_guess_and_later_ones_on_coefficients():
+    page = page_of(QUESTIONS["poisson"])
+    first, _, later = page.partition("in every round that tries coefficients")
+    guess = "each row weighted by a first guess from that row - X'Vz"
+    tried = "each row weighted by what the family says at the coefficients"
+    assert (guess in first, tried in first) == (True, False)
+    assert (guess in later, tried in later) == (False, True)
+
+
+def test_a_bin_beyond_the_agreed_range_is_said_to_be_empty():
+    asked = {"histograms": {"x": [0, 4, 9, 12, 15]}, "tables": [["sex"]]}
+    page = page_of({**STATISTICS, **FREE, "statistics": asked})
+    empty = "(always 0, by the agreed range)"
+    assert (
+        f"below 0 {empty}, from 0 to below 4, from 4 to below 9, from 9 to below 12, "
+        f"from 12 to 15 inclusive {empty}, above 15 {empty}"
+    ) in page
+
+
+@pytest.mark.parametrize(("tolerate", "least"), [(0, 3), (1, 3), (2, 4)])
+def test_how_many_members_must_have_a_level_is_one_number(tolerate, least):
+    policy = {"tolerate": tolerate, "minimum_honest": 2}
+    page = page_of(MODEL, policy=policy)
+    assert f"Where some have it and fewer than {least}, or" in page
+    assert f"these are at least {least} members, or none" in page
+    assert "tolerate + 2" not in page
+    assert "any 2 of them over the 2 others" in page
+    alone = page_of(MODEL, policy={**policy, "site_terms": True})
+    assert "It may be one member" in alone
+    assert "Where some have it" not in alone
+
+
+def test_no_round_is_promised_that_there_is_not():
+    none, some = "No round counts members", "asked about in the first round instead"
+    columns = {name: MODEL["schema"]["columns"][name] for name in "xy"}
+    page = page_of(MODEL, model={"formula": "y ~ x"}, schema={"columns": columns})
+    assert (none in page, some in page) == (True, False)
+    page = page_of(MODEL)
+    assert (none in page, some in page) == (False, True)
 
 
 # The same for all, and apart from what is one party's own
@@ -163,6 +240,46 @@ def test_what_is_weaker_than_usual_is_said_first():
     for words in ("minimum_count = 1", "release_fraction = 0.9", "drop = true"):
         assert f"WEAKER THAN USUAL: {words}" in told
     assert "no rule" not in told
+
+
+OFF = {
+    "minimum_count": (0, 2),
+    "effective_count": (0, 2),
+    "maximum_leverage": (1, 0.99),
+    "residual_rows": (0, 5),
+}
+
+
+@pytest.mark.parametrize("name", OFF)
+def test_a_rule_that_refuses_nothing_is_switched_off(name):
+    off, weak = OFF[name]
+    assert f"{name} = {off}, and usual" in first(**{name: off})
+    assert "switched off" in first(**{name: off})
+    assert "switched off" not in first(**{name: weak})
+
+
+def test_where_no_rule_is_about_tables_that_is_said_first():
+    none = "READ THIS FIRST there are no rules about tables"
+    for sections in (DISPATCH, COST):
+        page = page_of(sections)
+        assert none in page
+        assert "WHAT ALL KEEP TO" in page
+        assert "ON ITS OWN TABLE" not in page
+    shows = "those of one member where, in a range of prices, it is the only one"
+    assert page_of(DISPATCH).count(shows) == 2
+    assert shows not in page_of(COST)
+    assert none not in page_of(MODEL)
+    assert "WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST" in page_of(MODEL)
+
+
+def test_where_a_table_is_one_row_a_row_is_a_member():
+    asked = {"statistics": {"columns": ["x"]}}
+    for most in (1, 2):
+        schema = {"minimum_rows": 1, "maximum_rows": most}
+        page = page_of({**STATISTICS, **asked}, schema=schema)
+        assert ("READ THIS FIRST every table has one row at most" in page) == (
+            most == 1
+        )
 
 
 def test_site_terms_are_shouted():

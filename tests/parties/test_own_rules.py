@@ -85,7 +85,7 @@ def test_what_is_weaker_than_usual_needs_a_person_or_a_floor(tmp_path, name):
     value = WEAKER[name]
     asked = agreed(MODEL, policy={name: value})
     assert in_force(asked)[name] == value
-    with pytest.raises(OwnRulesError, match=f"{name} is at"):
+    with pytest.raises(OwnRulesError, match=f"{name} is usually "):
         OwnRules().check(asked, alone=True)
     OwnRules().check(asked, alone=False)
     word = str(value).lower()
@@ -101,7 +101,9 @@ def test_a_floor_may_be_above_the_usual_rules(tmp_path):
     own = rules(tmp_path, "[floors]\nminimum_count = 10\nminimum_rows = 60")
     with pytest.raises(OwnRulesError) as refused:
         own.check(agreed(MODEL), alone=False)
-    assert "minimum_count is at least 10" in str(refused.value)
+    assert "minimum_count is at least 10 by [floors]; this file has 3" in str(
+        refused.value
+    )
     assert "minimum_rows is at least 60" in str(refused.value)
     high = {"policy": {"minimum_count": 10}, "schema": {"minimum_rows": 60}}
     own.check(agreed(MODEL, **high), alone=True)

@@ -74,8 +74,22 @@ def command(
         print_json({**page.to_dict(), "good": good})
     else:
         click.echo(on_screen(page.text()))
-        click.echo("you may take part" if good else "REFUSED: you may not take part")
+        click.echo(_verdict(consortium, good=good, given=any(files.values())))
     click.get_current_context().exit(0 if good else 1)
+
+
+def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
+    """Return the last line: what was not looked at is not said to be good."""
+    from veilsum.agreement.consortium import Minimisation
+
+    if not good:
+        return "REFUSED: you may not take part"
+    if given:
+        return "you may take part"
+    (question,) = consortium.questions
+    cost = isinstance(question, Minimisation)
+    what, option = ("cost", "--cost") if cost else ("table", "--data")
+    return f"no {what} was given, so nothing of it was checked; add {option} FILE"
 
 
 def _read(plan: Path) -> tuple[Consortium, bool]:

@@ -148,12 +148,20 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
     left = found[0].numbers_left if found else None
     spent = found[0].total.epsilon if found else 0.0
     room = "" if left is None else f", and there is room for {left} more"
+    reserved = work.recipe.most_numbers
+    meanwhile = (
+        ""
+        if reserved == most
+        else f" While it runs {reserved} are reserved, for sums are filled up to one "
+        "length."
+    )
     return (
-        f"kept in {ledger.path}",
+        f"kept in {ledger.path}, a file of yours that counts what your data were used "
+        "for",
         f"before: {numbers} numbers about these data are known or reserved{room}; "
         f"epsilon spent {'without bound' if spent is None else f'{spent:.6g}'}",
         f"after: at most {numbers + most} numbers; what a run does not use of them is "
-        "given back when it ends",
+        f"given back when it ends.{meanwhile}",
     )
 
 

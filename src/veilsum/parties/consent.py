@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,19 @@ from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
-from veilsum.jobs.dispatch import LIMIT as DISPATCH_LIMIT
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
-from veilsum.jobs.presence import Screened
+from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
 from veilsum.jobs.statistics import Wishes
 from veilsum.models.families import Gaussian
+from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
 from veilsum.tables.columns import Column, unit_words
+from veilsum.tables.schema import Schema
 
 WIDTH = 88
 # A page is for reading: what does not fit into so many letters is not listed, and that
@@ -46,6 +48,11 @@ MOST_IN_A_LINE, MOST_LETTERS = 4_000, 40_000
 SAME = (
     "The page above is the same for every member of the consortium. What follows is "
     "about you, and for you alone."
+)
+OF_A_PLAN = (
+    "The page above follows from the plan alone, whoever reads it; a consortium file "
+    "that is made of it has a page of its own. What follows is about you, and for you "
+    "alone."
 )
 
 
@@ -102,7 +109,7 @@ class Consent:
             return self.page
         rest = "\n".join(part.text for part in self.own)
         line = "-" * WIDTH
-        told = textwrap.fill(SAME, WIDTH)
+        told = textwrap.fill(OF_A_PLAN if self.facts["run"] is None else SAME, WIDTH)
         return f"{self.page}\n{line}\n{told}\nSHA-256 {self.digest}\n{line}\n\n{rest}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,12 +152,17 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
     known = tuple(_known(found, room))
     shared = (
         Part("CONSENT TO ONE RUN", head),
-        Part("READ THIS FIRST", tuple(_first(consortium, room.left_out))),
+        Part("READ THIS FIRST", tuple(_first(found, room.left_out))),
         Part("WHAT IS ASKED", asked),
         Part("HOW MUCH", tuple(_how_much(found, rounds))),
         Part("WHAT BECOMES KNOWN TO EVERY MEMBER", known),
         Part("WHO CAN COMPUTE WHAT FROM IT", tuple(_who(found))),
-        Part("WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST", tuple(_checks(found))),
+        Part(
+            "WHAT ALL KEEP TO"
+            if found.rules is None
+            else "WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST",
+            tuple(_checks(found)),
+        ),
         Part("WHAT IS NOT PROTECTED", tuple(_open(found))),
     )
     (question,) = consortium.questions
@@ -246,15 +258,35 @@ SITES = (
 )
 
 
-def _first(consortium: Consortium, cut: Sequence[str]) -> Iterator[str]:
-    weaker = relaxed(consortium)
+# How generators show: what a price that is tried tells of others.
+GENERATORS = (
+    "generators' costs and limits show in how the sums change with the price: those of "
+    "all others together, and those of one member where, in a range of prices, it is "
+    "the only one whose output changes"
+)
+
+
+def _first(found: Asked, cut: Sequence[str]) -> Iterator[str]:
+    weaker = relaxed(found.consortium)
+    if found.rules is None:
+        yield (
+            "there are no rules about tables for this kind of question: nobody checks "
+            "what your own numbers give away by their sums"
+        )
+    elif found.rules.maximum_rows == 1:
+        yield (
+            "every table has one row at most (maximum_rows = 1): a row is a member "
+            "here, and what is said of one row is said of one member"
+        )
+    if isinstance(found.recipe, PriceRecipe):
+        yield GENERATORS
     if "site_terms" in weaker:
         yield SITES
     for name, (value, before) in weaker.items():
         if name != "site_terms":
             yield (
                 f"WEAKER THAN USUAL: {name} = {exact(value)}, and usual is "
-                f"{exact(before)}: {_meaning(name, value)}"
+                f"{exact(before)}: {_meaning(name, value, found)}"
             )
     if weaker:
         yield "whoever wrote the file chose this; ask why before you agree"
@@ -276,7 +308,7 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
         assert isinstance(question, ModelSection)
         yield from _model(found.fit, question, room)
     elif found.wishes is not None:
-        yield from _statistics(found.wishes, room)
+        yield from _statistics(found.wishes, found.consortium.schema, room)
     else:
         yield from _dispatch(question.given())
     schema = found.consortium.schema
@@ -357,7 +389,8 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
     )
 
 
-def _statistics(wishes: Wishes, room: _Room) -> Iterator[str]:
+def _statistics(wishes: Wishes, schema: Schema | None, room: _Room) -> Iterator[str]:
+    assert schema is not None
     yield "question: counts and averages of all members' rows together"
     if wishes.columns:
         names = [quoted(name) for name in wishes.columns]
@@ -367,13 +400,10 @@ def _statistics(wishes: Wishes, room: _Room) -> Iterator[str]:
         )
     lines = []
     for name, bins in wishes.histograms.items():
-        edges = [exact(edge) for edge in bins.edges.tolist()]
-        spans = [f"{a} to {b}" for a, b in pairwise(edges)]
-        bounds = [f"below {edges[0]}", *spans, f"above {edges[-1]}"]
+        bounds = list(_bins(bins, schema.column(name)))
         lines.append(
             f"- histogram of {quoted(name)}: how many rows are "
-            f"{room.names(f'bins of {quoted(name)}', bounds)} (a bin has its lower "
-            "end, and the last its upper end too)"
+            f"{room.names(f'bins of {quoted(name)}', bounds)}"
         )
     for crossed, cross in wishes.tables.items():
         names = [quoted(name) for name in crossed]
@@ -385,6 +415,26 @@ def _statistics(wishes: Wishes, room: _Room) -> Iterator[str]:
     if lines:
         yield f"histograms and tables: {len(lines)}"
         yield from room.lines("histograms and tables", lines)
+
+
+def _bins(bins: Bins, column: Column) -> Iterator[str]:
+    """Yield every bin with its ends, and whether the agreed range leaves it empty."""
+    edges: list[float] = bins.edges.tolist()
+    measure = column.measure
+    # Rounding to the unit may lead a little beyond the range.
+    low, high = -inf, inf
+    if column.minimum is not None:
+        low = min(column.minimum, measure.low)
+    if column.maximum is not None:
+        high = max(column.maximum, measure.high)
+    empty = " (always 0, by the agreed range)"
+    yield f"below {exact(edges[0])}" + (empty if low >= edges[0] else "")
+    for a, b in pairwise(edges):
+        last = b == edges[-1]
+        out = a > high or (b < low if last else b <= low)
+        ends = f"{exact(a)} to {'' if last else 'below '}{exact(b)}"
+        yield f"from {ends}{' inclusive' if last else ''}" + (empty if out else "")
+    yield f"above {exact(edges[-1])}" + (empty if high <= edges[-1] else "")
 
 
 def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
@@ -430,16 +480,16 @@ class Amount:
 
 
 def _rounds(found: Asked) -> Amount:
-    """Return the least and the most; what may be shown at most is what is reserved."""
-    kinds, size = found.recipe.foreseen, found.recipe.size
-    least = sum(one.least for one in kinds)
-    most: int = getattr(found.recipe, "most_rounds", sum(one.most for one in kinds))
-    return Amount(
-        least,
-        most,
-        sum(one.least * sum(one.statistics.values()) for one in kinds),
-        getattr(found.recipe, "most_numbers", size * most),
-    )
+    """Return the least and the most; a ledger reserves what fills sums up as well."""
+    kinds = [(one, sum(one.statistics.values())) for one in found.recipe.foreseen]
+    least = sum(one.least for one, _ in kinds)
+    most: int = getattr(found.recipe, "most_rounds", sum(k.most for k, _ in kinds))
+    # The first is always there; then those of which each shows the most.
+    left, numbers = most, 0
+    for one, size in (kinds[0], *sorted(kinds[1:], key=lambda kind: -kind[1])):
+        taken = min(left, one.most)
+        left, numbers = left - taken, numbers + taken * size
+    return Amount(least, most, sum(k.least * size for k, size in kinds), numbers)
 
 
 def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
@@ -490,20 +540,26 @@ EXPLAINED: Mapping[str, str] = {
     "sum of their products over all rows, each row weighted by what the family says at "
     "the coefficients of that round",
     "X'Vz": "for each column of the design, the sum of its products with the response "
-    "on the scale of the link, each row weighted by a first guess from that row",
+    "on the scale of the link (that is, after the function that makes a fitted value "
+    "a sum over columns, such as the logarithm), each row weighted by a first guess "
+    "from that row",
     "sums of weights, responses, offsets, saturated log-likelihood": "four sums over "
     "all rows: of the weights, the responses, the offsets, and of the log-likelihood "
-    "of a model that fits every row",
+    "(how likely a model makes the responses, as a logarithm) of a model that fits "
+    "every row exactly (saturated)",
     "score": "for each column of the design, the sum of its products with how far each "
     "response is from its fitted value",
-    "deviance, Pearson's sum": "two sums that say how far all responses are from their "
-    "fitted values",
+    "deviance, Pearson's sum": "two sums over all rows that say how far responses are "
+    "from their fitted values: by how likely they are, and by squared differences, "
+    "each divided by the variance that the family expects (Pearson's sum)",
     "score, information and deviance of the null model": "the same for a model that "
-    "has an intercept only: three numbers",
+    "has an intercept only (the null model), with which the fit is compared: three "
+    "numbers",
     "rows outside, of the model and of the null model": "how many rows of all members "
     "have a fitted value too large to be summed at the next coefficients",
-    "saturated log-likelihood": "the sum over all rows of the log-likelihood of a "
-    "model that fits every row",
+    "saturated log-likelihood": "the sum over all rows of the log-likelihood (how "
+    "likely a model makes the responses, as a logarithm) of a model that fits every "
+    "row exactly (saturated)",
     "sums of columns": "for each column of numbers, its sum over all rows",
     "sums of products of columns": "for every two columns of numbers, and for each "
     "with itself, the sum of their products over all rows",
@@ -515,6 +571,35 @@ EXPLAINED: Mapping[str, str] = {
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
     "members' own",
 }
+# Before there are coefficients.
+AT_FIRST: Mapping[str, str] = {
+    "information": "for every two columns of the design, and for each with itself, the "
+    "sum of their products over all rows, each row weighted by a first guess from that "
+    "row",
+}
+# Of numbers that are 0 wherever a table with a missing value takes no part.
+ALWAYS_0: Mapping[str, str] = {
+    "rows, and rows left out": "the second is always 0 here",
+    "rows left out": "always 0 here",
+}
+
+
+def explained(kind: Foreseen, name: str, *, drop: bool) -> str | None:
+    """Return what one of a round's kinds of numbers is.
+
+    Args:
+        kind: the round.
+        name: what the recipe calls the numbers.
+        drop: whether rows with a missing value are left out.
+    """
+    told = EXPLAINED.get(name)
+    if kind.when == "the first round":
+        told = AT_FIRST.get(name, told)
+    if not drop and name in ALWAYS_0:
+        return (
+            f"{told}; {ALWAYS_0[name]}, for a table with a missing value takes no part"
+        )
+    return told
 
 
 def _known(found: Asked, room: _Room) -> Iterator[str]:
@@ -526,6 +611,8 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     yield f"every number here is one sum over all {whose}"
     yield "every member learns it exactly"
     counting = isinstance(found.recipe, Screened)
+    schema = found.consortium.schema
+    drop = schema is not None and schema.missing == "drop"
     for place, kind in enumerate(found.recipe.foreseen):
         when = (AFTER_COUNTING if counting else {}).get(kind.when, kind.when)
         yield f"in {when}{_times(kind)}, {sum(kind.statistics.values())} numbers:"
@@ -535,7 +622,7 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
             yield f"- members are counted in these groups: {listed}"
         for name, count in kind.statistics.items():
             if count:
-                told = EXPLAINED.get(name)
+                told = explained(kind, name, drop=drop)
                 yield f"- {name} ({count})" + ("" if told is None else f": {told}")
         if not place and counting:
             yield (
@@ -629,10 +716,11 @@ def _who(found: Asked) -> Iterator[str]:
         f"each member alone: the same sums over the {n - 1} others, for it can "
         "subtract what it gave itself"
     )
-    if t > 1:
+    if n > 3:
+        more = f", any {t} of them over the {n - t} others" if t > 2 else ""
         yield (
-            f"any {t} members who pool what they know: the same sums over the {n - t} "
-            "others"
+            "several members who pool what they know, however many: the same sums over "
+            f"all the others; any 2 of them over the {n - 2} others{more}"
         )
     exact = terms.law.masks.kind.sums_only
     nearly = "nearly the same to them; the guarantee says how nearly (epsilon)"
@@ -667,10 +755,12 @@ def _as_long(tolerate: int) -> str:
 MEANINGS: Mapping[str, str] = {
     "tolerate": "what is promised holds as long as no more than {} of the members "
     "pool what they saw",
-    "minimum_honest": "at least {} others are in every sum that such members can learn",
+    "minimum_honest": "at least {} others are in every sum that such members can "
+    "learn, be it with a 0",
     "minimum_rows": "a table with fewer than {} rows takes no part",
-    "minimum_count": "every level, combination and bin that a table has any rows in "
-    "has {} rows of it or more",
+    "minimum_count": "every level, combination and bin that a table has any rows in, "
+    "and each value of a column that has two values there, such as 0 and 1, has {} "
+    "rows of it or more",
     "effective_count": "no column, and no part of a formula, rests on fewer than {} "
     "rows of a table",
     "maximum_leverage": "no row has more than {} of the weight of a coefficient within "
@@ -691,10 +781,9 @@ FLAGS: Mapping[str, tuple[str, str]] = {
     ),
     "site_terms": (
         "a category with one level only in a whole table is refused, and so is a "
-        "number that is the same in all its rows. And a first round counts how many "
-        "members have each level, cell and bin, and each of a column's values where it "
-        "can have five or fewer: where that is not 0 and below tolerate + 2, or below "
-        "3, the run ends, and nothing else is shown",
+        "number that is the same in all its rows or, where it is computed, nearly the "
+        "same. But a column that can have two levels or two values only, such as 0 and "
+        "1, may have one of them in all rows",
         "columns and levels MAY TELL ONE PARTY FROM THE OTHERS; nothing of this is "
         "checked",
     ),
@@ -708,10 +797,35 @@ NOT_ASKED: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _meaning(name: str, value: Value) -> str:
+def _meaning(name: str, value: Value, found: Asked) -> str:
     if name in FLAGS:
-        return FLAGS[name][bool(value)]
+        told = FLAGS[name][bool(value)]
+        return told + (_holders(found) if name == "site_terms" and not value else "")
+    off = {} if found.rules is None else found.rules.off
+    if name in off:
+        return f"switched off: {off[name]}"
+    if name == "residual_rows" and not value:
+        return "switched off"
+    if name == "minimum_rows" and value == 1:
+        return "a table without any row takes no part"
     return MEANINGS[name].format(exact(value))
+
+
+def _holders(found: Asked) -> str:
+    """Say what the first round asks about, if there is one that counts members."""
+    if not isinstance(found.recipe, Screened):
+        return (
+            ". No round counts members, for nothing that is asked has levels, bins, or "
+            f"{FEW_VALUES} values or fewer"
+        )
+    least = found.recipe.least
+    return (
+        ": that is asked about in the first round instead, which counts how many "
+        "members have each level, cell and bin, and each of a column's values where it "
+        f"can have {FEW_VALUES} or fewer. Where some have it and fewer than {least}, "
+        f"or fewer than {least} have several of a group of which several are there, "
+        "the run ends, and nothing else is shown"
+    )
 
 
 def _checks(found: Asked) -> Iterator[str]:
@@ -727,7 +841,7 @@ def _checks(found: Asked) -> Iterator[str]:
         if name in NOT_ASKED.get(found.consortium.questions[0].heading, ()):
             continue
         mark = " (WEAKER THAN USUAL)" if name in weaker else ""
-        yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value)}"
+        yield f"- {name} = {exact(value)}{mark}: {_meaning(name, value, found)}"
     if found.rules is not None:
         if found.rules.maximum_rows is not None:
             most = found.rules.maximum_rows
@@ -736,6 +850,15 @@ def _checks(found: Asked) -> Iterator[str]:
 
 
 # What is left open
+
+
+def _fewest(found: Asked) -> str:
+    if isinstance(found.recipe, Screened):
+        return (
+            "Of what the first round counts, these are at least "
+            f"{found.recipe.least} members, or none; of anything else it may be one."
+        )
+    return "It may be one member, for no round counts who has it."
 
 
 def _open(found: Asked) -> Iterator[str]:
@@ -748,7 +871,8 @@ def _open(found: Asked) -> Iterator[str]:
         )
         yield (
             "- a level, a value or a combination that few members have: its total is "
-            "theirs alone, and who knows which members have it knows whose"
+            "over their rows alone, for the others that minimum_honest counts add 0 to "
+            "it; and who knows which members have it knows whose. " + _fewest(found)
         )
         yield (
             "- that your table passes the checks above: that you take part tells "
@@ -770,9 +894,10 @@ def _open(found: Asked) -> Iterator[str]:
     yield "- what members do with what they have learned"
     yield (
         "- the next question: every run adds to what is known about the same data. "
-        "Your own ledger counts it, and nobody else does."
+        "Your own ledger, a file of yours that counts what your data were used for, "
+        "keeps count of it, and nobody else does."
     )
     if isinstance(found.recipe, PriceRecipe):
-        yield f"- of members: {DISPATCH_LIMIT.partition('; ')[2]}"
+        yield f"- {GENERATORS}"
     if isinstance(found.recipe, Minimise):
         yield from (f"- {line}" for line in found.recipe.limits)

@@ -200,10 +200,10 @@ class OwnRules:
                 continue
             beyond = [name for name in found if name not in allowed]
             if beyond == [""]:
-                yield "the consortium file does not say who wrote it (organiser)"
+                yield "this file does not say who wrote it (organiser)"
             elif beyond:
                 yield (
-                    f"{key} = {listed(allowed) or 'none'}, and the consortium file has "
+                    f"{key} = {listed(allowed) or 'none'}, and this file has "
                     f"{listed(beyond)}"
                 )
 
@@ -211,17 +211,14 @@ class OwnRules:
         floors = {**(usual() if alone else {}), **self.floors}
         for name, value in in_force(consortium).items():
             if name in floors and is_weaker(name, value, floors[name]):
-                more = (
-                    ""
-                    if name in self.floors
-                    else (
-                        f", as usual; a person may agree to it without --yes, or write "
-                        f"[floors] {name} = {exact(value)} into {FILE_NAME}"
-                    )
-                )
+                bound = _bound(name, floors[name])
+                if name in self.floors:
+                    yield f"{name} is {bound} by [floors]; this file has {exact(value)}"
+                    continue
                 yield (
-                    f"{name} is {STRICTER[name]} {exact(floors[name])}, and the "
-                    f"consortium file has {exact(value)}{more}"
+                    f"{name} is usually {bound}; this file has {exact(value)}; a "
+                    "person may agree to it without --yes, or write [floors] "
+                    f"{name} = {exact(value)} into {FILE_NAME}"
                 )
 
     @property
@@ -229,8 +226,8 @@ class OwnRules:
         """What they say, for their owner."""
         if not self.source:
             return (
-                f"there is no {FILE_NAME}: with --yes the usual rules are floors, "
-                "without it a person decides",
+                f"there is no {FILE_NAME}: with --yes, that is where nobody is asked "
+                "before a run, the usual rules are floors; without it a person decides",
             )
         lists = ("columns", "jobs", "functions", "organisers")
         said = {key: getattr(self, key) for key in lists}
@@ -242,7 +239,7 @@ class OwnRules:
                 if names is not None
             ),
             *(
-                f"- {name}: {STRICTER[name]} {exact(value)}"
+                f"- {name}: {_bound(name, value)}"
                 for name, value in self.floors.items()
             ),
         )
@@ -311,6 +308,12 @@ def _applied(node: Node) -> Iterator[str]:
             yield ARITHMETIC
             yield from _applied(left)
             yield from _applied(right)
+
+
+def _bound(name: str, value: Value) -> str:
+    if isinstance(value, bool):
+        return "true or false" if value else "false"
+    return f"{STRICTER[name]} {exact(value)}"
 
 
 def exact(value: Value) -> str:

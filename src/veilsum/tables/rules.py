@@ -173,8 +173,8 @@ class Rules:
                 )
 
     @property
-    def open(self) -> tuple[str, ...]:
-        """What these rules do not refuse, and the usual ones would, in words."""
+    def off(self) -> dict[str, str]:
+        """By rule that refuses nothing, what the usual one would, in words."""
         said: dict[str, tuple[bool, str]] = {
             "site_terms": (
                 self.site_terms,
@@ -198,9 +198,12 @@ class Rules:
                 "a sum may be that of a single row, nearly",
             ),
         }
-        return tuple(
-            f"{name} is off: {words}" for name, (off, words) in said.items() if off
-        )
+        return {name: words for name, (off, words) in said.items() if off}
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """What these rules do not refuse, and the usual ones would, in words."""
+        return tuple(f"{name} is off: {words}" for name, words in self.off.items())
 
 
 # Several rows together: of what one row may leave to others, this part is enough.
