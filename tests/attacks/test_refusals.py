@@ -16,7 +16,7 @@ from attacks.offices import HASTY, NAMES, Office
 from attacks.organiser import Found, patients
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.files.tables import read_table
-from veilsum.jobs.regression import fit
+from veilsum.jobs.statistics import statistics
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.schema import Schema
 
@@ -145,24 +145,26 @@ def test_a_refusal_is_kept_and_the_policy_taken_over(tmp_path):
 
 
 def test_join_looks_at_earlier_questions_too(tmp_path):
-    """A step between two salaries was shown; the next one leaves one patient between.
+    """Bins about a salary were shown; with the next edge one patient is in between.
 
-    The twin: an ordinary fit after the same step goes on to the meeting.
+    The twin: an ordinary fit after the same bins goes on to the meeting.
     """
     office = Office(tmp_path, TABLE[:N_ROWS])
     own = read_table(office.data)
     below, one, above = sorted(own["salary"])[20:23]
-    width = (above - below) / 100
-    steps = [
-        f"age ~ {{1/(1 + exp(-(salary - {at:.3f})/{width:.3f}))}}"
+    first, second = (
+        {"salary": [0, round(at, 2), 200_000]}
         for at in ((below + one) / 2, (one + above) / 2)
-    ]
+    )
     tables = dict(zip(NAMES, patients().values(), strict=False)) | {"ann": own}
-    asked = Schema.from_table(plan()["schema"])
+    roomy = {**plan()["schema"], "minimum_rows": 40}
+    asked = Schema.from_table(roomy)
     with open_ledger(tmp_path / "ann.ledger", create=Budget(tolerate=1)) as ledger:
         options = {"ledgers": {"ann": ledger}, "driver": "vectorised"}
-        fit(steps[0], tables, schema=asked, **options)
-    again = {**plan(), "model": {"formula": steps[1]}, "policy": HASTY}
+        statistics(tables, columns=[], histograms=first, schema=asked, **options)
+    again = {**plan(), "schema": roomy, "policy": HASTY}
+    del again["model"]
+    again["statistics"] = {"columns": [], "histograms": second}
     found = office.join(office.file(again), "--yes")
     assert found.exit_code == 2
     assert "together with what was asked of this data set before" in found.output
