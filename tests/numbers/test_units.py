@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError, RangeError
+from veilsum.numbers import units
 from veilsum.numbers.units import (
     CrossSum,
     GramSum,
     Measure,
+    as_integers,
     decimal_unit,
     inferred_measure,
     limbs_of,
@@ -136,6 +138,20 @@ def test_sums_of_products_are_exact_in_any_order(bits: int) -> None:
     cross.add(floats, floats[:, 1])
     assert (cross.value == exact[:, 1]).all()
     assert (square(triangle(exact), 3) == exact).all()
+
+
+@pytest.mark.parametrize("limbs", [1, 2, 3])
+def test_scaled_rows_are_those_that_arrays_would_round(limbs, monkeypatch):
+    chance = np.random.default_rng(limbs)
+    rows = chance.normal(size=(1500, 3)) * 2.0 ** (18 * limbs - 4)
+    by, factors = chance.uniform(0.1, 1.0, 1500), np.array([1.0, 4.0, 0.125])
+    exact = as_integers(np.rint(rows * by[:, None] * factors))
+    for compiles in (True, False):
+        if not compiles:
+            monkeypatch.setattr(units, "compiled", lambda _: None)
+        sums = GramSum(3, limbs)
+        sums.add_scaled(rows, by, factors)
+        assert (sums.value == exact.T @ exact).all()
 
 
 def test_the_largest_products_of_a_block_are_exact() -> None:

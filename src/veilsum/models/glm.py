@@ -598,22 +598,16 @@ class _Totals:
         widest = max(one.bits for one in design)
         self._cross = CrossSum(p, limbs_of(widest), limbs_of(scales.pull_bits))
         self._numbers = [0] * N_NUMBERS
-        self._room = np.empty((BLOCK_ROWS, p))
         # Most columns have one power, and a root takes it over.
         powers = scales.columns
         self._usual = max(set(powers), key=powers.count)
-        others = ((k, one - self._usual) for k, one in enumerate(powers))
-        self._others = [(k, 2.0**more) for k, more in others if more]
+        self._factors = np.array([2.0 ** (one - self._usual) for one in powers])
         self.outside = 0
 
     def information(self, block: _Block, information: FloatArray) -> None:
         root = np.sqrt(block.weigh(information)) * 2.0**self._usual
         for design, piece in block.pieces:
-            rows = self._room[: len(design)]
-            np.multiply(design, root[piece, None], out=rows)
-            for place, factor in self._others:
-                rows[:, place] *= factor
-            self._gram.add(np.rint(rows, out=rows))
+            self._gram.add_scaled(design, root[piece], self._factors)
 
     def pull(self, block: _Block, pull: FloatArray) -> None:
         scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)

@@ -405,6 +405,19 @@ def _two_limbs(rows: Any, beside: Any, lower: Any, upper: Any, both: Any) -> Non
             upper[i, p + m], lower[i, p + m], both[i, p + m] = high, low, low + high
 
 
+def _limbs_of_scaled(
+    rows: Any, by: Any, factors: Any, lower: Any, upper: Any, both: Any
+) -> None:
+    # The same operations as by arrays, in the same order: the same bits.
+    n, p = rows.shape
+    for i in range(n):
+        for j in range(p):
+            whole = np.rint(rows[i, j] * by[i] * factors[j])
+            upper[i, j] = np.rint(whole * 2.0**-20)
+            lower[i, j] = whole - upper[i, j] * 2.0**20
+            both[i, j] = lower[i, j] + upper[i, j]
+
+
 class GramSum:
     """Adds up Z'Z over blocks of rows, exactly; with a column r also Z'r and r'r.
 
@@ -438,6 +451,24 @@ class GramSum:
             piece = slice(start, start + BLOCK_ROWS)
             self._add(rows[piece], None if right is None else right[piece])
 
+    def add_scaled(self, rows: FloatArray, by: FloatArray, factors: FloatArray) -> None:
+        """Add `BLOCK_ROWS` rows at most, each times a number, rounded to whole ones.
+
+        Args:
+            rows: of numbers.
+            by: what each row is taken times.
+            factors: what each column is then; powers of two.
+        """
+        quick = compiled(_limbs_of_scaled) if self.limbs == 2 else None
+        if quick is None:
+            scaled = np.multiply(rows, by[:, None], out=self._beside[: len(rows)])
+            scaled *= factors
+            self._add(np.rint(scaled, out=scaled), None)
+            return
+        limbs = [one[: len(rows)] for one in self._room]
+        quick(rows, by, factors, *limbs)
+        self._products(limbs)
+
     def _add(self, rows: WholeRows, right: WholeColumn | None) -> None:
         spare = self._room[-1, : len(rows)]
         quick = (
@@ -452,11 +483,21 @@ class GramSum:
             limbs = [one[: len(rows)] for one in self._room[:-1]]
             beside = np.stack(pieces) if pieces else np.empty((0, len(rows)))
             quick(rows, beside, *limbs, spare)
+            self._products([*limbs, spare])
+            return
         for place, (j, k) in enumerate(self._pairs):
-            both = limbs[j] if j == k else spare
-            if j != k and quick is None:
-                np.add(limbs[j], limbs[k], out=spare)
+            both = limbs[j] if j == k else np.add(limbs[j], limbs[k], out=spare)
             self._sums[place] += (both.T @ both).astype(np.int64)
+        self._settle_sometimes()
+
+    def _products(self, limbs: Sequence[FloatArray]) -> None:
+        """Add the products of two limbs and of their sum."""
+        lower, upper, both = limbs
+        for place, one in enumerate((lower, both, upper)):
+            self._sums[place] += (one.T @ one).astype(np.int64)
+        self._settle_sometimes()
+
+    def _settle_sometimes(self) -> None:
         self._blocks += 1
         if self._blocks == _BLOCKS:
             self._settle()
