@@ -54,6 +54,8 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/codec.py
 	$(BIN)/python benchmarks/protocol.py
 	$(BIN)/python benchmarks/jobs.py
+	$(BIN)/python benchmarks/rules.py
+	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/network.py
 
