@@ -99,6 +99,7 @@ def tiny_blocks(monkeypatch):
     assert changed
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("name", FITS)
 def test_totals_do_not_depend_on_blocks(name, request):
     (law, *_) = KINDS[name].laws

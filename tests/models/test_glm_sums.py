@@ -188,6 +188,7 @@ def test_rows_outside_are_asked_for_before_statistics():
     assert "outside" not in narrow
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_where_rows_are_outside_the_step_is_halved():
     """Rows at which 1 / mu would be below zero: nothing of them but their number."""
     halved = 0

@@ -200,6 +200,7 @@ def test_offsets_of_very_different_sizes_have_a_null_deviance():
     assert found.null_deviance == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @few
 @given(
     st.sampled_from(list(REFERENCES)),

@@ -127,6 +127,7 @@ def line(site, k):
     return {name: getattr(site, name)[[k]] for name in ("a", "b", "low", "high")}
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @given(markets(), st.data())
 def test_no_bit_tells_which_site_has_which_generator_and_demand(sites, data):
     """Every total of every round, however rows are dealt to sites."""
