@@ -410,7 +410,10 @@ class AtHome:
             two_valued: as for `column`, by place. Without it columns may be constant:
                 a level that no row has makes one, and its category is looked at.
         """
-        for k in self._doubtful(rows):
+        rules = self.rules
+        off = rules.minimum_count < 2 and rules.effective_count <= 1.0
+        free = off and rules.site_terms and rules.maximum_leverage >= 1.0
+        for k in () if free else self._doubtful(rows):
             values = np.asarray(rows.design[:, k], dtype=np.float64)
             low, high = float(values.min()), float(values.max())
             if k != intercept and (low < high or two_valued is not None):
