@@ -165,6 +165,8 @@ def test_without_a_table_it_shows_what_all_members_see(tmp_path):
     assert "you may take part" not in found.stdout
     assert "no table was given, so nothing of it was checked" in found.stdout
     assert "add --data FILE" in found.stdout
+    plain = CliRunner().invoke(app, ["check", str(path), "--json"])
+    assert json.loads(plain.stdout)["good"] is None
     path.write_text(tomli_w.dumps(DISPATCH))
     found = CliRunner().invoke(app, ["check", str(path)])
     assert found.exit_code == 2

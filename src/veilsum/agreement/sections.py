@@ -302,26 +302,19 @@ RULES = tuple(
 )
 
 
-class PolicySection(Section, frozen=True, kw_only=True):
-    """What parties keep to, as far as it was written down.
+class RulesSection(Section, frozen=True, kw_only=True):
+    """Rules as they are written down: in a policy, or as floors of a party's own.
 
     Attributes:
-        corrupted: who colludes in a simulation.
         tolerate: how many may collude, whoever they are.
         minimum_honest: how many others there must be.
         drop: whether the others may go on without a party that is lost early.
-        resend: seconds; see `Policy`, for the three after it too.
         minimum_count: see `Rules`, for all that follow too.
     """
 
-    corrupted: Names | None = None
     tolerate: Whole | None = None
     minimum_honest: Whole | None = None
     drop: Flag | None = None
-    resend: Number | None = None
-    meeting: Number | None = None
-    deadline: Number | None = None
-    patience: Whole | None = None
     minimum_count: Whole | None = None
     effective_count: Number | None = None
     maximum_leverage: Number | None = None
@@ -332,6 +325,21 @@ class PolicySection(Section, frozen=True, kw_only=True):
     site_terms: Flag | None = None
     release_fraction: Number | None = None
     most_rounds: Whole | None = None
+
+
+class PolicySection(RulesSection, frozen=True, kw_only=True):
+    """What parties keep to, as far as it was written down.
+
+    Attributes:
+        corrupted: who colludes in a simulation.
+        resend: seconds; see `Policy`, for the three after it too.
+    """
+
+    corrupted: Names | None = None
+    resend: Number | None = None
+    meeting: Number | None = None
+    deadline: Number | None = None
+    patience: Whole | None = None
 
     def __post_init__(self) -> None:
         check_bounds("policy", self)

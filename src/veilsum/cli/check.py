@@ -53,8 +53,8 @@ def command(
 
     PLAN is a consortium file, or the scenario file that one is made of. No identity, no
     key and no network is needed, and nothing is sent. Without --data or --cost it shows
-    what all members see alike. The exit code is 0 if this party may take part, 1 if a
-    rule refuses; which rule, and why, is for you alone.
+    what all members see alike, and checks nothing of yours but your own rules. The exit
+    code is 1 if a rule refuses, else 0; which rule, and why, is for you alone.
 
     \b
     Example:
@@ -71,7 +71,8 @@ def command(
     parts, good = _at_home(consortium, page, rules, name, files, ledger_file, marks)
     page = replace(page, own=parts)
     if as_json:
-        print_json({**page.to_dict(), "good": good})
+        looked = any(files.values())  # what was not looked at is neither
+        print_json({**page.to_dict(), "good": good if looked or not good else None})
     else:
         click.echo(on_screen(page.text()))
         click.echo(_verdict(consortium, good=good, given=any(files.values())))

@@ -21,11 +21,16 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import COMMANDS, ModelSection, PolicySection
+from veilsum.agreement.sections import (
+    COMMANDS,
+    ModelSection,
+    PolicySection,
+    RulesSection,
+)
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
 from veilsum.numbers.arrays import listed, nearest
-from veilsum.reading import Flag, Names, Number, Section, Whole, read
+from veilsum.reading import Names, Section, Whole, read
 from veilsum.tables.formula import (
     FUNCTIONS,
     Applied,
@@ -106,23 +111,10 @@ def relaxed(consortium: Consortium) -> dict[str, tuple[Value, Value]]:
     }
 
 
-class FloorsSection(Section, frozen=True, kw_only=True):
-    """What no consortium file may go below; see `Rules` and [policy]."""
+class FloorsSection(RulesSection, frozen=True, kw_only=True):
+    """What no consortium file may go below."""
 
-    tolerate: Whole | None = None
-    minimum_honest: Whole | None = None
-    drop: Flag | None = None
     minimum_rows: Whole | None = None
-    minimum_count: Whole | None = None
-    effective_count: Number | None = None
-    maximum_leverage: Number | None = None
-    residual_rows: Whole | None = None
-    maximum_levels: Whole | None = None
-    maximum_columns: Number | None = None
-    dominance: Number | None = None
-    site_terms: Flag | None = None
-    release_fraction: Number | None = None
-    most_rounds: Whole | None = None
 
 
 class OwnFile(Section, frozen=True, kw_only=True):
