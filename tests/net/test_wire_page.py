@@ -436,8 +436,7 @@ def test_a_party_says_what_it_holds_as_the_page_says():
     text = "y ~ C(ward) * C(sex) + C(sex):ill + parity"
     job = FormulaJob.of(text, schema, Gaussian())
     table = job.schema.check("ann", frame)
-    rows, design = job.rows(table), job.model.measures.design
-    found = held(job.groups(design), partial(job.look, table, rows))
+    found = held(job.groups, partial(job.look, job.bring(table)))
     frame["f:ill"] = (frame["sex"] == "f") * frame["ill"]
     frame["m:ill"] = (frame["sex"] == "m") * frame["ill"]
     wards, sexes, both = [("a",), ("b",), ("c",)], [("f",), ("m",)], [(0,), (1,)]

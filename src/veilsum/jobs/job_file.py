@@ -28,9 +28,10 @@ from veilsum.files.datasets import DATASETS, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import read_table
 from veilsum.jobs.dispatch import DispatchResult, dispatch
-from veilsum.jobs.regression import FitResult, fit
+from veilsum.jobs.regression import FitResult, fit, formula_job
 from veilsum.jobs.running import JobResult
-from veilsum.jobs.statistics import StatisticsResult, statistics
+from veilsum.jobs.statistics import StatisticsJob, StatisticsResult, statistics
+from veilsum.jobs.table_job import SchemaJob
 from veilsum.jobs.terms import Options
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
@@ -181,6 +182,22 @@ def job_of(
         options=Options(**chosen),  # type: ignore[typeddict-item]
         compare=False,
     )
+
+
+def table_job(question: JobSection, schema: Schema) -> SchemaJob[Any] | None:
+    """Return what is asked of tables with a schema; None for what is not about them.
+
+    Raises:
+        InvalidInputError: it asks for what the schema does not have.
+    """
+    given = question.given()
+    match question:
+        case ModelSection():
+            return formula_job(schema, **given)
+        case StatisticsSection():
+            return StatisticsJob.of(schema, **given)
+        case _:
+            return None
 
 
 def read_data(

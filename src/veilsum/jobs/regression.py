@@ -9,7 +9,7 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -19,21 +19,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.presence import (
-    Cells,
-    Group,
-    Look,
-    Values,
-    answering,
-    are_few,
-    screened,
-    size_of,
-)
-from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly, by_value
+from veilsum.jobs.presence import Cells, Group, Values, are_few
+from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
-from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.jobs.table_job import (
+    SchemaJob,
+    TableAnswer,
+    TableJob,
+    agreed_schema,
+    ask,
+    check_width,
+    is_simulated,
+)
+from veilsum.jobs.terms import Options, by_name
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
@@ -51,8 +51,9 @@ from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
-from veilsum.tables.asked import Asking, Question
+from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import (
@@ -458,28 +459,7 @@ class Model:
             self.measures, self.names, self.intercept, self.ridge, self.words, limit
         )
 
-    def contribution(
-        self,
-        rows: Rows,
-        dropped: int,
-        source: Source | None = None,
-        asking: Asking | None = None,
-    ) -> Contribution:
-        """Return how one party answers.
-
-        Args:
-            rows: its own, checked.
-            dropped: how many rows were left out.
-            source: what its ledger knows the data by, if not by these rows.
-            asking: the question to its table, if that is known.
-        """
-        return Contribution(
-            partial(self.vector, rows, dropped),
-            source or self._source(rows),
-            asking=asking,
-        )
-
-    def _source(self, rows: Rows) -> Source:
+    def source(self, rows: Rows) -> Source:
         """Return rows as a table of the numbers that they hold."""
         columns = range(len(self.names))
         design = rows.design[:, [one for one in columns if one != self.intercept]]
@@ -579,7 +559,66 @@ def inferred_schema(
 
 
 @dataclass(frozen=True)
-class FormulaJob:
+class RowsJob(TableJob[Rows]):
+    """A regression of arrays: nothing is known of a column but its numbers."""
+
+    model: Model
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return len(self.model.names)
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.model.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The values of columns that have few."""
+        return self.model.groups
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {"model": self.model.terms}
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
+        """Return what parties do to fit it."""
+        return self.model.recipe(limit)
+
+    def n_rows(self, own: Rows) -> int:
+        """Return how many rows a party has to give."""
+        return own.n_rows
+
+    def check(self, party: str, own: Rows) -> None:
+        """Refuse rows that do not have what the model has, or go beyond ranges."""
+        self.model.check(party, own)
+
+    def check_at_home(self, home: AtHome, own: Rows) -> None:
+        """Refuse columns that point at few rows, or at this party."""
+        self.model.check_columns_at_home(home, own)
+
+    def look(self, own: Rows, at: str | int) -> Array[Any]:
+        """Return a column: of the design by its place."""
+        return self.model.look(own, at)
+
+    def answer(self, own: Rows, request: Any) -> Integers:
+        """Return what one party gives."""
+        return self.model.vector(own, 0, request)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Brought(Secret):
+    """One party's table, and the rows that a formula makes of it."""
+
+    table: CheckedTable
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class FormulaJob(SchemaJob[Brought]):
     """A regression given by a formula over an agreed schema.
 
     Attributes:
@@ -589,7 +628,10 @@ class FormulaJob:
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
+        measures: how numbers are counted, where ranges alone do not tell.
     """
+
+    follows = "the coefficients, their standard errors, and tests"
 
     formula: ModelFormula
     family: Family
@@ -597,6 +639,7 @@ class FormulaJob:
     offset: str | None = None
     ridge: float = 0.0
     bits: int = BITS
+    measures: RowMeasures | None = None
 
     @classmethod
     def of(
@@ -621,9 +664,11 @@ class FormulaJob:
         """What the tables were agreed to look like, as far as it matters here."""
         return self.formula.schema
 
-    @property
+    @cached_property
     def model(self) -> Model:
-        """What is fitted, with measures that follow from the schema alone."""
+        """What is fitted; measures follow from the schema, unless they are given."""
+        if self.measures is not None:
+            return self.counted(self.measures)
         weights, offset = (
             None if column is None else self.schema.column(column).measure
             for column in (self.weights, self.offset)
@@ -653,9 +698,20 @@ class FormulaJob:
         )
 
     @property
+    def n_columns(self) -> int:
+        """How wide the design is: a few letters can stand for thousands of columns."""
+        return len(self.formula.columns)
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.model.numbers_in_a_row
+
+    @property
     def agreed(self) -> dict[str, Any]:
         """What parties compare beside how they sum."""
         return {
+            "model": self.model.terms,
             "formula": self.formula.text,
             "codings": self.formula.codings,
             "schema": self.schema.to_table(),
@@ -667,19 +723,25 @@ class FormulaJob:
     def question(self) -> Question:
         """What is asked of a table, for the ledger of its owner."""
         return Question(
-            schema=replace(self.schema, minimum_rows=1, maximum_rows=None).to_table(),
+            schema=self.asked_about,
             formula=self.formula.text,
             weights=self.weights,
             offset=self.offset,
         )
 
-    def groups(self, design: Sequence[Measure]) -> tuple[Group, ...]:
-        """Return levels, cells and values that few parties might hold.
+    def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
+        """Return what parties do to fit it."""
+        return self.model.recipe(limit)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold.
 
         Of columns of the schema, in its order; then of categories that are multiplied,
         and of what else in the design has two values.
         """
         schema, made = self.schema, self.formula.made_of
+        design = self.model.measures.design
         found: list[Group] = []
         for one in schema.columns:
             if one.is_category:
@@ -695,21 +757,33 @@ class FormulaJob:
                 found.append(Values(self.formula.columns[place], design[place], place))
         return tuple(found)
 
-    def look(self, table: CheckedTable, rows: Rows, at: str | int) -> Array[Any]:
+    def look(self, own: Brought, at: str | int) -> Array[Any]:
         """Return one party's column of its table by name, or of its design by place."""
-        return rows.design[:, at] if isinstance(at, int) else table.look(at)
+        return own.rows.design[:, at] if isinstance(at, int) else own.table.look(at)
 
-    @property
-    def levels(self) -> dict[str, int]:
-        """How many levels each category has."""
-        return {
-            one.name: len(one.categories)
-            for one in self.schema.columns
-            if one.is_category
-        }
+    def n_rows(self, own: Brought) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
 
-    def check_at_home(self, table: CheckedTable, home: AtHome) -> None:
+    def check(self, party: str, own: Brought) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.model.check(party, own.rows)
+
+    def answer(self, own: Brought, request: Any) -> Integers:
+        """Return what one party gives."""
+        return self.model.vector(own.rows, own.table.n_dropped, request)
+
+    def check_at_home(self, home: AtHome, own: Brought) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
+        self._check_parts(home, own.table)
+        self.model.check_at_home(
+            home,
+            own.rows,
+            shaped=self.formula.response_is_shaped,
+            groups=self.formula.by_variables,
+        )
+
+    def _check_parts(self, home: AtHome, table: CheckedTable) -> None:
         formula = self.formula
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
@@ -740,6 +814,10 @@ class FormulaJob:
             names = ["1", *(f"addend {k}" for k in range(1, added.shape[1] + 1))]
             home.design(Rows(np.hstack([ones, added]), ones[:, 0]), names, intercept=0)
 
+    def bring(self, table: CheckedTable) -> Brought:
+        """Return a party's table with the rows that the formula makes of it."""
+        return Brought(table, self.rows(table))
+
     def rows(self, table: CheckedTable) -> Rows:
         """Return one party's rows."""
         design, response = self.formula.design(table, self.bits)
@@ -751,6 +829,23 @@ class FormulaJob:
             return Rows(design, response, weights, offset)
         except InvalidInputError as error:
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
+
+
+def formula_job(
+    schema: Schema,
+    *,
+    formula: str,
+    family: str = "gaussian",
+    alpha: float | None = None,
+    **given: Any,
+) -> FormulaJob:
+    """Return a regression as a file asks for it; refuse a formula beside the schema."""
+    job = FormulaJob.of(formula, schema, family_of(family, alpha=alpha), **given)
+    for column in (job.weights, job.offset):
+        if column is not None:
+            row = as_frame({column: [1.0]})
+            CheckedTable("", schema, row, 0).numbers(column)
+    return job
 
 
 UNLIMITED = (
@@ -897,50 +992,41 @@ def fit(
         options: how to sum; see `Options`.
     """
     frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    used = (weights, offset)
-    simulated = getattr(options.get("driver"), "party", None) is None
-    agreed = schema or inferred_schema(formula, used, frames, minimum_rows)
-    if simulated:
-        agreed = agreed.measured(frames)
+    agreed = agreed_schema(
+        schema,
+        frames,
+        options,
+        inferred=lambda: inferred_schema(
+            formula, (weights, offset), frames, minimum_rows
+        ),
+    )
     kind = family_of(family, alpha=alpha)
     job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits)
+    kept = agreed.rules(rules or Rules())
+    if simulated := is_simulated(options):
+        check_width(job, kept, len(frames) - options.get("tolerate", 1))
     tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    rows = {party: job.rows(table) for party, table in tables.items()}
     try:
-        model = job.model
+        _ = job.model
     except InvalidInputError:
         if not simulated:
             raise
         # Ranges alone do not show that each term has a value; the rows do.
+        rows = {party: job.rows(table) for party, table in tables.items()}
         measures = RowMeasures.inferred(
             rows, job.formula.intercept, positive=kind.positive
         )
-        model = job.counted(measures)
-    kept = agreed.rules(rules or Rules())
-    kept.check_levels(job.levels)
-    looks = {
-        "shaped": job.formula.response_is_shaped,
-        "groups": job.formula.by_variables,
-    }
-
-    def at_home(home: AtHome) -> None:
-        job.check_at_home(tables[home.party], home)
-        model.check_at_home(home, rows[home.party], **looks)
-
-    return fit_rows(
-        rows,
-        model,
+        job = replace(job, measures=measures)
+    own = {party: job.bring(table) for party, table in tables.items()}
+    asked = ask(
+        job,
+        own,
         sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        groups=job.groups(model.measures.design),
-        looks={party: partial(job.look, tables[party], rows[party]) for party in rows},
         rules=kept,
-        at_home=at_home,
-        question=job.question,
-        dropped={party: table.n_dropped for party, table in tables.items()},
-        agreed=job.agreed,
-        compare=compare,
-        **options,
+        options=options,
     )
+    rows = {party: part.rows for party, part in own.items()}
+    return _result(asked, job.model, rows if compare else None)
 
 
 def fit_arrays(
@@ -992,7 +1078,27 @@ def fit_arrays(
         or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
     )
-    return fit_rows(rows, model, rules=rules, compare=compare, **options)
+    asked = ask(
+        RowsJob(model),
+        rows,
+        sources={party: model.source(part) for party, part in rows.items()},
+        rules=rules or Rules(),
+        options=options,
+    )
+    return _result(asked, model, rows if compare else None)
+
+
+def _result(
+    asked: TableAnswer, model: Model, rows: Mapping[str, Rows] | None
+) -> FitResult:
+    return FitResult(
+        terms=asked.terms,
+        recipe=asked.recipe,
+        released=asked.released,
+        model=model,
+        rules=asked.rules,
+        reference=None if rows is None else model.pooled(rows),
+    )
 
 
 def _n_columns(rows: Mapping[str, Rows]) -> int:
@@ -1002,88 +1108,3 @@ def _n_columns(rows: Mapping[str, Rows]) -> int:
             f"all parties' designs have the same columns, found {sorted(found)} of them"
         )
     return found.pop()
-
-
-def fit_rows(
-    rows: Mapping[str, Rows],
-    model: Model,
-    *,
-    rules: Rules | None = None,
-    at_home: Callable[[AtHome], None] | None = None,
-    dropped: Mapping[str, int] | None = None,
-    sources: Mapping[str, Source] | None = None,
-    question: Question | None = None,
-    groups: Sequence[Group] | None = None,
-    looks: Mapping[str, Look] | None = None,
-    agreed: Mapping[str, Any] | None = None,
-    compare: bool = False,
-    **options: Unpack[Options],
-) -> FitResult:
-    """Return the pooled fit of a model to parties' rows.
-
-    Args:
-        rows: by party; all must have the model's columns.
-        model: what is fitted.
-        rules: what every party keeps to.
-        at_home: refuses what shows too much of one party's own table; without it, the
-            columns of its rows are looked at.
-        dropped: by party, how many rows were left out.
-        sources: by party, the whole table that rows are from, for its ledger.
-        question: what is asked of these tables, for ledgers.
-        groups: what is asked first who holds it; without them, of the design.
-        looks: by party, how it finds the columns of these groups.
-        agreed: what parties compare beside how they sum.
-        compare: whether to fit the pooled rows as well.
-        options: how to sum; see `Options`.
-    """
-    rules = rules or Rules()
-    asked = () if rules.site_terms else model.groups if groups is None else groups
-    counts = screened(model.recipe(), asked).counts
-    terms = Terms.of(list(rows), counts=counts, options=options)
-    limit = ReleaseLimit.of(rules, model.numbers_in_a_row, terms, size_of(asked))
-    recipe = screened(model.recipe(limit), asked, terms.tolerate)
-    # What all can know comes first: such a refusal says nothing about a table.
-    recipe.request(())
-    rules.check_design(len(model.names), terms.honest)
-    for party, part in rows.items():
-        rules.check_rows(party, part.n_rows)
-        model.check(party, part)
-        home = AtHome(party, rules)
-        if at_home is None:
-            model.check_columns_at_home(home, part)
-        else:
-            at_home(home)
-
-    def asking(party: str) -> Asking | None:
-        if question is None or sources is None:
-            return None
-        return Asking(question, AtHome(party, rules), sources[party].frame)
-
-    missing = dropped or {}
-    look = looks or {party: partial(model.look, part) for party, part in rows.items()}
-    released = run_job(
-        recipe,
-        {
-            party: answering(
-                recipe,
-                model.contribution(
-                    part,
-                    missing.get(party, 0),
-                    (sources or {}).get(party),
-                    asking(party),
-                ),
-                look[party],
-            )
-            for party, part in rows.items()
-        },
-        terms,
-        agreed={"model": model.terms, "rules": asdict(rules), **(agreed or {})},
-    )
-    return FitResult(
-        terms=terms,
-        recipe=recipe,
-        released=released,
-        model=model,
-        rules=rules,
-        reference=model.pooled(rows) if compare else None,
-    )

@@ -19,27 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.presence import (
-    Binned,
-    Cells,
-    Group,
-    Values,
-    answering,
-    are_few,
-    screened,
-    size_of,
-)
-from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
+from veilsum.jobs.presence import Binned, Cells, Group, Values, are_few
+from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
-from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import plain_table
-from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
+from veilsum.jobs.terms import Options, by_name
 from veilsum.models.moments import Moments, moments_of
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, CrossTable, Histogram
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
-from veilsum.tables.asked import Asking, Question
+from veilsum.tables.asked import Question
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import AtHome, Rules
@@ -92,16 +84,6 @@ class Wishes:
         parts += [f"histogram of {name} on {edges}" for name, edges in bins]
         parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
         return "; ".join(parts)
-
-    def question(self, schema: Schema) -> Question:
-        """Return what is asked of a table, for the ledger of its owner."""
-        edges = {name: bins.edges.tolist() for name, bins in self.histograms.items()}
-        return Question(
-            schema=replace(schema, minimum_rows=1, maximum_rows=None).to_table(),
-            columns=self.columns,
-            histograms={name: tuple(one) for name, one in edges.items()},
-            tables=tuple(self.tables),
-        )
 
     def groups(self, schema: Schema) -> tuple[Group, ...]:
         """Return bins, cells and values that few parties might hold."""
@@ -256,6 +238,96 @@ class StatisticsRecipe(SumsOnly):
             "rows, and rows left out": 2,
         }
         return Release(self.wishes.words, shown)
+
+
+@dataclass(frozen=True)
+class StatisticsJob(SchemaJob[CheckedTable]):
+    """Statistics of tables with an agreed schema.
+
+    Attributes:
+        wishes: what is counted and averaged.
+        used: the columns that are looked at.
+    """
+
+    follows = "means, variances and correlations"
+
+    wishes: Wishes
+    used: Schema
+
+    @property
+    def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
+        return self.used
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        columns: Sequence[str] | None = None,
+        histograms: Mapping[str, ArrayLike] | None = None,
+        tables: Sequence[Sequence[str]] | None = None,
+    ) -> StatisticsJob:
+        """Return the job on those columns that it needs."""
+        wishes = wishes_of(schema, columns, histograms or {}, tables or ())
+        used = tuple(one for one in schema.columns if one.name in wishes.used)
+        return cls(wishes, replace(schema, columns=used))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Bins, cells and values that few parties might hold."""
+        return self.wishes.groups(self.schema)
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels each crossed category has."""
+        return self.wishes.levels
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """One for each column."""
+        return len(self.schema.columns)
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {"schema": self.schema.to_table(), "statistics": self.wishes.words}
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        wishes = self.wishes
+        edges = {name: bins.edges.tolist() for name, bins in wishes.histograms.items()}
+        return Question(
+            schema=self.asked_about,
+            columns=wishes.columns,
+            histograms={name: tuple(one) for name, one in edges.items()},
+            tables=tuple(wishes.tables),
+        )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> StatisticsRecipe:
+        """Return what parties do: one sum."""
+        return StatisticsRecipe(self.wishes, limit)
+
+    def bring(self, table: CheckedTable) -> CheckedTable:
+        """Return the table itself."""
+        return table
+
+    def n_rows(self, own: CheckedTable) -> int:
+        """Return how many rows a party has to give."""
+        return own.n_rows
+
+    def check_at_home(self, home: AtHome, own: CheckedTable) -> None:
+        """Refuse a table of which the statistics would show too much."""
+        self.wishes.check_at_home(home, own)
+
+    def look(self, own: CheckedTable, at: str) -> Array[Any]:
+        """Return a column of the table."""
+        return own.look(at)
+
+    def answer(self, own: CheckedTable, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        return self.wishes.vector(own)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -451,65 +523,31 @@ def statistics(
         options: how to sum; see `Options`.
     """
     frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    if schema is None:
-        agreed = Schema.inferred(frames, minimum_rows=minimum_rows)
-    elif getattr(options.get("driver"), "party", None) is None:
-        agreed = schema.measured(frames)
-    else:
-        agreed = schema  # a real party sees its own table only
-    kept = agreed.rules(rules or Rules())
-    wishes = wishes_of(agreed, columns, histograms or {}, tables)
-    kept.check_levels(wishes.levels)
-    used = tuple(one for one in agreed.columns if one.name in wishes.used)
-    looked_at = replace(agreed, columns=used)
-    checked = {name: looked_at.check(name, frame) for name, frame in frames.items()}
-    asked = () if kept.site_terms else wishes.groups(agreed)
-    counts = screened(StatisticsRecipe(wishes, None), asked).counts
-    terms = Terms.of(list(frames), counts=counts, options=options)
-    limit = ReleaseLimit.of(kept, len(used), terms, size_of(asked))
-    recipe = screened(StatisticsRecipe(wishes, limit), asked, terms.tolerate)
-    # What all can know comes first: such a refusal says nothing about a table.
-    recipe.request(())
-    # Here, before anybody joins: what is wrong with a table keeps its party at home.
-    for name, table in checked.items():
-        wishes.check_at_home(AtHome(name, kept), table)
-    question = wishes.question(looked_at)
-    vectors = {name: wishes.vector(table) for name, table in checked.items()}
-    released = run_job(
-        recipe,
-        {
-            name: answering(
-                recipe,
-                Contribution(
-                    partial(_given, own),
-                    Source(frames[name], tuple(wishes.used)),
-                    asking=Asking(question, AtHome(name, kept), frames[name]),
-                ),
-                checked[name].look,
-            )
-            for name, own in vectors.items()
-        },
-        terms,
-        agreed={
-            "schema": looked_at.to_table(),
-            "statistics": wishes.words,
-            "rules": asdict(kept),
-        },
+    agreed = agreed_schema(
+        schema,
+        frames,
+        options,
+        inferred=lambda: Schema.inferred(frames, minimum_rows=minimum_rows),
     )
+    job = StatisticsJob.of(agreed, columns, histograms, tables)
+    checked = {name: job.schema.check(name, frame) for name, frame in frames.items()}
+    asked = ask(
+        job,
+        checked,
+        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
+        rules=agreed.rules(rules or Rules()),
+        options=options,
+    )
+    used = job.schema.columns
     return StatisticsResult(
-        terms=terms,
-        recipe=recipe,
-        released=released,
-        wishes=wishes,
-        rules=kept,
-        reference=_pooled_means(wishes, checked) if compare else None,
+        terms=asked.terms,
+        recipe=asked.recipe,
+        released=asked.released,
+        wishes=job.wishes,
+        rules=asked.rules,
+        reference=_pooled_means(job.wishes, checked) if compare else None,
         levels={one.name: one.categories for one in used if one.is_category},
     )
-
-
-def _given(vector: Integers, request: str) -> Integers:
-    del request
-    return vector
 
 
 def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:

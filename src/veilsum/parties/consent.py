@@ -31,7 +31,7 @@ from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
-from veilsum.jobs.statistics import Wishes
+from veilsum.jobs.statistics import StatisticsJob, Wishes
 from veilsum.models.families import Gaussian
 from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
@@ -304,11 +304,11 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
     if isinstance(question, Minimisation):
         assert isinstance(found.recipe, Minimise)
         yield from _cost(question, found, found.recipe, room)
-    elif found.fit is not None:
+    elif isinstance(found.job, FormulaJob):
         assert isinstance(question, ModelSection)
-        yield from _model(found.fit, question, room)
-    elif found.wishes is not None:
-        yield from _statistics(found.wishes, found.consortium.schema, room)
+        yield from _model(found.job, question, room)
+    elif isinstance(found.job, StatisticsJob):
+        yield from _statistics(found.job.wishes, found.job.schema, room)
     else:
         yield from _dispatch(question.given())
     schema = found.consortium.schema
@@ -389,8 +389,7 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
     )
 
 
-def _statistics(wishes: Wishes, schema: Schema | None, room: _Room) -> Iterator[str]:
-    assert schema is not None
+def _statistics(wishes: Wishes, schema: Schema, room: _Room) -> Iterator[str]:
     yield "question: counts and averages of all members' rows together"
     if wishes.columns:
         names = [quoted(name) for name in wishes.columns]
@@ -632,13 +631,7 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     yield from _counts(found, room)
     yield (
         "whatever follows from these numbers becomes known with them, such as "
-        + (
-            "the coefficients, their standard errors, and tests"
-            if found.fit is not None
-            else "means, variances and correlations"
-            if found.wishes is not None
-            else "the answer"
-        )
+        + ("the answer" if found.job is None else found.job.follows)
     )
     yield "who took part, when, and what this page says: every receipt has it"
 
@@ -661,9 +654,9 @@ def _times(kind: Foreseen) -> str:
 
 def _counts(found: Asked, room: _Room) -> Iterator[str]:
     """Say which of a regression's sums are counts and totals that people recognise."""
-    if found.fit is None:
+    if not isinstance(found.job, FormulaJob):
         return
-    fit, schema = found.fit, found.fit.schema
+    fit, schema = found.job, found.job.schema
     categories = [
         one
         for one in schema.columns
