@@ -88,7 +88,7 @@ def _compare(results: list[dict], folder: Path) -> bool:
     Return whether all of them found the same.
     """
     private, same = results[0], one_answer(results)
-    pooled = read_job(SCENARIO, "model").fit(driver="vectorised").reference
+    pooled = read_job(SCENARIO, "model").run(driver="vectorised").reference
     assert pooled is not None
     print(f"\n{'':14}{'five hospitals':>18}{'pooled':>18}{'difference':>12}")
     for row, whole in zip(private["table"], pooled, strict=True):

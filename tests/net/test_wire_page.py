@@ -216,7 +216,7 @@ def test_the_pages_job_is_a_real_one():
         "driver": witness,
     }
     with pytest.raises(_SeenError):
-        section.dispatch(**options)
+        section.run(**options)
     assert witness.plan.digest.hex() == digest
 
 
@@ -450,7 +450,7 @@ def test_a_party_says_what_it_holds_as_the_page_says():
     groups += [(["ward", "sex"], [(w, s) for (w,) in wards for (s,) in sexes])]
     groups += [(["f:ill"], both), (["m:ill"], both)]
     assert found.tolist() == page_presence(frame, groups)
-    assert job.look(table, rows, "ward").tolist() == [0, 0, 2, 0, 2]
+    assert job.look(job.bring(table), "ward").tolist() == [0, 0, 2, 0, 2]
     for words_of in ("`tolerate + 2`", "last category changing fastest", "sorted"):
         assert words_of in " ".join(part("Sums").split())
     assert f"the text `{json.dumps(PRESENCE)}`" in part("Sums")

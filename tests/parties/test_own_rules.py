@@ -133,7 +133,7 @@ def test_a_rule_that_nobody_understands_is_refused(tmp_path, text, words):
 def test_columns_are_found_wherever_they_are_named():
     asked = {"statistics": {"columns": ["x"], "tables": [["sex"]]}}
     found = agreed({**STATISTICS, **asked})
-    assert columns_asked(found) == ("x", "sex")
-    assert columns_asked(agreed(STATISTICS)) == ("x", "y", "sex")
-    assert columns_asked(agreed(WEIGHED)) == ("y", "sex", "x")
+    assert columns_asked(found) == ("sex", "x")
+    assert columns_asked(agreed(STATISTICS)) == ("sex", "x", "y")
+    assert columns_asked(agreed(WEIGHED)) == ("sex", "x", "y")
     assert columns_asked(agreed(COST)) == ()

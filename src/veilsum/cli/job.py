@@ -13,7 +13,7 @@ from rich.markup import escape
 from veilsum.cli.output import console, json_option, print_json, progress_bar, say
 
 if TYPE_CHECKING:
-    from veilsum.jobs.job_file import JobFile, Kind
+    from veilsum.jobs.job_file import JobFile
     from veilsum.jobs.running import JobResult
 
 # Spelt out: importing them would load numpy for --help.
@@ -45,7 +45,7 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def run(
     scenario: Path,
-    kind: Kind,
+    kind: str,
     *,
     driver: str,
     out: Path | None,

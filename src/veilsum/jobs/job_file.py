@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.scenario import ignored_sections
@@ -27,10 +27,10 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import read_table
-from veilsum.jobs.dispatch import DispatchResult, dispatch
-from veilsum.jobs.regression import FitResult, fit, formula_job
+from veilsum.jobs.dispatch import dispatch
+from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
-from veilsum.jobs.statistics import StatisticsJob, StatisticsResult, statistics
+from veilsum.jobs.statistics import StatisticsJob, statistics
 from veilsum.jobs.table_job import SchemaJob
 from veilsum.jobs.terms import Options
 from veilsum.numbers.laws import Masks
@@ -39,7 +39,24 @@ from veilsum.tables.frames import Frame
 from veilsum.tables.rules import MINIMUM_ROWS
 from veilsum.tables.schema import Schema
 
-Kind = Literal["model", "statistics", "dispatch"]
+
+@dataclass(frozen=True)
+class OnTables:
+    """A kind of question to tables.
+
+    Attributes:
+        job: makes it of a schema and the keys of its section.
+        run: puts it to tables, with the same keys; a public function.
+    """
+
+    job: Callable[..., SchemaJob[Any]]
+    run: Callable[..., JobResult]
+
+
+ON_TABLES: dict[type[JobSection], OnTables] = {
+    ModelSection: OnTables(formula_job, fit),
+    StatisticsSection: OnTables(StatisticsJob.of, statistics),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -67,14 +84,19 @@ class JobFile(Secret):
     compare: bool = True
 
     def run(self, **options: Any) -> JobResult:
-        """Run it, whatever it is."""
-        match self.question:
-            case ModelSection():
-                return self.fit(**options)
-            case StatisticsSection():
-                return self.statistics(**options)
-            case _:
-                return self.dispatch(**options)
+        """Run it, whatever it is; compare it with the pooled answer if that is here."""
+        given = self.question.given()
+        if (kind := ON_TABLES.get(type(self.question))) is None:
+            chosen: dict[str, Any] = {**self.options, **options}
+            sites = {party: site_of(table) for party, table in self.tables.items()}
+            return dispatch(sites, compare=self.compare, **given, **chosen)
+        return kind.run(
+            data=self.tables,
+            schema=self.schema,
+            compare=self.compare,
+            **given,
+            **{"rules": self.rules.rules, **self.options, **options},
+        )
 
     def refused_by_default(self) -> tuple[str, ...]:
         """Return the parties that the usual minimum of rows would refuse."""
@@ -96,38 +118,8 @@ class JobFile(Secret):
                 found[name] = found.get(name, 0) + number
         return found
 
-    def fit(self, **options: Any) -> FitResult:
-        """Run the regression, and compare it with the pooled one."""
-        usual = {"rules": self.rules.rules, **self.options}
-        chosen: dict[str, Any] = {**usual, **options}
-        return fit(
-            data=self.tables,
-            schema=self.schema,
-            compare=self.compare,
-            **self.question.given(),
-            **chosen,
-        )
 
-    def statistics(self, **options: Any) -> StatisticsResult:
-        """Run the statistics."""
-        usual = {"rules": self.rules.rules, **self.options}
-        chosen: dict[str, Any] = {**usual, **options}
-        return statistics(
-            self.tables,
-            schema=self.schema,
-            compare=self.compare,
-            **self.question.given(),
-            **chosen,
-        )
-
-    def dispatch(self, **options: Any) -> DispatchResult:
-        """Run the dispatch."""
-        chosen: dict[str, Any] = {**self.options, **options}
-        sites = {party: site_of(table) for party, table in self.tables.items()}
-        return dispatch(sites, compare=self.compare, **self.question.given(), **chosen)
-
-
-def read_job(path: Path, kind: Kind) -> JobFile:
+def read_job(path: Path, kind: str) -> JobFile:
     """Return the job in a scenario file; tables and graphs are found beside it."""
     file = read_scenario_file(path)
     question: JobSection | None = getattr(file, kind)
@@ -190,14 +182,8 @@ def table_job(question: JobSection, schema: Schema) -> SchemaJob[Any] | None:
     Raises:
         InvalidInputError: it asks for what the schema does not have.
     """
-    given = question.given()
-    match question:
-        case ModelSection():
-            return formula_job(schema, **given)
-        case StatisticsSection():
-            return StatisticsJob.of(schema, **given)
-        case _:
-            return None
+    kind = ON_TABLES.get(type(question))
+    return None if kind is None else kind.job(schema, **question.given())
 
 
 def read_data(

@@ -106,4 +106,4 @@ def _balance_nothing(consortium: Consortium) -> None:
     """Balance no demand at all: that takes one round, and every check comes first."""
     nothing = {"demand": [0.0], **{key: [nan] for key in ("a", "b", "low", "high")}}
     tables = {name: as_frame(nothing) for name in consortium.topology.parties}
-    job_of(consortium, tables, driver="vectorised", seed=0).dispatch()
+    job_of(consortium, tables, driver="vectorised", seed=0).run()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import ModelSection
+from veilsum.agreement.sections import ModelSection, StatisticsSection
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
 from veilsum.jobs.dispatch import PriceRecipe
@@ -31,14 +31,13 @@ from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
-from veilsum.jobs.statistics import StatisticsJob, Wishes
+from veilsum.jobs.statistics import StatisticsJob
 from veilsum.models.families import Gaussian
 from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
 from veilsum.tables.columns import Column, unit_words
-from veilsum.tables.schema import Schema
 
 WIDTH = 88
 # A page is for reading: what does not fit into so many letters is not listed, and that
@@ -304,11 +303,8 @@ def _asked(found: Asked, room: _Room) -> Iterator[str]:
     if isinstance(question, Minimisation):
         assert isinstance(found.recipe, Minimise)
         yield from _cost(question, found, found.recipe, room)
-    elif isinstance(found.job, FormulaJob):
-        assert isinstance(question, ModelSection)
-        yield from _model(found.job, question, room)
-    elif isinstance(found.job, StatisticsJob):
-        yield from _statistics(found.job.wishes, found.job.schema, room)
+    elif found.job is not None:
+        yield from DESCRIBED[type(found.job)](found.job, question, room)
     else:
         yield from _dispatch(question.given())
     schema = found.consortium.schema
@@ -389,7 +385,11 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
     )
 
 
-def _statistics(wishes: Wishes, schema: Schema, room: _Room) -> Iterator[str]:
+def _statistics(
+    job: StatisticsJob, question: StatisticsSection, room: _Room
+) -> Iterator[str]:
+    del question
+    wishes, schema = job.wishes, job.schema
     yield "question: counts and averages of all members' rows together"
     if wishes.columns:
         names = [quoted(name) for name in wishes.columns]
@@ -414,6 +414,13 @@ def _statistics(wishes: Wishes, schema: Schema, room: _Room) -> Iterator[str]:
     if lines:
         yield f"histograms and tables: {len(lines)}"
         yield from room.lines("histograms and tables", lines)
+
+
+# Each kind of question to tables in words, from the job and its section.
+DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
+    FormulaJob: _model,
+    StatisticsJob: _statistics,
+}
 
 
 def _bins(bins: Bins, column: Column) -> Iterator[str]:

@@ -23,12 +23,12 @@ from typing import Any, Literal, TypeAlias
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import (
     COMMANDS,
-    ModelSection,
     PolicySection,
     RulesSection,
 )
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.scenarios import read_toml
+from veilsum.jobs.job_file import table_job
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.reading import Names, Section, Whole, read
 from veilsum.tables.formula import (
@@ -182,9 +182,7 @@ class OwnRules:
             "jobs": (question.heading,),
             "organisers": (consortium.organiser,),
             "columns": columns_asked(consortium),
-            "functions": ()
-            if not isinstance(question, ModelSection)
-            else functions_in(question.formula),
+            "functions": functions_in(getattr(question, "formula", "")),
         }
         for key, found in asked.items():
             allowed = getattr(self, key)
@@ -266,15 +264,8 @@ def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     (question,) = consortium.questions
     if consortium.schema is None or isinstance(question, Minimisation):
         return ()
-    if isinstance(question, ModelSection):
-        more = (question.weights, question.offset)
-        read = read_formula(question.formula).columns
-        return tuple(dict.fromkeys([*read, *(one for one in more if one is not None)]))
-    asked = question.given()
-    numbers = [one.name for one in consortium.schema.columns if not one.is_category]
-    crossed = [name for names in asked.get("tables", ()) for name in names]
-    named = [*asked.get("columns", numbers), *asked.get("histograms", ()), *crossed]
-    return tuple(dict.fromkeys(named))
+    job = table_job(question, consortium.schema)
+    return () if job is None else job.schema.names
 
 
 def functions_in(formula: str) -> tuple[str, ...]:
@@ -283,6 +274,8 @@ def functions_in(formula: str) -> tuple[str, ...]:
     >>> functions_in("np.log(y) ~ I(x + exp(z)) + C(sex)")
     ('log', 'arithmetic', 'exp')
     """
+    if not formula:
+        return ()
     nodes = (node for node, _ in read_formula(formula).written)
     return tuple(dict.fromkeys(name for node in nodes for name in _applied(node)))
 
