@@ -10,10 +10,14 @@ from flint import arb, arb_mat, ctx
 from veilsum.models import glm, rows
 from veilsum.models.families import (
     Binomial,
+    Cloglog,
     Gamma,
     GammaInverseLink,
+    InverseGaussian,
     NegativeBinomial,
     Poisson,
+    Probit,
+    QuasiBinomial,
 )
 from veilsum.models.glm import Request, statistics
 from veilsum.models.newton import Newton
@@ -27,18 +31,24 @@ FAMILIES = {
     "negative binomial": NegativeBinomial(0.7),
     "gamma": Gamma(),
     "inverse": GammaInverseLink(),
+    "probit": Probit(),
+    "cloglog": Cloglog(),
+    "quasi-binomial": QuasiBinomial(),
+    "inverse gaussian": InverseGaussian(),
 }
 every_family = pytest.mark.parametrize("name", FAMILIES)
 
 
 def response_of(name, rng, eta):
     match name:
-        case "logistic":
+        case "logistic" | "probit" | "cloglog" | "quasi-binomial":
             return (rng.random(len(eta)) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
         case "poisson" | "negative binomial":
             return rng.poisson(np.exp(eta)).astype(float)
         case "gamma":
             return rng.gamma(3.0, np.exp(eta) / 3.0)
+        case "inverse gaussian":
+            return rng.wald(1.0 / np.sqrt(4.0 + np.tanh(eta)), 8.0)
         case _:
             return rng.gamma(3.0, 1.0 / (4.0 + np.tanh(eta)) / 3.0)
 
@@ -104,7 +114,9 @@ def test_all_totals_fit_the_bits_that_were_agreed(name):
     """At rows that are all at an edge of the ranges, of which there are many."""
     n = 64
     design = np.column_stack([np.ones(n), np.where(np.arange(n) % 2, 1.0, -1.0)])
-    edges = [0.0, 1.0] if name in ("logistic", "poisson") else [0.5, 20.0]
+    edges = [0.5, 20.0]
+    if name in ("logistic", "poisson", "probit", "cloglog", "quasi-binomial"):
+        edges = [0.0, 1.0]
     if name == "negative binomial":
         edges = [0.0, 20.0]
     response = np.array(edges)[(np.arange(n) // 2) % 2]
@@ -235,7 +247,8 @@ def exact_fit(name, family, design, response):
         for line, one in zip(x, y, strict=True):
             eta = sum((u * v for u, v in zip(line, b, strict=True)), arb(0))
             mu = mean_of(name, eta)
-            pull, observed, expected, variance, log_law = row_of(name, alpha, one, mu)
+            found = row_of(name, alpha, one, mu, eta)
+            pull, observed, expected, variance, log_law = found
             loglik += log_law
             pearson += (one - mu) ** 2 / variance
             for j in range(p):
@@ -247,32 +260,61 @@ def exact_fit(name, family, design, response):
         b = [(one + by).mid() for one, by in zip(b, step, strict=True)]
         if max(abs(float(one)) for one in step) < 1e-60:
             break
-    phi = pearson / (len(y) - p) if name in ("gamma", "inverse") else arb(1)
+    phi = pearson / (len(y) - p) if name in DISPERSED else arb(1)
     inverse = arb_mat(fisher).inv()
     errors = [float((phi * inverse[k, k]).sqrt()) for k in range(p)]
     return np.array([float(one) for one in b]), np.array(errors), float(loglik)
 
 
+DISPERSED = ("gamma", "inverse", "inverse gaussian", "quasi-binomial")
+
+
 def start_of(name, design, response):
-    if name == "inverse":
-        return [1.0 / response.mean(), *[0.0] * (design.shape[1] - 1)]
     level = response.mean()
-    first = np.log(level / (1.0 - level)) if name == "logistic" else np.log(level)
+    first = np.log(level)
+    if name in ("logistic", "quasi-binomial"):
+        first = np.log(level / (1.0 - level))
+    elif name in ("inverse", "inverse gaussian"):
+        first = level ** (-1.0 if name == "inverse" else -2.0)
     return [first, *[0.0] * (design.shape[1] - 1)]
 
 
 def mean_of(name, eta):
-    if name == "logistic":
-        return 1 / (1 + (-eta).exp())
-    return 1 / eta if name == "inverse" else eta.exp()
+    match name:
+        case "logistic" | "quasi-binomial":
+            return 1 / (1 + (-eta).exp())
+        case "probit":
+            return (-eta / arb(2).sqrt()).erfc() / 2
+        case "cloglog":
+            return -(-eta.exp()).expm1()
+        case "inverse":
+            return 1 / eta
+        case "inverse gaussian":
+            return 1 / eta.sqrt()
+        case _:
+            return eta.exp()
 
 
-def row_of(name, alpha, y, mu):
+def row_of(name, alpha, y, mu, eta):
     """Return pull, observed and expected information, variance, log of the law."""
     match name:
-        case "logistic":
+        case "logistic" | "quasi-binomial":
             bend = mu * (1 - mu)
             return y - mu, bend, bend, bend, (mu if y == 1 else 1 - mu).log()
+        case "probit" | "cloglog":
+            happens = y == 1
+            variance, chance = mu * (1 - mu), mu if happens else 1 - mu
+            if name == "probit":
+                slope = (-eta * eta / 2).exp() / (2 * arb.pi()).sqrt()
+                bend = -eta * slope
+            else:
+                slope = eta.exp() * (1 - mu)
+                bend = slope * (1 - eta.exp())
+            pull = slope / chance if happens else -slope / chance
+            turn = bend / chance if happens else -bend / chance
+            return pull, pull * pull - turn, slope**2 / variance, variance, chance.log()
+        case "inverse gaussian":
+            return (mu - y) / 2, mu**3 / 4, mu**3 / 4, mu**3, arb(0)
         case "poisson":
             law = y * mu.log() - mu - (y + 1).lgamma()
             return y - mu, mu, mu, mu, law
@@ -304,14 +346,15 @@ def declared(design, response):
 @every_family
 def test_declared_units_leave_all_digits(name):
     design, response = table(name, n=50)
-    response = np.maximum(response, 0.01) if name in ("gamma", "inverse") else response
+    if FAMILIES[name].positive:
+        response = np.maximum(response, 0.01)
     design, response, measures = declared(design, response)
     newton = Newton(FAMILIES[name], measures, intercept=0)
     found, _ = rounds(newton, [Rows.of(design, response)])
     b, errors, loglik = exact_fit(name, FAMILIES[name], design, response)
     np.testing.assert_allclose(found.coefficients, b, rtol=1e-11)
     np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-10)
-    if name not in ("gamma", "inverse"):
+    if name not in DISPERSED:
         assert found.log_likelihood == pytest.approx(loglik, rel=1e-13)
 
 

@@ -14,11 +14,14 @@ from strategies import few, seeds
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.families import (
     Binomial,
+    Cloglog,
     Gamma,
     GammaInverseLink,
     Gaussian,
+    InverseGaussian,
     NegativeBinomial,
     Poisson,
+    Probit,
 )
 from veilsum.models.glm import Request, statistics
 from veilsum.models.newton import Newton
@@ -33,7 +36,10 @@ REFERENCES = {
     "poisson": (Poisson(), FAMILIES.Poisson()),
     "negative binomial": (NegativeBinomial(0.5), FAMILIES.NegativeBinomial(alpha=0.5)),
     "gamma": (Gamma(), FAMILIES.Gamma(FAMILIES.links.Log())),
+    "probit": (Probit(), FAMILIES.Binomial(FAMILIES.links.Probit())),
+    "cloglog": (Cloglog(), FAMILIES.Binomial(FAMILIES.links.CLogLog())),
     "inverse": (GammaInverseLink(), FAMILIES.Gamma(FAMILIES.links.InversePower())),
+    "inverse gaussian": (InverseGaussian(), FAMILIES.InverseGaussian()),
 }
 NAMES = ["const", "age", "dose", "smoker"]
 
@@ -48,7 +54,7 @@ def response_of(name, rng, eta):
     match name:
         case "gaussian":
             return eta + rng.standard_normal(len(eta))
-        case "logistic":
+        case "logistic" | "probit" | "cloglog":
             return (rng.random(len(eta)) < 1 / (1 + 1 / mu)).astype(float)
         case "poisson":
             return rng.poisson(mu).astype(float)
@@ -56,6 +62,8 @@ def response_of(name, rng, eta):
             return rng.poisson(mu * rng.gamma(2.0, 0.5, len(eta))).astype(float)
         case "gamma":
             return rng.gamma(2.0, mu / 2.0)
+        case "inverse gaussian":
+            return rng.wald(1.0 / np.sqrt(2.0 + 0.5 * eta), 3.0)
         case _:
             return rng.gamma(5.0, 1.0 / (5.0 * (2.0 + 0.5 * eta)))
 
@@ -126,7 +134,8 @@ def reference_of(family, design, response, *, weights=None, offset=None):
         model = sm.GLM(
             response, design, family=family, var_weights=weights, offset=offset
         )
-        student = isinstance(family, FAMILIES.Gamma | FAMILIES.Gaussian)
+        laws = FAMILIES.Gamma | FAMILIES.Gaussian | FAMILIES.InverseGaussian
+        student = isinstance(family, laws)
         found = model.fit(tol=1e-14, maxiter=500, tol_criterion="params", use_t=student)
         return found, found.null_deviance
 

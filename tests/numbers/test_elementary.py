@@ -44,6 +44,12 @@ def near(point: float) -> FloatArray:
     return point + wide(-50, -1, signs=True)
 
 
+def below(x: arb) -> arb:
+    """Return the normal law's probability of x or less."""
+    ctx.prec = 4000
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
 CASES: dict[str, tuple[float, list[FloatArray], Callable[[arb], Any]]] = {
     "exp": (
         1.0,
@@ -81,6 +87,21 @@ CASES: dict[str, tuple[float, list[FloatArray], Callable[[arb], Any]]] = {
         [wide(-300, 900), -wide(-300, -0.001), wide(-3, 3), -wide(-3, -0.1)],
         lambda x: x - x.log1p(),
     ),
+    "mills": (
+        3.0,
+        [wide(-60, 5)[:400], np.linspace(0, 40, 400)],
+        lambda u: below(-u) * (2 * arb.pi()).sqrt() * (u * u / 2).exp(),
+    ),
+    "ndtr": (
+        6.0,
+        [np.linspace(-37, 8, 400), wide(-60, 3, signs=True)[:400]],
+        lambda x: below(x),
+    ),
+    "log_ndtr": (
+        5.0,
+        [np.linspace(-50, 8, 400), wide(-60, 3, signs=True)[:400]],
+        lambda x: below(x).log(),
+    ),
     "log_gamma": (
         6.0,
         [wide(-1000, 1000), np.linspace(0.01, 12, N), near(1.0), near(2.0)],
@@ -100,6 +121,14 @@ def test_the_error_is_within_the_stated_ulps(name: str) -> None:
     for values in sets:
         found = getattr(elementary, name)(values)
         assert ulps(found, [true(arb(one)) for one in values.tolist()]) <= bound
+
+
+def test_quantiles_of_the_normal_law_are_its_inverse() -> None:
+    chances = np.concatenate([np.logspace(-300, -1, 60), np.linspace(0.01, 0.99, 60)])
+    found = elementary.ndtri(chances)
+    back = [float(below(arb(one))) for one in found.tolist()]
+    np.testing.assert_allclose(back, chances, rtol=1e-12)
+    assert np.isnan(elementary.ndtri([0.0, 1.0, nan])).all()
 
 
 @pytest.mark.parametrize("exponent", [-1.5, 0.5, 1 / 3, 2.75, -0.001, 30.5, 1e-9])

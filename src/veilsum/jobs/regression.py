@@ -37,13 +37,18 @@ from veilsum.jobs.terms import Options, by_name
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
+    Cloglog,
     Family,
     Gamma,
     GammaInverseLink,
     Gaussian,
+    InverseGaussian,
     LogLink,
     NegativeBinomial,
     Poisson,
+    Probit,
+    QuasiBinomial,
+    QuasiPoisson,
 )
 from veilsum.models.glm import GlmFit, Request, Stage
 from veilsum.models.least_squares import Counting, LeastSquaresFit
@@ -297,6 +302,11 @@ FAMILIES: dict[str, Family] = {
     "poisson": Poisson(),
     "gamma": Gamma(),
     "gamma-inverse": GammaInverseLink(),
+    "inverse-gaussian": InverseGaussian(),
+    "probit": Probit(),
+    "cloglog": Cloglog(),
+    "quasi-poisson": QuasiPoisson(),
+    "quasi-binomial": QuasiBinomial(),
 }
 NEGATIVE_BINOMIAL = "negative-binomial"
 
@@ -975,7 +985,8 @@ def fit(
     Args:
         formula: such as "y ~ age + C(sex) + bp".
         data: each party's table: pandas, polars, or a mapping of columns.
-        family: gaussian, logistic, poisson, gamma, gamma-inverse, negative-binomial.
+        family: gaussian, logistic, poisson, gamma, gamma-inverse, inverse-gaussian,
+            negative-binomial, probit, cloglog, quasi-poisson, quasi-binomial.
         alpha: the fixed dispersion of a negative-binomial family.
         weights: the column of weights.
         offset: the column of offsets.

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from html import escape
-from math import isfinite
+from math import isfinite, isnan
 from typing import TypeAlias
 from unicodedata import combining, east_asian_width
 
@@ -21,9 +21,11 @@ import numpy as np
 from veilsum.errors import InvalidInputError, printable
 from veilsum.models.families import (
     Binomial,
+    Cloglog,
     GammaInverseLink,
     LogLink,
     NegativeBinomial,
+    OtherLink,
 )
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import table
@@ -207,8 +209,11 @@ def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts,
     likelihood = [
         ("Log-likelihood", number(fit.log_likelihood, LIKELIHOOD_DIGITS)),
         ("AIC", number(fit.aic, LIKELIHOOD_DIGITS)),
-        ("Rounds", "1" if isinstance(fit, LeastSquaresFit) else str(fit.rounds)),
     ]
+    if isnan(fit.log_likelihood):  # a mean and a variance are no law
+        likelihood = [(name, "none") for name, _ in likelihood]
+    rounds = "1" if isinstance(fit, LeastSquaresFit) else str(fit.rounds)
+    likelihood.append(("Rounds", rounds))
     return run, [*_quality(fit), *likelihood]
 
 
@@ -266,7 +271,9 @@ def _figures(
 def _ratio(fit: Fit) -> str:
     """Return what exp(coefficient) is called; refuse where it means nothing."""
     family = fit.family if isinstance(fit, GlmFit) else None
-    if isinstance(family, Binomial):
+    if isinstance(family, Cloglog):
+        return "a ratio of hazards"
+    if isinstance(family, Binomial) and not isinstance(family, OtherLink):
         return "an odds ratio"
     if isinstance(family, LogLink) and not isinstance(family, GammaInverseLink):
         return "a ratio of means"

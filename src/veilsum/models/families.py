@@ -29,10 +29,17 @@ from veilsum.numbers.elementary import (
     STIRLING,
     exp,
     expit,
+    expm1,
     log,
     log1p,
     log1p_gap,
+    log_expit,
     log_gamma,
+    log_ndtr,
+    mills,
+    ndtr,
+    ndtri,
+    normal_density,
     stirling_rest,
 )
 from veilsum.numbers.units import Measure
@@ -43,6 +50,8 @@ BEYOND = 2.0**10
 FAR = 2.0**20
 # What Pearson's term of one row counts for at most, where it estimates nothing.
 CEILING = 2.0**40
+# Chances below this are as good as none, where they are divided by.
+LEAST_CHANCE = 1e-200
 # And a gamma law's shape, whose logarithm is summed.
 LARGEST_SHAPE = 1e300
 _LOG_2_PI = float(log(2.0 * np.pi))
@@ -280,7 +289,7 @@ class Binomial(Family):
     """Logistic regression: y is 0 or 1, eta = log(mu / (1 - mu))."""
 
     name = "logistic"
-    levels = (0.0, 1.0)
+    levels: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     limbs = 2  # the root is at most 1/2
     endless = "separation: it tells responses 0 from 1 without fail"
 
@@ -347,16 +356,200 @@ class Binomial(Family):
         """Refuse all but 0 and 1."""
         if not ((response == 0.0) | (response == 1.0)).all():
             raise InvalidInputError(
-                "the response of a logistic regression must be 0 or 1 in every row; "
-                "write k of m successes as two rows with the weights k and m - k"
+                f"the response of a {self.name} regression must be 0 or 1 in every "
+                "row; write k of m successes as two rows with the weights k and m - k"
             )
 
     def check_mean(self, mean: float) -> None:
         """Refuse responses that are all 0 or all 1."""
         if not 0.0 < mean < 1.0:
             raise InvalidInputError(
-                f"the response is {mean:.0f} in every row of every party: "
-                "a logistic regression needs both 0 and 1"
+                f"the response is {mean:.0f} in every row of every party, and "
+                f"a {self.name} regression needs both 0 and 1"
+            )
+
+
+class OtherLink(Binomial):
+    """y is 0 or 1, and the link is not the canonical one: what such links share."""
+
+    limbs = 3
+    closes = True
+
+    def limits(self, agreed: RowRanges) -> RowBounds:
+        """Return the limits of etas that are not beyond what any probability needs."""
+        raise NotImplementedError
+
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return (d mu / d eta)^2 / (mu (1 - mu))."""
+        raise NotImplementedError
+
+
+class Probit(OtherLink):
+    """y is 0 or 1, eta = Phi^-1(mu) of the normal law."""
+
+    name = "probit"
+    # So far from 0 no eta of use is: 1 - mu is below 10^-200000.
+    _FAR: ClassVar[float] = 2.0**10
+
+    def link(self, mu: FloatArray) -> FloatArray:
+        """Return Phi^-1(mu)."""
+        return ndtri(mu)
+
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
+        """Return Phi(eta)."""
+        return ndtr(eta)
+
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean of 1/4 or 3/4."""
+        start = float(ndtri(0.75))
+        slope = float(normal_density(start))
+        size = start + 0.25 / slope
+        information = slope * slope * (16.0 / 3.0)
+        return (
+            np.full_like(response, information),
+            np.where(response > 0.5, size, -size),
+        )
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them by the eta towards what happened, whose tail has its digits."""
+        happened = response > 0.5
+        towards = np.where(happened, eta, -eta)
+        # phi / Phi, and how far it is above -towards: next to nothing far below 0.
+        below, over = np.maximum(-towards, 0.0), np.maximum(towards, 0.0)
+        ratio = np.where(
+            towards < 0.0, 1.0 / mills(below), normal_density(over) / ndtr(over)
+        )
+        inverse = 1.0 / np.maximum(below, 64.0)
+        small = inverse * inverse
+        series = 1.0 - small * (2.0 - small * (10.0 - small * (74.0 - 706.0 * small)))
+        above = np.where(below > 64.0, inverse * series, ratio + towards)
+        missed = ndtr(-towards) / np.maximum(ndtr(towards), LEAST_CHANCE)
+        return RowTerms(
+            np.where(happened, ratio, -ratio),
+            np.maximum(ratio * above, 0.0),
+            -2.0 * log_ndtr(towards),
+            np.minimum(missed, CEILING),
+        )
+
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return phi^2 / (Phi (1 - Phi)), by the tail's ratio."""
+        far = np.abs(eta)
+        return normal_density(far) / (mills(far) * ndtr(far))
+
+    def limits(self, agreed: RowRanges) -> RowBounds:
+        """Return the limits of etas within 2^10."""
+        far = self._FAR
+        return RowBounds(
+            low=-far,
+            high=far,
+            margin=far / 2.0,
+            root=1.0,
+            pull=far + 2.0 + agreed.offset,
+            deviance=far * far + 32.0,
+            pearson=CEILING,
+            saturated=1.0,
+        )
+
+
+class Cloglog(OtherLink):
+    """y is 0 or 1, eta = log(-log(1 - mu)): a hazard exp(eta) until it happens."""
+
+    name = "complementary log-log"
+
+    def link(self, mu: FloatArray) -> FloatArray:
+        """Return log(-log(1 - mu))."""
+        return log(-log1p(-mu))
+
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
+        """Return 1 - exp(-exp(eta))."""
+        return -expm1(-exp(eta))
+
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean of 1/4 or 3/4."""
+        means = np.array([0.25, 0.75])
+        start = self.link(means)
+        # d mu / d eta = (1 - mu) exp(eta).
+        slope = (1.0 - means) * exp(start)
+        information = slope * slope * (16.0 / 3.0)
+        target = start + (np.array([0.0, 1.0]) - means) / slope
+        which = (response > 0.5).astype(np.intp)
+        return information[which], target[which]
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them by the hazard h = exp(eta): 1 - mu is exp(-h)."""
+        happened = response > 0.5
+        hazard = exp(eta)
+        # As float64 goes the hazard may be 0; its logarithm is eta.
+        none, often = hazard < LEAST_CHANCE, hazard > 0.5
+        held = np.where(none, 1.0, hazard)
+        odds = np.where(none, LEAST_CHANCE, expm1(held))
+        share = np.where(none, 1.0, held / odds)
+        seldom = log(-expm1(-np.where(often, 1.0, held)))
+        loss = -np.where(often, log1p(-exp(-held)), np.where(none, eta, seldom))
+        rarely = 1.0 / odds
+        return RowTerms(
+            np.where(happened, share, -hazard),
+            np.where(
+                happened, np.maximum(share * (hazard + (share - 1.0)), 0.0), hazard
+            ),
+            2.0 * np.where(happened, loss, hazard),
+            np.minimum(np.where(happened, rarely, odds), CEILING),
+        )
+
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return h^2 / (exp(h) - 1)."""
+        hazard = np.maximum(exp(eta), LEAST_CHANCE)
+        return hazard * (hazard / expm1(hazard))
+
+    def limits(self, agreed: RowRanges) -> RowBounds:
+        """Return the limits of hazards up to 2^9, of which exp(-h) is a number."""
+        most = 2.0**9
+        return RowBounds(
+            low=-FAR,
+            high=float(log(most)),
+            margin=1.0,
+            root=sqrt(most),
+            pull=most + 4.0 + agreed.offset,
+            deviance=2.0 * FAR + 2.0 * most,
+            pearson=CEILING,
+            saturated=1.0,
+        )
+
+
+class QuasiBinomial(Binomial):
+    """Shares of successes, from 0 to 1, whose variance is phi mu (1 - mu) / w."""
+
+    name = "quasi-binomial"
+    estimates_dispersion = True
+    levels = ()
+
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return both at a mean half way between the share and 1/2."""
+        mu = 0.25 + 0.5 * response
+        information = mu * (1.0 - mu)
+        return information, self.link(mu) + (response - mu) / information
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them; shares of 0 and 1 have the terms of what did not, or did."""
+        rare, usual = exp(-np.abs(eta)), 1.0 / (1.0 + exp(-np.abs(eta)))
+        smaller = rare * usual
+        # y - mu by the smaller of mu and 1 - mu, which has all its digits.
+        away = np.where(eta < 0.0, response - smaller, smaller - (1.0 - response))
+        variance = smaller * usual
+        loss = _share_loss(response, eta) + _share_loss(1.0 - response, -eta)
+        pearson = np.minimum(away / np.maximum(variance, LEAST_CHANCE) * away, CEILING)
+        return RowTerms(away, variance, 2.0 * np.maximum(loss, 0.0), pearson)
+
+    def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
+        """Return nothing: this is a mean and a variance, and no law."""
+        return np.nan
+
+    def check(self, response: PerRow) -> None:
+        """Refuse what is no share."""
+        if not ((response >= 0.0) & (response <= 1.0)).all():
+            raise InvalidInputError(
+                "the response of a quasi-binomial regression must be a share from 0 to "
+                "1 in every row; give the number of trials as weights"
             )
 
 
@@ -431,6 +624,25 @@ class Poisson(LogLink):
         """Refuse counts that are all 0."""
         if not mean > 0.0:
             raise InvalidInputError("the response is 0 in every row of every party")
+
+
+class QuasiPoisson(Poisson):
+    """Counts or rates with variance phi mu, phi estimated; eta = log mu."""
+
+    name = "quasi-poisson"
+    estimates_dispersion = True
+
+    def log_likelihood(self, sums: LikelihoodSums) -> float:  # noqa: ARG002
+        """Return nothing: this is a mean and a variance, and no law."""
+        return np.nan
+
+    def check(self, response: PerRow) -> None:
+        """Refuse what is below zero."""
+        if not (response >= 0.0).all():
+            raise InvalidInputError(
+                "the response of a quasi-poisson regression must not be below 0 in any "
+                "row"
+            )
 
 
 @dataclass(frozen=True)
@@ -636,11 +848,82 @@ class GammaInverseLink(Gamma):
         )
 
 
-def _positive_range(agreed: RowRanges) -> tuple[float, float]:
+class InverseGaussian(Family):
+    """Positive responses with variance phi mu^3 and the canonical link, eta = 1 / mu^2.
+
+    Its tails are longer than those of a gamma law.
+    """
+
+    name = "inverse gaussian"
+    estimates_dispersion = True
+    closes = True
+    positive = True
+
+    def link(self, mu: FloatArray) -> FloatArray:
+        """Return 1 / mu^2."""
+        return 1.0 / (mu * mu)
+
+    def inverse_link(self, eta: FloatArray) -> FloatArray:
+        """Return 1 / sqrt(eta)."""
+        return 1.0 / np.sqrt(eta)
+
+    def first(self, response: PerRow) -> tuple[PerRow, PerRow]:
+        """Return y^3 / 4 and 1 / y^2: the mean is y itself."""
+        square = response * response
+        return square * response / 4.0, 1.0 / square
+
+    def terms(self, response: PerRow, eta: FloatArray) -> RowTerms:
+        """Return them; mu falls as eta grows."""
+        mu = 1.0 / np.sqrt(eta)
+        away = response - mu
+        above = away * eta * away  # (y - mu)^2 / mu^2
+        return RowTerms(-away / 2.0, mu / eta / 4.0, above / response, above / mu)
+
+    def expected(self, eta: FloatArray) -> FloatArray:
+        """Return mu^3 / 4."""
+        return 1.0 / (4.0 * eta * np.sqrt(eta))
+
+    def saturated(self, response: PerRow, weights: PerRow, dispersion: float) -> PerRow:
+        """Return -log(2 pi phi y^3 / w) / 2."""
+        # Nobody may fail to answer: a perfect fit has next to no dispersion.
+        scaled = log(weights) - float(log(max(dispersion, 1e-300))) - _LOG_2_PI
+        return (scaled - 3.0 * log(response)) / 2.0
+
+    def limits(self, agreed: RowRanges) -> RowBounds:
+        """Return the limits of means within 2^10 times all responses."""
+        least, most = _positive_range(agreed, self.name)
+        smallest, largest = least / BEYOND, BEYOND * most
+        low = 1.0 / (largest * largest)
+        far = largest / smallest * (largest / smallest)
+        usual = max(least, most / 16.0)
+        logarithms = max(abs(float(log(least))), abs(float(log(most))))
+        return RowBounds(
+            low=low,
+            high=1.0 / (smallest * smallest),
+            margin=low,
+            root=sqrt(largest) * largest / 2.0,
+            pull=max(largest, most + most * most * most * agreed.offset),
+            deviance=far / least,
+            pearson=far / smallest,
+            saturated=3000.0 + 2.0 * logarithms,
+            usual_root=sqrt(usual) * usual / 2.0,
+            usual_pull=usual,
+        )
+
+    def check(self, response: PerRow) -> None:
+        """Refuse zero and below."""
+        if not (response > 0.0).all():
+            raise InvalidInputError(
+                f"the response of an {self.name} regression must be above 0 in every "
+                "row, and more than half of the unit in which it is counted"
+            )
+
+
+def _positive_range(agreed: RowRanges, name: str = "gamma") -> tuple[float, float]:
     if not agreed.high > 0.0:
         raise InvalidInputError(
-            f"the response was agreed to be at most {agreed.high:g}, and a gamma "
-            "regression needs responses above 0: agree on another range"
+            f"the response was agreed to be at most {agreed.high:g}, and regressions "
+            f"with a law such as {name} need responses above 0: agree on another range"
         )
     return min(max(agreed.low, agreed.unit), agreed.high), agreed.high
 
@@ -650,6 +933,13 @@ def _ratio_loss(ratio: PerRow) -> PerRow:
     near = ratio > 0.5
     close = log1p_gap(np.where(near, ratio - 1.0, 0.0))
     return np.where(near, close, (ratio - 1.0) - log(ratio))
+
+
+def _share_loss(share: PerRow, eta: FloatArray) -> PerRow:
+    """Return y log(y / mu), mu = expit(eta)."""
+    some = share > 0.0
+    held = np.where(some, share, 1.0)
+    return np.where(some, held * (log(held) - log_expit(eta)), 0.0)
 
 
 def _pearson(response: PerRow, mu: FloatArray, away: PerRow) -> PerRow:
