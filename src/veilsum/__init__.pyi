@@ -134,6 +134,24 @@ from .jobs.estimators import (
 from .jobs.estimators import (
     PrivatePoissonRegressor as PrivatePoissonRegressor,
 )
+from .jobs.from_moments import (
+    Components as Components,
+)
+from .jobs.from_moments import (
+    Path as Path,
+)
+from .jobs.from_moments import (
+    TwoStageFit as TwoStageFit,
+)
+from .jobs.from_moments import (
+    elastic_net as elastic_net,
+)
+from .jobs.from_moments import (
+    principal_components as principal_components,
+)
+from .jobs.from_moments import (
+    two_stage as two_stage,
+)
 from .jobs.gradient_fit import (
     GradientFit as GradientFit,
 )
