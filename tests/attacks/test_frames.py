@@ -8,7 +8,9 @@ the same frames, the frames say nothing of the dealing. The moved shares add up 
 the honest parties' totals are equal to the last bit.
 """
 
-from dataclasses import dataclass, field, replace
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 
@@ -31,6 +33,7 @@ from veilsum.drivers.loopback import Loopback
 from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
+from veilsum.parties.joining import receipt_of
 from veilsum.protocol.messages import Join, Record, Share
 
 JOBS = ("statistics", "least squares", "logistic", "poisson", "gamma-inverse")
@@ -220,6 +223,13 @@ def scenario(name, dealing, rows, folder):
     return data_files(table, frames, folder)
 
 
+KEPT = {"agreed", "answer", "charged", "closed", "commit", "finished"}
+# Of a receipt: names of one run, keys, clocks, and what was made with these.
+FRESH = {"run", "plan", "consortium", "consent", "certificate"} | {
+    *("started", "finished", "result", "signature")
+}
+
+
 class Meeting(Company):
     """Parties whose masks follow a seed and moves, and of whom `a` keeps what it hears.
 
@@ -243,6 +253,23 @@ class Meeting(Company):
         self.works[name] = assignment.works[name]
         if len(self.works) == len(self.names):
             self.meet(self)
+
+    def kept(self, result):
+        """What `a` has on its disk in the end, writes down and signs, but for chance.
+
+        Of a run's file: what stands under which key; of a total all its bytes.
+        """
+        with closing(sqlite3.connect(self.folder("a") / "state.run")) as file:
+            entries = dict(file.execute("SELECT key, value FROM entry"))
+        totals = {key: one for key, one in entries.items() if key.startswith("answer/")}
+        receipt = asdict(receipt_of(self.drivers["a"], result))
+        return {
+            "keys": set(entries),
+            "totals": totals,
+            "end": self.drivers["a"].ending.finish.result.tobytes(),
+            "receipt": {key: receipt[key] for key in receipt.keys() - FRESH},
+            "result": {**result.to_dict(), "bytes": 0},  # more if somebody was slow
+        }
 
     def said(self):
         """Of each message to `a` all that is not fresh chance.
@@ -268,7 +295,7 @@ class Meeting(Company):
 
 @pytest.mark.usefixtures("_movable", "unchecked_shapes")
 @pytest.mark.parametrize("name", ASKED)
-def test_a_curious_party_hears_the_same_on_a_network(name, tmp_path):
+def test_a_curious_party_hears_and_keeps_the_same_on_a_network(name, tmp_path):
     rows = KINDS[name].rows(0, 200)
     n = n_honest(rows)
     mixed = np.random.default_rng(3).permutation(n)
@@ -291,10 +318,18 @@ def test_a_curious_party_hears_the_same_on_a_network(name, tmp_path):
 
     second, again = met("second", dealing, rows, meet)
     assert second.said() == first.said()
-    assert {**again.to_dict(), "bytes": 0} == {**found.to_dict(), "bytes": 0}
+    kept = first.kept(found)
+    assert second.kept(again) == kept
+    for k, total in enumerate(sums):  # no more than was released, and nothing beside it
+        numbers = plan.codec.decode(kept["totals"][f"answer/{k}"]).numbers
+        assert plan.law.decode(numbers).tolist() == total.tolist()
+        assert np.array_equal(plan.law.encode(total), numbers)
+    assert {key.split("/")[0] for key in kept["keys"]} == KEPT
     heard = {one[0] for one in first.said()}
     assert len(heard) >= 6 * len(sums)  # of three parties: who is ready, and masked
     # The twin: one row of an honest party is another one.
     rows.iloc[-1] = rows.iloc[-2]
-    third, _ = met("third", dealing, rows, meet)
+    third, other = met("third", dealing, rows, meet)
     assert third.said() != first.said()
+    changed = third.kept(other)
+    assert all(changed[key] != kept[key] for key in ("totals", "end", "result"))
