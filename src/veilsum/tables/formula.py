@@ -20,7 +20,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import chain, product, zip_longest
 from math import comb, floor, gcd, inf, isfinite, prod
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -362,8 +362,8 @@ class ModelFormula:
             for node, levels in zip(right.factors, right.levels, strict=True)
         ]
         made = design.astype(object) if any(found.values()) else design
-        for place in found:
-            made[:, place] = right.column(place, table.frame, values)
+        for place, column in right.parts(found, table.frame, values):
+            made[:, place] = column
         return made
 
     def parts(self, table: CheckedTable) -> Iterator[tuple[Node, Any]]:
@@ -1724,20 +1724,25 @@ class _Expansion:
     def matrix(self, frame: Frame, numbers: Sequence[Array[Any] | None]) -> Array[Any]:
         """Return the design of a table, one row per row; numbers are by factor."""
         design = np.empty((len(frame), len(self.pieces)))
-        for place in range(len(self.pieces)):
-            design[:, place] = self.column(place, frame, numbers)
+        for place, column in self.parts(range(len(self.pieces)), frame, numbers):
+            design[:, place] = column
         return design
 
-    def column(
-        self, place: int, frame: Frame, numbers: Sequence[Array[Any] | None]
-    ) -> Any:
-        """Return one of the design's columns, multiplied from left to right."""
+    def parts(
+        self,
+        places: Iterable[int],
+        frame: Frame,
+        numbers: Sequence[Array[Any] | None],
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield some of the design's columns, each multiplied from left to right."""
 
+        @cache
         def levels(factor: int) -> Array[Any]:
             return frame[next(named_in(self.factors[factor]))].cat.codes.to_numpy()
 
-        each = [piece.values(numbers, levels) for piece in self.pieces[place]]
-        return reduce(operator.mul, each) if each else 1.0
+        for place in places:
+            each = [piece.values(numbers, levels) for piece in self.pieces[place]]
+            yield place, reduce(operator.mul, each) if each else 1.0
 
 
 class _Scoped(NamedTuple):
