@@ -203,3 +203,10 @@ CERTIFIED = {
     "Wampler4": (("1", "215232.624678170"), ("1", "11.2324854679312")),
     "Wampler5": (("1", "21523262.4678170"), ("1", "1123.24854679312")),
 }
+
+
+if __name__ == "__main__":  # for R, see references/nist_lm.R
+    for one in lines():
+        print(one.name, "formula", one.formula, sep="\t")
+        for column, numbers in one.table.items():
+            print(one.name, column, *numbers, sep="\t")

@@ -8,13 +8,24 @@ the same frames, the frames say nothing of the dealing. The moved shares add up 
 the honest parties' totals are equal to the last bit.
 """
 
-from dataclasses import dataclass, field
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from attacks.catalogue import HONEST, KINDS, PARTIES, SCHEMA, dealt, even, n_honest
+from attacks.catalogue import (
+    HONEST,
+    KINDS,
+    PARTIES,
+    SCHEMA,
+    dealt,
+    even,
+    n_honest,
+)
 from attacks.watching import LAWS
 from net.runs import Company, answers, data_files
 from veilsum.drivers.faults import Faults
@@ -22,6 +33,7 @@ from veilsum.drivers.loopback import Loopback
 from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.secrets import Secret
+from veilsum.parties.joining import receipt_of
 from veilsum.protocol.messages import Join, Record, Share
 
 JOBS = ("statistics", "least squares", "logistic", "poisson", "gamma-inverse")
@@ -88,8 +100,8 @@ def _movable(monkeypatch):
             monkeypatch.setattr(law, "draw", moving(law.draw))
 
 
-def run(name, dealing, rows, moves=None):
-    kind, driver = KINDS[name], Recorded(seed=7, moves=moves or {})
+def run(kind, dealing, rows, moves=None):
+    driver = Recorded(seed=7, moves=moves or {})
     result = kind.run(
         kind.deal(dealing, rows), driver=driver, law="uniform", seed=7, run="same"
     )
@@ -97,18 +109,17 @@ def run(name, dealing, rows, moves=None):
     return result, world
 
 
-def vectors(world, result):
-    """What each party masked in each round, in the law's numbers."""
-    law, sums = world.plan.law, result.released.sums
+def vectors(law, works, sums):
+    """What each party masks in each round, in the law's numbers."""
     return [
-        {p: law.encode(work.vector(sums[:k])) for p, work in world.works.items()}
+        {party: law.encode(work.vector(sums[:k])) for party, work in works.items()}
         for k in range(len(sums))
     ]
 
 
-def moves_between(world, first, second):
+def moves_between(plan, first, second):
     """How honest parties' shares for each other move from the second run's to fit."""
-    plan, found = world.plan, {}
+    found = {}
     for turn, (one, other) in enumerate(zip(first, second, strict=True)):
         epoch = turn * (len(plan.parties) + 1)
         carried = 0 * one[HONEST[0]]
@@ -131,14 +142,18 @@ def seen_by(world, party):
 @pytest.mark.usefixtures("_movable")
 @pytest.mark.parametrize("name", JOBS)
 def test_a_curious_party_receives_the_same_frames(name):
-    rows = KINDS[name].rows(0)
+    kind = KINDS[name]
+    rows = kind.rows(0)
     mixed = np.random.default_rng(3).permutation(n_honest(rows))
     dealing = dealt(rows, mixed, [25, 50])
-    first_result, first = run(name, even(rows), rows)
-    second_result, plain = run(name, dealing, rows)
-    given = vectors(first, first_result), vectors(plain, second_result)
+    first_result, first = run(kind, even(rows), rows)
+    second_result, plain = run(kind, dealing, rows)
+    given = [
+        vectors(world.plan.law, world.works, result.released.sums)
+        for result, world in ((first_result, first), (second_result, plain))
+    ]
     assert seen_by(plain, "a") != seen_by(first, "a")  # by other masked vectors
-    _, second = run(name, dealing, rows, moves_between(plain, *given))
+    _, second = run(kind, dealing, rows, moves_between(plain.plan, *given))
     frames = seen_by(first, "a")
     assert len(frames) > 10
     assert seen_by(second, "a") == frames
@@ -169,55 +184,152 @@ def test_how_long_frames_are_says_nothing_of_the_numbers(name, law):
 # On a network
 
 
-NETWORK = {
+FOUR = {
     "title": "four hospitals",
     "graph": {"family": "complete:4"},
     "parties": {"names": list(PARTIES)},
-    "model": {"formula": "pressure ~ age + bmi"},
-    "schema": SCHEMA.to_table(),
     "masks": {"law": "uniform"},
     "policy": {"tolerate": 1, "resend": 0.2, "deadline": 5.0, "patience": 2},
 }
+CENTS = {
+    "domain": {"kind": "all"},
+    "method": {"name": "one-shot"},
+    "cost": {"kind": "squared-distance", "unit": 0.01},
+}
+# As many rows a party as may be asked for so much.
+ON_TABLES = {"schema": replace(SCHEMA, minimum_rows=30).to_table()}
+BINS, WARDS = {"bmi": [10, 24, 28, 80]}, [["ward"]]
+LOGISTIC = {"formula": "smoker ~ age + bmi", "family": "logistic"}
+ASKED = {
+    "sum": CENTS,
+    "least squares": {"model": {"formula": "pressure ~ age + bmi"}, **ON_TABLES},
+    "logistic": {"model": LOGISTIC, **ON_TABLES},
+    "statistics": {
+        "statistics": {"columns": ["age", "bmi"], "histograms": BINS, "tables": WARDS},
+        **ON_TABLES,
+    },
+    "dispatch": {"dispatch": {"prices": [0, 50]}},
+}
 
 
-def heard_on_a_network(folder, dealing, rows, moves):
-    """What `a` hears from real parties: of each message all that is not fresh chance.
+def scenario(name, dealing, rows, folder):
+    """The file of four parties, and beside it what each of them has."""
+    table = {**FOUR, **ASKED[name]}
+    if name == "sum":
+        sums = KINDS[name].deal(dealing, rows)
+        targets = [sums[party].tolist() for party in PARTIES]
+        return {**table, "cost": {**table["cost"], "targets": targets}}
+    frames = {party: rows.iloc[places] for party, places in dealing.items()}
+    return data_files(table, frames, folder)
 
-    Keys, signatures and the names of a start are; numbers, and how long a frame is, are
-    not. What is sent again, if somebody was slow, is one message.
+
+KEPT = {"agreed", "answer", "charged", "closed", "commit", "finished"}
+# Of a receipt: names of one run, keys, clocks, and what was made with these.
+FRESH = {"run", "plan", "consortium", "consent", "certificate"} | {
+    *("started", "finished", "result", "signature")
+}
+
+
+class Meeting(Company):
+    """Parties whose masks follow a seed and moves, and of whom `a` keeps what it hears.
+
+    Attributes:
+        moves: of honest parties' shares, for whoever draws them.
+        works: by party, once it has begun.
+        meet: called when all have begun, and nobody has drawn a share.
     """
-    frames, heard = KINDS["least squares"].deal(dealing, rows), []
-    company = Company(folder, data_files(NETWORK, frames, folder))
-    streams = Moved(ShareStreams(7), moves)
-    company.options = {name: {"streams": streams} for name in company.names}
-    company.records["a"] = lambda *event: heard.append(event)
-    found = answers(company.run())
-    codec, said = company.drivers["a"].plan.codec, set()
-    for what, frame, peer in heard:
-        if what == "receive":
-            message = codec.decode(frame)
-            numbers = getattr(message, "numbers", None)
-            told = None if numbers is None else repr(numbers.tolist())
-            asked = getattr(message, "request", None)
-            if isinstance(message, Join):  # its epoch is a clock's
-                said.add(("Join", message.party, len(frame)))
-            elif isinstance(message, Record):
-                said.add((message.id, len(frame), told, asked))
-            elif isinstance(message, Share):
-                said.add(("Share", peer, message.epoch, len(frame), told))
-    return {name: one.tolist() for name, one in found.items()}, said
+
+    def __init__(self, folder, table, meet=lambda _: None):
+        super().__init__(folder, table)
+        self.moves, self.works, self.meet, self.heard = {}, {}, meet, []
+        streams = Moved(ShareStreams(7), self.moves)
+        self.options = {
+            name: {"streams": streams, "confirm": partial(self.begin, name)}
+            for name in self.names
+        }
+        self.records["a"] = lambda *event: self.heard.append(event)
+
+    def begin(self, name, assignment):
+        self.works[name] = assignment.works[name]
+        if len(self.works) == len(self.names):
+            self.meet(self)
+
+    def kept(self, result):
+        """What `a` has on its disk in the end, writes down and signs, but for chance.
+
+        Of a run's file: what stands under which key; of a total all its bytes.
+        """
+        with closing(sqlite3.connect(self.folder("a") / "state.run")) as file:
+            entries = dict(file.execute("SELECT key, value FROM entry"))
+        totals = {key: one for key, one in entries.items() if key.startswith("answer/")}
+        receipt = asdict(receipt_of(self.drivers["a"], result))
+        return {
+            "keys": set(entries),
+            "totals": totals,
+            "end": self.drivers["a"].ending.finish.result.tobytes(),
+            "receipt": {key: receipt[key] for key in receipt.keys() - FRESH},
+            "result": {**result.to_dict(), "bytes": 0},  # more if somebody was slow
+        }
+
+    def said(self):
+        """Of each message to `a` all that is not fresh chance.
+
+        Keys, signatures and the names of a start are; numbers, and how long a frame is,
+        are not. What is sent again, if somebody was slow, is one message.
+        """
+        codec, said = self.drivers["a"].plan.codec, set()
+        for what, frame, peer in self.heard:
+            if what == "receive":
+                message = codec.decode(frame)
+                numbers = getattr(message, "numbers", None)
+                told = None if numbers is None else repr(numbers.tolist())
+                asked = getattr(message, "request", None)
+                if isinstance(message, Join):  # its epoch is a clock's
+                    said.add(("Join", message.party, len(frame)))
+                elif isinstance(message, Record):
+                    said.add((message.id, len(frame), told, asked))
+                elif isinstance(message, Share):
+                    said.add(("Share", peer, message.epoch, len(frame), told))
+        return said
 
 
 @pytest.mark.usefixtures("_movable", "unchecked_shapes")
-def test_a_curious_party_hears_the_same_on_a_network(tmp_path):
-    name = "least squares"
-    rows = KINDS[name].rows(0)
-    mixed = np.random.default_rng(3).permutation(n_honest(rows))
-    dealing = dealt(rows, mixed, [25, 50])
-    runs = [run(name, one, rows) for one in (even(rows), dealing)]
-    given = [vectors(world, result) for result, world in runs]
-    moves = moves_between(runs[0][1], *given)
-    first = heard_on_a_network(tmp_path / "first", even(rows), rows, {})
-    second = heard_on_a_network(tmp_path / "second", dealing, rows, moves)
-    assert second == first
-    assert len({one[0] for one in first[1]}) > 10
+@pytest.mark.parametrize("name", ASKED)
+def test_a_curious_party_hears_and_keeps_the_same_on_a_network(name, tmp_path):
+    rows = KINDS[name].rows(0, 200)
+    n = n_honest(rows)
+    mixed = np.random.default_rng(3).permutation(n)
+    dealing = dealt(rows, mixed, [n // 4, n // 2])
+
+    def met(folder, dealing, rows, meet=lambda _: None):
+        folder = tmp_path / folder
+        company = Meeting(folder, scenario(name, dealing, rows, folder), meet)
+        found = company.run()
+        answers(found)
+        return company, found["a"]
+
+    first, found = met("first", even(rows), rows)
+    plan, sums = first.drivers["a"].plan, found.released.sums
+    given = vectors(plan.law, first.works, sums)
+
+    def meet(company):
+        other = vectors(plan.law, company.works, sums)
+        company.moves.update(moves_between(plan, given, other))
+
+    second, again = met("second", dealing, rows, meet)
+    assert second.said() == first.said()
+    kept = first.kept(found)
+    assert second.kept(again) == kept
+    for k, total in enumerate(sums):  # no more than was released, and nothing beside it
+        numbers = plan.codec.decode(kept["totals"][f"answer/{k}"]).numbers
+        assert plan.law.decode(numbers).tolist() == total.tolist()
+        assert np.array_equal(plan.law.encode(total), numbers)
+    assert {key.split("/")[0] for key in kept["keys"]} == KEPT
+    heard = {one[0] for one in first.said()}
+    assert len(heard) >= 6 * len(sums)  # of three parties: who is ready, and masked
+    # The twin: one row of an honest party is another one.
+    rows.iloc[-1] = rows.iloc[-2]
+    third, other = met("third", dealing, rows, meet)
+    assert third.said() != first.said()
+    changed = third.kept(other)
+    assert all(changed[key] != kept[key] for key in ("totals", "end", "result"))

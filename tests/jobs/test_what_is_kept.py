@@ -7,13 +7,20 @@ on its disk, signs, and prints must be the same bytes.
 import json
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from veilsum.drivers.loopback import Loopback
+from veilsum.jobs.regression import fit
+from veilsum.jobs.statistics import statistics
 from veilsum.jobs.sums import mean
 from veilsum.jobs.sums import sum as masked_sum
+from veilsum.tables.columns import Column
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import Schema
 
 PARTIES = ("a", "b", "c", "d", "e")
 LAWS = {
@@ -49,21 +56,83 @@ OTHER = dealt([[7, -1], [43, 0], [0, 28], [0, 0], [0, 0]])
 @pytest.mark.parametrize("spread", ["flooding", "tree"])
 @pytest.mark.parametrize("options", LAWS.values(), ids=LAWS)
 def test_what_a_party_keeps_does_not_tell_who_gave_what(job, spread, options):
-    found, disks = [], []
-    for data in (FIRST, OTHER):
-        driver = Watched(seed=5)
-        found.append(
-            job(data, unit=0.01, driver=driver, spread=spread, run="r", **options)
-        )
-        (world,) = driver.worlds
-        disks.append(world.nodes["a"].disk)
-        end = world.finished["a"]
-        assert end.result.tobytes() == found[-1].released.answer.tobytes()
-    assert disks[0].keys() == disks[1].keys() >= {"finished", "result", "answer/0"}
-    assert [key for key in disks[0] if disks[0][key] != disks[1][key]] == []
-    assert not [key for key in disks[0] if key.startswith(("sent/", "got/"))]
-    texts = [json.dumps(one.to_dict(), sort_keys=True) for one in found]
-    assert texts[0] == texts[1]
+    asked = partial(job, unit=0.01, spread=spread, **options)
+    first, other = kept_by_a(asked, FIRST), kept_by_a(asked, OTHER)
+    assert first == other
+    assert first.keys() >= {"finished", "result", "answer/0"}
+
+
+def kept_by_a(job, data):
+    """Everything on the disk of `a`, and the result as it is written down."""
+    driver = Watched(seed=5)
+    found = job(data, driver=driver, run="r")
+    (world,) = driver.worlds
+    disk = world.nodes["a"].disk
+    end = world.finished["a"]
+    assert end.result.tobytes() == found.released.answer.tobytes()
+    assert not [key for key in disk if key.startswith(("sent/", "got/"))]
+    return {**disk, "written": json.dumps(found.to_dict(), sort_keys=True)}
+
+
+SCHEMA = Schema(
+    (
+        Column("age", "integer", 18, 95),
+        Column("bmi", "number", 10, 80, unit=0.1),
+        Column("smoker", "integer", 0, 1),
+        Column("ward", "category", categories=("north", "south")),
+    ),
+    minimum_rows=1,
+)
+ON_TABLES = {"schema": SCHEMA, "rules": Rules.none(), "compare": False}
+JOBS = {
+    "least squares": partial(fit, "bmi ~ age + C(ward)", **ON_TABLES),
+    "logistic": partial(fit, "smoker ~ age", family="logistic", **ON_TABLES),
+    "statistics": partial(
+        statistics,
+        columns=["age", "bmi"],
+        histograms={"bmi": [10.0, 25.0, 80.0]},
+        tables=[("ward",)],
+        **ON_TABLES,
+    ),
+}
+
+
+def rows_of(seed, n=60):
+    chance = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": chance.integers(18, 96, n),
+            "bmi": np.round(chance.uniform(15.0, 40.0, n), 1),
+            "smoker": chance.integers(0, 2, n),
+            "ward": np.array(["north", "south"])[chance.integers(0, 2, n)],
+        }
+    )
+
+
+@pytest.mark.parametrize("law", [{}, {"law": "lattice", "sigma": 1e9}], ids=str)
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_what_a_party_keeps_of_tables_does_not_tell_who_has_which_row(job, law):
+    rows, own = rows_of(0), np.arange(12)
+    others = 12 + np.random.default_rng(1).permutation(48)
+    hands = {
+        "even": np.split(np.arange(12, 60), 4),
+        "other": np.split(others, [5, 12, 40]),
+    }
+
+    def kept(hand, rows):
+        dealt_rows = dict(zip(PARTIES, (own, *hands[hand]), strict=True))
+        tables = {party: rows.iloc[places] for party, places in dealt_rows.items()}
+        return kept_by_a(partial(job, **law), tables)
+
+    first = kept("even", rows)
+    assert kept("other", rows) == first
+    assert first.keys() >= {"finished", "result", "answer/0"}
+    # The twin: one of the others is a year older, and a tenth heavier.
+    rows.loc[59, ["age", "bmi"]] += [1, 0.1]
+    changed = kept("other", rows)
+    assert {"answer/0", "finished", "written"} <= {
+        key for key in first if changed.get(key) != first[key]
+    }
 
 
 @pytest.mark.parametrize("options", LAWS.values(), ids=LAWS)

@@ -3,6 +3,7 @@
 import warnings
 from fractions import Fraction
 from math import log10
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from veilsum.jobs.summary import summary_text
 from veilsum.tables.rules import Rules
 
 LINES = {line.name: line for line in lines()}
+R_LM = Path(__file__).parents[1] / "references" / "nist_lm.txt"
 # All that float64 can show.
 ALL = 15.0
 
@@ -64,6 +66,13 @@ def by_others(line):
         return by_numpy, other.params, other.bse
 
 
+def by_r(name):
+    """Coefficients and standard errors of R's lm, which was run beforehand."""
+    kept = dict(line.split(maxsplit=1) for line in R_LM.read_text().splitlines())
+    numbers = np.array([float(one) for one in kept[name].split()])
+    return np.split(numbers, 2)
+
+
 @pytest.mark.parametrize("name", LINES)
 def test_the_answers_are_those_that_are_certified(name):
     coefficients, errors = answer(LINES[name])
@@ -89,6 +98,9 @@ def test_all_digits_are_right(name):
     assert mine >= digits(by_numpy, coefficients)
     assert mine >= digits(params, coefficients)
     assert mine_errors >= digits(bse, errors)
+    r_coefficients, r_errors = by_r(name)
+    assert mine >= digits(r_coefficients, coefficients) > 5
+    assert mine_errors >= digits(r_errors, errors) > 5
     assert (gaps(found, coefficients) <= found.rounding_bound).all()
 
 

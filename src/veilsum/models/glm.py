@@ -40,6 +40,7 @@ from veilsum.models.inference import Inference
 from veilsum.models.rows import Gram, PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, check_rows, dependent, symmetric
 from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.compiled import compiled
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     Counts,
@@ -542,20 +543,31 @@ class _Block:
     def predictor(self, point: Vector) -> PerRow:
         """Return eta, column by column in one order: no sum of BLAS's own making."""
         eta = np.empty(len(self.response))
-        room = np.empty((len(point), min(BLOCK_ROWS, len(eta))))
+        predict = compiled(_predict_rows) or _predict_columns
         for design, piece in self.pieces:
-            # One column after the other lies in memory.
-            parts = room[:, : len(design)]
-            np.multiply(design.T, point[:, None], out=parts)
-            found = eta[piece]
-            found[:] = parts[0]
-            for part in parts[1:]:
-                found += part
+            predict(design, point, eta[piece])
         return eta if self.offset is None else eta + self.offset
 
     def null_predictor(self, intercept: float) -> PerRow:
         """Return the null model's eta; without offsets it is one for all rows."""
         return intercept + (np.zeros(1) if self.offset is None else self.offset)
+
+
+def _predict_rows(design: Any, point: Any, eta: Any) -> None:
+    # The same operations as by arrays, in the same order: the same bits.
+    for i in range(len(design)):
+        found = design[i, 0] * point[0]
+        for j in range(1, len(point)):
+            found += design[i, j] * point[j]
+        eta[i] = found
+
+
+def _predict_columns(design: FloatArray, point: Vector, eta: PerRow) -> None:
+    # One column after the other lies in memory.
+    parts = np.multiply(design.T, point[:, None], order="C")
+    eta[:] = parts[0]
+    for part in parts[1:]:
+        eta += part
 
 
 def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:

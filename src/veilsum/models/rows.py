@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, RangeError
-from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray, Vector
+from veilsum.numbers.compiled import compiled
 from veilsum.numbers.shapes import Float, Shaped
 from veilsum.numbers.units import (
     BLOCK_ROWS,
@@ -314,14 +315,17 @@ class RowMeasures:
         """Return what `Measure.whole` makes of each column, in the same bits."""
         if self._wide or values.dtype == object:
             return self._columns(values)
-        n_rows = len(values)
         factors, divisors, centres = self._rule
-        found = np.multiply(values, factors[:n_rows])
+        quick = compiled(_count) if divisors is None else None
+        if quick is not None:
+            found = np.empty(values.shape)
+            quick(values, factors, centres, found)
+            return found
+        found = np.multiply(values, factors)
         if divisors is not None:
-            found /= divisors[:n_rows]
+            found /= divisors
         np.rint(found, out=found)
-        if centres is not None:
-            found -= centres[:n_rows]
+        found -= centres
         return found
 
     def _columns(self, values: Array[Any]) -> WholeRows:
@@ -338,11 +342,8 @@ class RowMeasures:
         return any(one.wide for one in self.design)
 
     @cached_property
-    def _rule(self) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
-        """What to multiply by, to divide by and to take off, for a block of rows.
-
-        A row of these for each row: without broadcasting it takes half the time.
-        """
+    def _rule(self) -> tuple[Vector, Vector | None, Vector]:
+        """What to multiply each column by, to divide it by, and to take off."""
         p = len(self.design)
         factors, divisors = np.empty(p), np.ones(p)
         for k, unit in enumerate(one.unit for one in self.design):
@@ -352,11 +353,15 @@ class RowMeasures:
             else:
                 factors[k], divisors[k] = bottom, top
         centres = np.array([one.centre for one in self.design], dtype=np.float64)
-        return (
-            np.tile(factors, (BLOCK_ROWS, 1)),
-            np.tile(divisors, (BLOCK_ROWS, 1)) if (divisors != 1.0).any() else None,
-            np.tile(centres, (BLOCK_ROWS, 1)) if centres.any() else None,
-        )
+        return factors, divisors if (divisors != 1.0).any() else None, centres
+
+
+def _count(values: Any, factors: Any, centres: Any, found: Any) -> None:
+    # The same operations as by arrays, in the same order: the same bits.
+    n, p = values.shape
+    for i in range(n):
+        for j in range(p):
+            found[i, j] = np.rint(values[i, j] * factors[j]) - centres[j]
 
 
 def _centred(measure: Measure) -> Measure:

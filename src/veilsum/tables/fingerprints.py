@@ -22,7 +22,7 @@ import numpy as np
 
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
-from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.frames import Frame, load_pandas
 
 Words: TypeAlias = Array[np.uint64]
 # A keyed hash of some bytes, as a ledger makes it: 32 bytes.
@@ -64,7 +64,9 @@ class Source(Secret):
                 made |= {f"{name} {k}": part for k, part in enumerate(values.T)}
             elif values is not None:
                 made[name] = values
-        return cls(as_frame(made), tuple(made))
+        # What nobody may ask for is not copied.
+        frame = load_pandas().DataFrame(made, copy=False)
+        return cls(frame, tuple(made))
 
 
 @dataclass(frozen=True, kw_only=True)

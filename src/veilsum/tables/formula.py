@@ -5,8 +5,8 @@ the same at every party. That rules out functions that look at the rows first.
 
 A formula may come out of a file that somebody else wrote, so nothing of it is ever run
 as code. It is read once, here, into a small tree of frozen values; only that tree is
-evaluated, by a few lines below. formulaic says which columns there are and how their
-categories are coded, under names of our own: no text of a file reaches it.
+evaluated, by a few lines below. formulaic knows the numbers that contrasts code
+categories by, under names of our own: no text of a file reaches it.
 
 How far a term can go, and what it is counted in, follows from the schema as well
 (`Extent`); its value in a row is the same on every machine.
@@ -20,8 +20,8 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, reduce
-from itertools import product, zip_longest
+from functools import cache, cached_property, reduce
+from itertools import chain, product, zip_longest
 from math import comb, floor, gcd, inf, isfinite, prod
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -362,8 +362,8 @@ class ModelFormula:
             for node, levels in zip(right.factors, right.levels, strict=True)
         ]
         made = design.astype(object) if any(found.values()) else design
-        for place in found:
-            made[:, place] = right.column(place, table.frame, values)
+        for place, column in right.parts(found, table.frame, values):
+            made[:, place] = column
         return made
 
     def parts(self, table: CheckedTable) -> Iterator[tuple[Node, Any]]:
@@ -1626,9 +1626,6 @@ def _check_bits(bits: object) -> None:
 # The design
 
 
-# What formulaic calls factor 3, or level 7 of it with the letter of its contrast.
-_OUR_NAME = re.compile(r"f([0-9]+)(?:\[([A-Z]\.)?l([0-9]+)\])?")
-_ONE = "one"
 # What codes of categories are rounded to where they are not whole.
 _CODE_UNIT = Fraction(1, 2**40)
 
@@ -1677,8 +1674,8 @@ class _Expansion:
     """The right side multiplied out.
 
     Attributes:
-        factors: what is evaluated, in order; formulaic calls the third f2.
-        levels: the categories of each factor, none for a number; they are called l0 ...
+        factors: what is evaluated, in order.
+        levels: the categories of each factor, none for a number.
         pieces: what is multiplied for each of the design's columns; nothing for ones.
         columns: the names that people know them by.
         intercept: where the intercept is among them.
@@ -1694,140 +1691,142 @@ class _Expansion:
 
     @classmethod
     def of(cls, terms: Sequence[Term], schema: Schema) -> _Expansion:
-        formulaic = needed("formulaic", extra="data", what="formulas")
-        types = needed("formulaic.parser.types", extra="data", what="formulas")
         factors = tuple(dict.fromkeys(node for term in terms for node in term))
         places = {node: place for place, node in enumerate(factors)}
         levels = tuple(_levels(node, schema) for node in factors)
-        # How a category is coded depends on terms with the same numbers in them, and
-        # on no others: what has none like it is a product of columns.
-        numbers = [frozenset(n for n in t if not levels[places[n]]) for t in terms]
-        among = {
-            own
-            for own, term in zip(numbers, terms, strict=True)
-            if len(own) < len(term)
-        }
-        # Factors are looked up by name; formulaic has no expression to evaluate.
-        made = [
-            types.Term(
-                types.Factor(name, eval_method="lookup")
-                for name in ([f"f{places[node]}" for node in term] or [_ONE])
-            )
-            for own, term in zip(numbers, terms, strict=True)
-            if own in among
-        ]
-        formula = formulaic.SimpleFormula(made, _ordering="none")
-        options = {"na_action": "ignore", "output": "numpy", "ensure_full_rank": True}
-        spec = formulaic.ModelSpec.from_spec(formula, **options)
-        structure = iter(
-            _materialised(spec, factors, levels).model_spec.structure if made else ()
-        )
         coded = _Coded(factors, levels)
         pieces: list[tuple[_Piece, ...]] = []
         columns: list[str] = []
         intercept = None
-        for own, term in zip(numbers, terms, strict=True):
+        spanned: set[frozenset[_Scoped]] = set()
+        for term in terms:
             if not term:
                 intercept = len(pieces)
-            if own not in among:
-                pieces.append(tuple(_Piece(places[node]) for node in term))
-                columns.append(
-                    ":".join(f"f{places[node]}" for node in term) or "Intercept"
-                )
-                continue
-            part = next(structure)
-            columns += part.columns
-            for scoped in part.scoped_terms:
-                choices = [coded.pieces(one) for one in scoped.factors]
+            # All levels of a category span its contrast and ones: with it and without.
+            ways = [
+                [(_Scoped(k, reduced=True),), ()]
+                if levels[k]
+                else [(_Scoped(k, reduced=False),)]
+                for k in (places[node] for node in term)
+            ]
+            span = [tuple(chain(*each)) for each in product(*ways)]
+            new = [one for one in span if frozenset(one) not in spanned]
+            spanned.update(map(frozenset, new))
+            for scoped in _simplified(new):
+                choices = [coded.pieces(one) for one in scoped]
                 # As formulaic does it: the first factor changes fastest.
-                pieces += [each[::-1] for each in product(*reversed(choices))]
-        assert len(pieces) == len(columns)
-
-        def name(match: re.Match[str]) -> str:
-            place, letter, level_place = match.groups()
-            known = shown(factors[int(place)])
-            if level_place is None:
-                return known
-            return f"{known}[{letter or ''}{levels[int(place)][int(level_place)]}]"
-
-        names = tuple(_OUR_NAME.sub(name, one) for one in columns)
+                for each in product(*reversed(choices)):
+                    pieces.append(tuple(piece for piece, _ in each[::-1]))
+                    columns.append(":".join(name for _, name in each[::-1]))
+        names = tuple(name or "Intercept" for name in columns)
         return cls(factors, levels, tuple(pieces), names, intercept, coded.codings)
 
     def matrix(self, frame: Frame, numbers: Sequence[Array[Any] | None]) -> Array[Any]:
         """Return the design of a table, one row per row; numbers are by factor."""
         design = np.empty((len(frame), len(self.pieces)))
-        for place in range(len(self.pieces)):
-            design[:, place] = self.column(place, frame, numbers)
+        for place, column in self.parts(range(len(self.pieces)), frame, numbers):
+            design[:, place] = column
         return design
 
-    def column(
-        self, place: int, frame: Frame, numbers: Sequence[Array[Any] | None]
-    ) -> Any:
-        """Return one of the design's columns, multiplied from left to right."""
+    def parts(
+        self,
+        places: Iterable[int],
+        frame: Frame,
+        numbers: Sequence[Array[Any] | None],
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield some of the design's columns, each multiplied from left to right."""
 
+        @cache
         def levels(factor: int) -> Array[Any]:
             return frame[next(named_in(self.factors[factor]))].cat.codes.to_numpy()
 
-        each = [piece.values(numbers, levels) for piece in self.pieces[place]]
-        return reduce(operator.mul, each) if each else 1.0
+        for place in places:
+            each = [piece.values(numbers, levels) for piece in self.pieces[place]]
+            yield place, reduce(operator.mul, each) if each else 1.0
 
 
-@dataclass(frozen=True)
+class _Scoped(NamedTuple):
+    """A factor by its place; `reduced` if it is a category's contrast alone."""
+
+    place: int
+    reduced: bool
+
+
+# What is multiplied, in the order it was written in.
+_Product: TypeAlias = tuple[_Scoped, ...]
+
+
+def _simplified(span: Iterable[_Product]) -> list[_Product]:
+    """Return the fewest products that span the same, in the order formulaic has.
+
+    Something, and the same times a contrast, is that times all levels of the category.
+    """
+    found: list[_Product] = []
+    for one in sorted(span, key=len):
+        for old in found:
+            more = set(one) - set(old)
+            if len(old) == len(one) - 1 and len(more) == 1 and min(more).reduced:
+                whole = tuple(
+                    each._replace(reduced=False) if each in more else each
+                    for each in one
+                )
+                found = _simplified([*(x for x in found if x != old), whole])
+                break
+        else:
+            found.append(one)
+    return found
+
+
 class _Coded:
-    """How formulaic codes categories, as numbers that are the same everywhere."""
+    """How categories are coded, as numbers that are the same everywhere."""
 
-    factors: tuple[Node, ...]
-    levels: tuple[tuple[str, ...], ...]
-    codings: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(
+        self, factors: Sequence[Node], levels: Sequence[tuple[str, ...]]
+    ) -> None:
+        self.codings: dict[str, list[str]] = {}
+        self._factors, self._levels = factors, levels
+        self._contrasts = needed(
+            "formulaic.transforms.contrasts", extra="data", what="formulas"
+        )
+        self._known: dict[_Scoped, list[tuple[_Piece, str]]] = {}
 
-    def pieces(self, scoped: Any) -> list[_Piece]:
-        """Return what a factor of a term is multiplied as, column after column."""
-        place = int(scoped.factor.expr[1:])
-        levels = self.levels[place]
+    def pieces(self, scoped: _Scoped) -> list[tuple[_Piece, str]]:
+        """Return what a factor is multiplied as, column after column, with names."""
+        if scoped not in self._known:
+            self._known[scoped] = list(self._made(scoped))
+        return self._known[scoped]
+
+    def _made(self, scoped: _Scoped) -> Iterator[tuple[_Piece, str]]:
+        place, reduced = scoped
+        node, levels = self._factors[place], self._levels[place]
+        known = shown(node)
         if not levels:
-            return [_Piece(place)]
-        contrasts = needed("formulaic.transforms.contrasts", extra="data", what="terms")
-        node = self.factors[place]
-        contrast = _contrast(node, levels, contrasts) or contrasts.TreatmentContrasts()
-        ours = [f"l{number}" for number in range(len(levels))]
-        if scoped.reduced and len(levels) == 1:
-            return []
-        plain = isinstance(contrast, contrasts.TreatmentContrasts)
-        if plain or not scoped.reduced:
-            names = contrast.get_coding_column_names(ours, reduced_rank=scoped.reduced)
-            return [_Piece(place, level=int(one[1:])) for one in names]
-        matrix = contrast.get_coding_matrix(ours, reduced_rank=True).to_numpy(float)
+            yield _Piece(place), known
+            return
+        if reduced and len(levels) == 1:
+            return
+        treatment = self._contrasts.TreatmentContrasts
+        contrast = _contrast(node, levels, self._contrasts) or treatment()
+        ours = {f"l{number}": number for number in range(len(levels))}
+        fields = contrast.get_coding_column_names([*ours], reduced_rank=reduced)
+        form = contrast.get_factor_format([*ours], reduced_rank=reduced)
+        names = [
+            form.format(name=known, field=levels[ours[one]] if one in ours else one)
+            for one in fields
+        ]
+        if isinstance(contrast, treatment) or not reduced:
+            for one, name in zip(fields, names, strict=True):
+                yield _Piece(place, level=ours[one]), name
+            return
+        matrix = contrast.get_coding_matrix([*ours], reduced_rank=True).to_numpy(float)
         # formulaic's last bits may be another machine's: what is fine is rounded.
         whole = np.abs(matrix - np.rint(matrix)).max(initial=0.0) < 1e-9
         unit = Fraction(1) if whole else _CODE_UNIT
         counts = np.rint(matrix / float(unit))
         written = repr(counts.astype(np.int64).tolist()).encode()
-        self.codings[shown(node)] = [str(unit), hashlib.sha256(written).hexdigest()]
-        codes = counts * float(unit)
-        return [_Piece(place, codes=one.copy(), unit=unit) for one in codes.T]
-
-
-def _materialised(
-    spec: Any, factors: Sequence[Node], levels: Sequence[tuple[str, ...]]
-) -> Any:
-    """Return formulaic's matrix of rows that no party holds: its columns are wanted."""
-    pandas = load_pandas()
-    contrasts = needed("formulaic.transforms.contrasts", extra="data", what="terms")
-    types = needed("formulaic.materializers.types", extra="data", what="formulas")
-    columns: dict[str, Any] = {}
-    coded: dict[str, Any] = {_ONE: types.FactorValues(1, kind="constant")}
-    for place, (node, known) in enumerate(zip(factors, levels, strict=True)):
-        if not known:
-            columns[f"f{place}"] = np.ones(2)
-            continue
-        ours = [f"l{number}" for number in range(len(known))]
-        column = pandas.Series(pandas.Categorical.from_codes([0, 0], categories=ours))
-        if isinstance(node, Named):
-            columns[f"f{place}"] = column
-            continue
-        coded[f"f{place}"] = contrasts.C(column, _contrast(node, known, contrasts))
-    table = pandas.DataFrame(columns, index=range(2), copy=False)
-    return spec.get_model_matrix(table, context=coded)
+        self.codings[known] = [str(unit), hashlib.sha256(written).hexdigest()]
+        for codes, name in zip((counts * float(unit)).T, names, strict=True):
+            yield _Piece(place, codes=codes.copy(), unit=unit), name
 
 
 def _contrast(node: Node, levels: tuple[str, ...], contrasts: Any) -> Any:
