@@ -471,8 +471,10 @@ class Model:
 
     def source(self, rows: Rows) -> Source:
         """Return rows as a table of the numbers that they hold."""
-        columns = range(len(self.names))
-        design = rows.design[:, [one for one in columns if one != self.intercept]]
+        design, first = rows.design[:, 1:], self.intercept == 0  # that is no copy
+        if not first:
+            columns = range(len(self.names))
+            design = rows.design[:, [one for one in columns if one != self.intercept]]
         return Source.of_arrays(
             design=design,
             response=rows.response,
