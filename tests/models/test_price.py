@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from strategies import few
 from veilsum.errors import (
     InvalidInputError,
     LocalProtocolError,
@@ -95,6 +96,7 @@ def some_generators(draw):
     }
 
 
+@few  # some forty rounds each
 @given(markets())
 def test_the_price_is_the_one_that_balances(sites):
     """Within the tolerance over the least slope there is, or anywhere on a flat."""
@@ -106,11 +108,13 @@ def test_the_price_is_the_one_that_balances(sites):
     assert abs(exact_balance(sites, state.price)) <= 1.01e-9
 
 
+@few  # some forty rounds each
 @given(markets())
 def test_few_rounds_are_enough(sites):
     assert settle(SEARCH, sites).rounds <= 60
 
 
+@few  # some forty rounds each
 @given(markets(), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_outputs_in_coarse_steps_balance_in_their_steps(sites, tolerance):
     """Rounding makes steps of the surplus; their sum is still met."""
@@ -128,6 +132,7 @@ def line(site, k):
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
+@few  # some forty rounds each
 @given(markets(), st.data())
 def test_no_bit_tells_which_site_has_which_generator_and_demand(sites, data):
     """Every total of every round, however rows are dealt to sites."""

@@ -85,7 +85,7 @@ def hellos_with(texts):
         run=texts,
         plan=digests,
         consortium=digests,
-        sections=st.dictionaries(texts, short, max_size=12),
+        sections=st.dictionaries(texts, short, max_size=4),
         time=st.floats(allow_nan=False, allow_infinity=False),
         version=texts,
     )

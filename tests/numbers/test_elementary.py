@@ -14,7 +14,7 @@ from flint import arb, ctx
 from veilsum.numbers import elementary
 from veilsum.numbers.arrays import FloatArray
 
-N = 4000
+N = 2000
 TINY = 5e-324
 
 

@@ -12,6 +12,9 @@ from veilsum.jobs.regression import fit
 from veilsum.jobs.statistics import statistics
 from veilsum.privacy.accountant import Budget
 
+# Whole jobs, whose parts have tests of their own that check shapes.
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 ENOUGH_ROWS, ENOUGH_A_PARTY = 200, 20
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "plans.md"
 

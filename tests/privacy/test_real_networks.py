@@ -22,8 +22,9 @@ def names_in(collection):
 
 
 SNDLIB, ZOO = names_in("sndlib"), names_in("topozoo")
-# The largest takes seconds; it is mended with the slow ones.
-LARGE = {"sndlib/brain"}
+# The largest take seconds; they are mended with the slow ones.
+LARGE = {"sndlib/brain", "sndlib/ta2", "topozoo/Latnet"}
+FEW = sorted({*SNDLIB, *ZOO[::20]} - LARGE)
 
 
 def network(name):
@@ -49,12 +50,12 @@ def test_the_package_has_the_networks_the_table_counts():
     assert (len(SNDLIB), len(ZOO)) == (26, 203)
 
 
-@pytest.mark.parametrize("name", [*sorted(set(SNDLIB) - LARGE), *ZOO[::20]])
+@pytest.mark.parametrize("name", FEW)
 def test_a_network_is_mended(name):
     check(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*LARGE, *sorted(set(ZOO) - set(ZOO[::20]))])
+@pytest.mark.parametrize("name", sorted({*SNDLIB, *ZOO} - set(FEW)))
 def test_every_other_network_is_mended_too(name):
     check(name)

@@ -269,7 +269,7 @@ def bite(world, frame, sender, where):
 IDS = [f"{s.work} {s.spread} {phase}" for s, phase in MOMENTS]
 everywhere = pytest.mark.parametrize(("setting", "phase"), MOMENTS, ids=IDS)
 
-QUICK = 75  # for each of the moments, some 4,000 in all
+QUICK = 40  # for each of the moments, some 2,000 in all
 LONG = 2_000  # some 100,000
 
 
