@@ -26,7 +26,7 @@ def with_a_liar(folder, **policy):
         if what != "send" or peer in told or not isinstance(decode(detail), Share):
             return
         told.add(peer)
-        start = machine._joined_as
+        start = machine._book.start
         lost = Lost(party=LIAR, epoch=0, incarnation=start, lost=("a",))
         frame = machine.plan.codec.encode(machine._book.sealed(lost))
         runner._net.send(peer, frame)

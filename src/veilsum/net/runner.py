@@ -286,7 +286,8 @@ class Runner(Secret):
             self._set_timer(effect)
         elif isinstance(effect, Accuse):
             about = {"party": effect.party, "reason": effect.words}
-            LOG.warning("a party contradicts itself", extra=about)
+            did = "contradicts itself" if effect.proved else "started anew"
+            LOG.warning(f"a party {did}", extra=about)
         else:
             self._note(type(effect).__name__.lower(), effect)
         if isinstance(effect, Finish | Abort) and not self._ended.done():
