@@ -302,7 +302,7 @@ class Book:
             )
 
     def check_joined(self, record: Record) -> None:
-        """Refuse what comes before its author's Join: whose start it is nobody knows."""
+        """Refuse what comes before its author's Join: it may be of any start."""
         if record.party not in self.joins and not isinstance(record, Join):
             kind = type(record).__name__
             raise UntimelyError(record.party, f"has not joined, and signs a {kind}")
