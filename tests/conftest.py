@@ -1,5 +1,6 @@
 """Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
 
+import logging
 import os
 
 import jaxtyping
@@ -24,6 +25,17 @@ _CHECKER_CHOOSES = (
 
 def pytest_configure(config):
     config.addinivalue_line("filterwarnings", _CHECKER_CHOOSES)
+
+
+@pytest.fixture
+def _quiet():
+    """The command sets a logger up for its process: here it serves other tests too."""
+    logs = [logging.getLogger(name) for name in ("veilsum.net", "asyncio")]
+    before = [(log.handlers[:], log.propagate, log.level) for log in logs]
+    yield
+    for log, (handlers, propagate, level) in zip(logs, before, strict=True):
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)
 
 
 @pytest.fixture(scope="module")

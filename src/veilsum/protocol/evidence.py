@@ -102,6 +102,13 @@ class Contradiction:
         return one, other
 
     @property
+    def deed(self) -> str:
+        """Which two records its author signed."""
+        one, other = self.kinds
+        what = f"two different {one} records" if one == other else f"{one} and {other}"
+        return f"signed {what} of epoch {self.epoch}"
+
+    @property
     def words(self) -> str:
         """What its author did."""
         if not self.is_a_lie:
@@ -110,12 +117,10 @@ class Contradiction:
                 f"{self.party!r} {did}: two processes go by this name, or it has lost "
                 "its memory"
             )
-        one, other = self.kinds
-        what = f"two different {one} records" if one == other else f"{one} and {other}"
         first, second = (digest[:16] for digest in self.digests)
         return (
-            f"{self.party!r} signed {what} of epoch {self.epoch}, which no honest "
-            f"party does (SHA-256 {first} and {second})"
+            f"{self.party!r} {self.deed}, which no honest party does (SHA-256 {first} "
+            f"and {second})"
         )
 
     def pack(self) -> bytes:
