@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import Stopped, sealed, stopped_at
+from machines import Stopped, join_frame, sealed, stopped_at
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.costs import COST_KINDS
@@ -583,6 +583,7 @@ def test_the_page_has_what_a_quit_leads_to_in_this_order():
 def reaction(world, author, reason):
     """What party 1 does when a neighbour's `Quit` arrives."""
     machine, codec = world.nodes["1"].machine, world.plan.codec
+    machine.receive(author, join_frame(world, author))
     quit_ = Quit(party=author, epoch=machine.epoch, reason=reason)
     effects = machine.receive(author, codec.encode(sealed(world, quit_)))
     for one in effects:
