@@ -11,7 +11,7 @@ import click
 from veilsum.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
-    from veilsum.net.evidence import Evidence, Proof
+    from veilsum.net.evidence import Evidence, Judgement
     from veilsum.net.receipt import Finding, Receipt, Verdict
 
 
@@ -94,7 +94,7 @@ class Report:
 
     verdict: Verdict | None
     receipts: list[Receipt]
-    evidence: list[tuple[Evidence, Proof]]
+    evidence: list[tuple[Evidence, Judgement]]
 
     @property
     def good(self) -> bool:

@@ -72,7 +72,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Proof:
+class Judgement:
     """What evidence comes to.
 
     Attributes:
@@ -151,7 +151,7 @@ def judged(
     consortium: Consortium | None = None,
     *,
     receipts: Sequence[Receipt] = (),
-) -> Proof:
+) -> Judgement:
     """Say whether a party contradicted itself, or why that does not follow.
 
     Args:
@@ -164,10 +164,10 @@ def judged(
         pair = _proved(evidence)
     except InvalidInputError as error:
         words = f"it proves nothing against {evidence.party!r}: {error}"
-        return Proof(proved=False, words=words)
+        return Judgement(proved=False, words=words)
     named = repr(evidence.party)
     who = named if consortium else f"whoever has the key that is in it for {named}"
-    return Proof(
+    return Judgement(
         proved=True,
         words=f"{who} contradicted itself, and both signatures prove it: in one start, "
         f"under the plan {evidence.plan[:16]}, it {pair.deed}, which no honest party "
