@@ -1,6 +1,7 @@
 """Hypothesis profiles: `dev` is quick, `ci` is long and repeats itself."""
 
 import gc
+import logging
 import os
 
 import jaxtyping
@@ -38,6 +39,17 @@ def pytest_collection_finish():
     """Leave what was imported and collected, which stays, out of every collection."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def _quiet():
+    """The command sets a logger up for its process: here it serves other tests too."""
+    logs = [logging.getLogger(name) for name in ("veilsum.net", "asyncio")]
+    before = [(log.handlers[:], log.propagate, log.level) for log in logs]
+    yield
+    for log, (handlers, propagate, level) in zip(logs, before, strict=True):
+        log.handlers[:], log.propagate = handlers, propagate
+        log.setLevel(level)
 
 
 @pytest.fixture(scope="module")

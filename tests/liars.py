@@ -66,7 +66,7 @@ class LyingWorld(World):
 
     def lost(self, names, epoch=0):
         """A Lost as the liar's own start would sign it."""
-        start = self.own._joined_as
+        start = self.own._book.start
         names = tuple(sorted(names))
         return self.sign(
             Lost(party=self.liar, epoch=epoch, incarnation=start, lost=names)
@@ -109,8 +109,9 @@ def wrongs(world, *, tells_two=False):
             found.append(f"{name} accuses {sorted(innocent)}: {machine.accused}")
         if len(machine._book.ids()) > MOST_RECORDS * len(plan.parties):
             found.append(f"{name} holds {len(machine._book.ids())} records")
-        if machine._book.evidence.keys() - {world.liar}:
-            found.append(f"{name} has evidence against {[*machine._book.evidence]}")
+        proven = {who for who in machine._book.evidence if machine._book.proves(who)}
+        if proven - {world.liar}:
+            found.append(f"{name} has evidence against {sorted(proven)}")
         ended = world.aborted.get(name)
         if name not in world.finished and ended is None:
             found.append(f"{name} neither finished nor gave up")

@@ -102,17 +102,20 @@ def floods(make, n=300):
     return Found(sum(one[2] == LIAR for one in kept) >= n, True)
 
 
+def start_of(machine):
+    return getattr(machine._book, "start", None) or machine._joined_as
+
+
 def lost_at(machine, epoch):
-    return Lost(
-        party=machine.me, epoch=10 + epoch, incarnation=machine._joined_as, lost=()
-    )
+    start = start_of(machine)
+    return Lost(party=machine.me, epoch=10 + epoch, incarnation=start, lost=())
 
 
 def lost_far(machine, epoch):
     return Lost(
         party=machine.me,
         epoch=2**52 + epoch,
-        incarnation=machine._joined_as,
+        incarnation=start_of(machine),
         lost=("3",),
     )
 

@@ -1,7 +1,6 @@
 """`veilsum join`: what a person sees before, how it ends, and coming back after."""
 
 import json
-import logging
 import shutil
 import socket
 import tomllib
@@ -22,17 +21,6 @@ from veilsum.privacy.accountant import Budget
 
 MEAN = np.mean(TARGETS, axis=0)
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
-
-
-@pytest.fixture
-def _quiet():
-    """The command sets a logger up for its process: here it serves other tests too."""
-    logs = [logging.getLogger(name) for name in ("veilsum.net", "asyncio")]
-    before = [(log.handlers[:], log.propagate, log.level) for log in logs]
-    yield
-    for log, (handlers, propagate, level) in zip(logs, before, strict=True):
-        log.handlers[:], log.propagate = handlers, propagate
-        log.setLevel(level)
 
 
 @pytest.fixture

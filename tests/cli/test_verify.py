@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from contradictions import MASKED, OTHER_START, Accuser, moved
 from receipts import OTHER, PARTIES, Study
 from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
@@ -129,6 +130,96 @@ def test_files_that_cannot_be_used_end_with_2_and_a_sentence(study, tmp_path):
         assert found.stdout == ""
         assert sentence in found.stderr
         assert found.stderr.count("\n") == 1
+
+
+# Evidence
+
+
+def shown(folder, *evidence):
+    paths = [folder / f"evidence-{k}.json" for k in range(len(evidence))]
+    for path, one in zip(paths, evidence, strict=True):
+        path.write_text(one.to_json())
+    return paths
+
+
+def test_evidence_alone_says_in_a_sentence_who_contradicted_itself(
+    study, consortium, tmp_path
+):
+    found = call(*shown(tmp_path, Accuser(study).lie()), "--consortium", consortium)
+    assert found.exit_code == 0, found.output
+    assert found.stdout == (
+        "proved  'd' contradicted itself, and both signatures prove it: in one start, "
+        f"under the plan {'70' * 8}, it signed two different Masked records of epoch "
+        "0, which no honest party does\n"
+    )
+
+
+def test_without_a_consortium_nobody_is_named_by_evidence(study, tmp_path):
+    found = call(*shown(tmp_path, Accuser(study).lie()))
+    assert found.exit_code == 0, found.output
+    assert found.stdout.startswith("proved  whoever has the key that is in it for 'd'")
+    told = fingerprint(study.identities["d"].certificate)
+    assert f"compare by telephone\n  d  {told}\n" in found.stdout
+
+
+def test_what_proves_nothing_says_why_and_ends_with_1(study, consortium, tmp_path):
+    accuser = Accuser(study)
+    same = [accuser.frame(MASKED)] * 2
+    two = [accuser.frame(MASKED), accuser.frame(moved(MASKED), start=OTHER_START)]
+    paths = shown(tmp_path, accuser.lie(), accuser.shown(*same), accuser.shown(*two))
+    found = call(*paths, "--consortium", consortium)
+    assert found.exit_code == 1
+    assert len(lines(found, "proved")) == 1
+    one, other = lines(found, "NOT ok")
+    assert one.endswith("against 'd': the two records are one and the same")
+    assert "of two starts, and whoever has lost its disk starts anew" in other
+
+
+def test_receipts_and_the_evidence_they_speak_of(study, consortium, tmp_path):
+    proof = Accuser(study).lie()
+    spoken = {"plan": proof.plan, "evidence": [proof.digest]}
+    receipts = [study.receipt("b", **spoken), *study.receipts("b", plan=proof.plan)]
+    paths = write(tmp_path, receipts)
+    words = ["--consortium", consortium]
+    found = call(*paths, *words)
+    assert found.exit_code == 0, found.output
+    assert lines(found, "note") == [
+        f"note    b has evidence that is not here: {proof.digest}"
+    ]
+    paths += shown(tmp_path, proof)
+    found = call(*paths, *words)
+    assert found.exit_code == 0, found.output
+    assert lines(found, "note") == []
+    assert len(lines(found, "proved")) == 1
+    assert found.stdout.endswith("5 receipts: everything holds\n")
+    document = json.loads(call(*paths, *words, "--json").stdout)
+    assert document["absent"] == []
+    (told,) = document["evidence"]
+    assert (told["party"], told["digest"], told["proved"]) == ("d", proof.digest, True)
+
+
+def test_hostile_evidence_ends_with_2_and_a_sentence(study, tmp_path):
+    text = Accuser(study).lie().to_json()
+    bad = {
+        "cut": text[:-20],
+        "twice": text.replace('"width": 0', '"width": 0, "width": 1'),
+        "deep": text.replace('"width": 0', f'"width": {"[" * 9000}{"]" * 9000}'),
+        "infinite": text.replace('"width": 0', '"width": Infinity'),
+        "another": text.replace("evidence 1", "evidence 9"),
+        "more": text.replace('"width": 0', '"width": 0, "x": 0'),
+    }
+    for name, content in bad.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(content)
+        found = call(path)
+        assert found.exit_code == 2, name
+        assert found.stdout == ""
+        assert "is not a receipt or evidence" in found.stderr
+        assert found.stderr.count("\n") == 1
+    large = tmp_path / "large.json"
+    with large.open("wb") as stream:
+        stream.truncate((64 << 20) + 1)
+    assert "are the most for a file of this kind" in call(large).stderr
 
 
 def test_the_help_ends_with_an_example():

@@ -176,7 +176,7 @@ def test_a_machine_keeps_no_more_of_many_losses_than_of_few(drop, by_another_sta
     setting = Setting("complete:7", policy=Policy(drop=drop))
     world = stopped_at(setting, "0", "sharing")
     machine, liar = (world.nodes[name].machine for name in ("0", LIAR))
-    start = bytes(16) if by_another_start else liar._joined_as
+    start = b"o" * 16 if by_another_start else liar._book.start
     before, checked, held = kept_bytes(machine), [], []
     verify = SimulatedKeys.verify
 
@@ -336,25 +336,53 @@ def test_a_start_that_has_forgotten_an_earlier_one_leaves_and_is_no_liar():
     assert all(one.accused == {} for one in world.honest.values())
 
 
-@pytest.mark.parametrize("kind", [Join, Quit])
-def test_words_of_a_start_whose_disk_is_gone_make_nobody_a_liar(kind):
-    """All come a second time with empty disks, under the plan of the first attempt."""
+def second_attempt(kind, *, when, to_all):
+    """All come again with empty disks, and what a party said before is played.
+
+    Args:
+        kind: of the record that the liar has kept of party 1.
+        when: the phase in which it plays it.
+        to_all: whether to party 1 as well.
+    """
     setting = Setting(policy=STRICT)
     gone = Faults(crashes=(Crash("4", after=1, back=None),))
-    first = setting.world(gone).run()
+    first = setting.world(gone if kind is Quit else None).run()
     sent = {e.detail for e in first.history if e.what == "send" and e.party == "1"}
     told = [(first.plan.codec.decode(frame), frame) for frame in sorted(sent)]
     own = [f for one, f in told if isinstance(one, kind) and one.party == "1"]
     assert len(own) == 1
 
     def plays(world, to, message):
-        if world.first(to):
-            yield to, own[0]
         yield to, message
+        if world.own.phase == when and (to_all or to != "1") and world.first(to):
+            yield to, own[0]
 
-    world = lying(setting, plays, start=1)
-    assert world.aborted["1"].reason == "stale"
+    return lying(setting, plays, start=1)
+
+
+@pytest.mark.parametrize("kind", [Join, Ready, Masked, Agreed, Quit])
+@pytest.mark.parametrize("when", ["greeting", "committing", "agreeing"])
+def test_words_of_a_start_whose_disk_is_gone_make_nobody_a_liar(kind, when):
+    """Party 1 itself leaves over them, where it has not finished yet."""
+    world = second_attempt(kind, when=when, to_all=True)
     assert all(one.accused == {} for one in world.honest.values())
+    found = [one._book.evidence for one in world.honest.values()]
+    assert all(pair.anew for one in found for pair in one.values())
+    assert {*ends(world)} <= {"finished", "stale", "peer", "timeout"}
+    if when == "greeting":
+        assert world.aborted["1"].reason == "stale"
+
+
+@pytest.mark.parametrize("kind", [Join, Ready, Masked, Agreed])
+def test_words_of_an_earlier_start_are_refused_and_name_who_started_anew(kind):
+    """The others go on with the start that joined, and finish with the right answer."""
+    world = second_attempt(kind, when="committing", to_all=False)
+    assert wrongs(world) == []
+    assert ends(world) == {"finished"}
+    found = [one._book.evidence for one in world.honest.values()]
+    assert sum("1" in one for one in found) == 3, "all but party 1 itself"
+    words = {pair.words for one in found for pair in one.values()}
+    assert [one.startswith("'1' started anew") for one in words] == [True]
 
 
 # Two stories

@@ -270,7 +270,8 @@ def test_the_book_does_not_grow_with_the_number_of_sums():
     assert 0 < len(kept) <= 2 * 2 * len(setting.parties)
 
 
-def test_numbers_that_cannot_be_masked_are_refused_before_anything_is_said():
+def test_numbers_that_cannot_be_masked_are_refused_before_anything_is_shared():
+    """The Join goes first, so that others know which start it is that leaves."""
     setting = Setting(law="gaussian")
     plan = setting.plan()
     works = setting.works(plan)
@@ -279,4 +280,4 @@ def test_numbers_that_cannot_be_masked_are_refused_before_anything_is_said():
     assert world.aborted["2"].reason == "input"
     assert "finite" in world.aborted["2"].detail
     own = [m for m in sent_by(world, "2") if getattr(m, "party", "2") == "2"]
-    assert {type(message).__name__ for message in own} <= {"Quit", "Status"}
+    assert {type(message).__name__ for message in own} <= {"Join", "Quit", "Status"}

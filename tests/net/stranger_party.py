@@ -66,7 +66,7 @@ class Party:
         self.phase, self.epoch, self.failure = "greeting", 0, None
         self.news = asyncio.Event()
         epoch = _first_epoch(self.incarnation)
-        self.join = self._publish("Join", epoch, self.incarnation, self.plan)
+        self.join = self._publish("Join", epoch, self.plan)
 
     # The phases
 
@@ -185,7 +185,7 @@ class Party:
             self._publish("Result", 0, Numbers("f", tuple(answer)))
         key = ("Result", 0, lowest)
         await self._until("agreeing", lambda: key in self.records)
-        _, _, self.seal, proposed = self.records[key][1]
+        _, _, self.seal, _, proposed = self.records[key][1]
         pairs = zip(proposed.values, answer, strict=True)
         gap = max(abs(one - own) / max(1.0, abs(own)) for one, own in pairs)
         if gap > TOLERANCE:
@@ -223,8 +223,9 @@ class Party:
 
     def _publish(self, kind, epoch, *fields):
         """Sign a record, keep it, and send it to all neighbours."""
-        signature = self._sign(frame(kind, self.me, epoch, b"", *fields))
-        fields = [self.me, epoch, signature, *fields]
+        start = self.incarnation
+        signature = self._sign(frame(kind, self.me, epoch, b"", start, *fields))
+        fields = [self.me, epoch, signature, start, *fields]
         raw = frame(kind, *fields)
         self.records[kind, epoch, self.me] = (raw, fields)
         for name in self.near:
@@ -307,20 +308,31 @@ class Party:
 
     def _on_record(self, name, raw, kind, fields):
         """Keep a new record, pass it on, and see what follows from it."""
-        party, epoch, signature, *rest = fields
+        party, epoch, signature, start, *rest = fields
         key = (kind, epoch, party)
         if key in self.records:
             return
-        self._check(kind, party, epoch, signature, *rest)
+        self._check(kind, party, epoch, signature, start, *rest)
+        if kind != "Join" and self._start_of(party) is None:
+            return  # repair brings it again, after the Join
+        if self._start_of(party) not in (None, start):
+            raise WireError(f"a {kind} of another start of {party}")
         self.records[key] = (raw, fields)
         told = {name, party}
         told |= self.agreed.neighbours(party).keys() if name == party else set()
         for other in self.near.keys() - told:
             self.send(other, raw)
-        if kind == "Join" and (epoch, self.plan) != (_first_epoch(rest[0]), rest[1]):
-            raise WireError(f"a Join of {party} with the plan {rest[1].hex()}")
+        if kind == "Join" and (epoch, self.plan) != (_first_epoch(start), rest[0]):
+            raise WireError(f"a Join of {party} with the plan {rest[0].hex()}")
         if kind == "Quit":
             self._on_quit(raw, party, rest[0])
+
+    def _start_of(self, party):
+        """The start that a party joined with, if it has."""
+        for fields in self._fields_of("Join"):
+            if fields[0] == party:
+                return fields[3]
+        return None
 
     def _check(self, kind, party, epoch, signature, *rest):
         bare = frame(kind, party, epoch, b"", *rest)

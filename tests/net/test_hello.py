@@ -444,7 +444,7 @@ def test_a_failure_never_quotes_the_other_end():
 # The page that a second implementation is written from
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "wire.md").read_text()
-IN_RECORDS = ("party", "epoch", "signature")
+IN_RECORDS = ("party", "epoch", "signature", "incarnation")
 
 
 def hexadecimal(first):
@@ -459,8 +459,9 @@ def test_the_pages_frames_are_real_ones():
     told = hexadecimal("56 53 01 0e")
     assert codec.encode(Round(3, 7, numbers)) == told
     request = request_digest("coefficients")
-    ready = Ready(party="a", epoch=0, lost=(), request=request)
-    assert codec.signed_part(ready) == hexadecimal("56 53 01 2f")
+    start = bytes(range(16))
+    ready = Ready(party="a", epoch=0, incarnation=start, lost=(), request=request)
+    assert codec.signed_part(ready) == hexadecimal("56 53 01 41")
     assert Codec.digest(numbers).hex() in PAGE
 
 
@@ -469,8 +470,8 @@ def test_the_page_has_every_message_with_its_fields_in_order(kind):
     (row,) = re.findall(rf"^\| `{kind.__name__}` \| ([^|]*) \| ", PAGE, re.MULTILINE)
     fields = kind.__struct_fields__
     if issubclass(kind, Record):
-        assert fields[:3] == IN_RECORDS
-        fields = fields[3:]
+        assert fields[:4] == IN_RECORDS
+        fields = fields[4:]
     assert [name for name in re.findall(r"`(\w+)`", row) if name in fields] == [*fields]
 
 

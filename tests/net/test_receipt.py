@@ -57,7 +57,25 @@ def test_a_receipt_comes_back_from_its_file_as_it_was(study, tmp_path):
     path.write_text(receipt.to_json())
     assert read_receipt(path) == receipt
     assert read_receipt(path).is_signed
+    assert list(file_of(receipt)) == [
+        "format",
+        *(one for one in FIELDS if one != "evidence"),
+    ]
+
+
+def test_a_receipt_speaks_of_evidence_only_where_there_is_some(study):
+    """So receipts from before, and of runs without any, are what they were."""
+    receipt = study.receipt("a", evidence=[OTHER])
     assert list(file_of(receipt)) == ["format", *FIELDS]
+    assert receipt_from(file_of(receipt)) == receipt
+    assert receipt.is_signed
+    for some in ([], [OTHER[1:]], OTHER, [OTHER, None]):
+        with pytest.raises(InvalidInputError, match="evidence must be a list of dig"):
+            receipt_from({**file_of(receipt), "evidence": some})
+    without = {k: v for k, v in file_of(receipt).items() if k != "evidence"}
+    assert not receipt_from(without).is_signed, "it was signed, and cannot be left out"
+    # Each party keeps what came to it: receipts need not be alike in this.
+    assert wrong([receipt, *study.receipts("a")], study.consortium) == {}
 
 
 def test_a_stranger_can_check_the_signature_from_the_file_alone(study):
@@ -126,6 +144,7 @@ LIKELY = {
     "started": "2030-01-31T12:00:01+00:00",
     "finished": "2030-01-31T12:00:06+00:00",
     "version": "1.1",
+    "evidence": [OTHER],
     "signature": "00" * 64,
 }
 

@@ -152,7 +152,16 @@ class Turncoat(Party):
         """Nor does it mind that nobody confirms these."""
 
 
-@pytest.mark.parametrize("role", [Forger, Turncoat])
+class Forgetful(Party):
+    """One that is ready in the name of another start than the one that joined."""
+
+    def _publish(self, kind, epoch, *fields):
+        if kind == "Ready":
+            self.incarnation = bytes(16)
+        return super()._publish(kind, epoch, *fields)
+
+
+@pytest.mark.parametrize("role", [Forger, Turncoat, Forgetful])
 def test_who_does_otherwise_is_not_taken_along(role, tmp_path):
     company = Company(tmp_path, IMPATIENT)
     found = with_stranger(company, "c", role=role)
@@ -161,6 +170,7 @@ def test_who_does_otherwise_is_not_taken_along(role, tmp_path):
     for why in told.values():
         assert "waited for c while" in why
         assert "nothing masked of this party was shown" in why
+        assert ("'c' started anew" in why) == (role is Forgetful)
 
 
 class Misled(Party):
@@ -246,7 +256,7 @@ def test_the_stranger_finds_the_examples_of_the_page():
     page = " ".join(PAGE.split())
     assert frame("Round", 3, 7, numbers).hex(" ") in page
     request = digest(b'veilsum request\0"coefficients"')
-    assert frame("Ready", "a", 0, b"", [], request).hex(" ") in page
+    assert frame("Ready", "a", 0, b"", bytes(range(16)), [], request).hex(" ") in page
     assert numbers.digest.hex() in page
     blocks = re.findall(r"```toml\n(.*?)```", PAGE, re.S)
     (table,) = (tomllib.loads(text) for text in blocks if "[cost]" in text)

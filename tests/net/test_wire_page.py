@@ -3,6 +3,7 @@
 What is sent, by name and in order, is compared with the code; so are its examples.
 """
 
+import base64
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from math import ceil, isqrt, log2
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import numpy as np
 import pytest
 from cryptography import x509
@@ -25,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from machines import Stopped, sealed, stopped_at
+from machines import Stopped, join_frame, sealed, stopped_at
 from parties.test_agreed import COST, DISPATCH, MODEL, STATISTICS, agreed, certificate
 from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.costs import COST_KINDS
@@ -52,6 +54,7 @@ from veilsum.models.glm import (
 )
 from veilsum.models.least_squares import Statistics
 from veilsum.models.price import PriceSearch
+from veilsum.net import evidence
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
@@ -579,6 +582,7 @@ def test_the_page_has_what_a_quit_leads_to_in_this_order():
 def reaction(world, author, reason):
     """What party 1 does when a neighbour's `Quit` arrives."""
     machine, codec = world.nodes["1"].machine, world.plan.codec
+    machine.receive(author, join_frame(world, author))
     quit_ = Quit(party=author, epoch=machine.epoch, reason=reason)
     effects = machine.receive(author, codec.encode(sealed(world, quit_)))
     for one in effects:
@@ -681,12 +685,57 @@ def test_the_pages_limit_is_the_one_that_is_kept(
 # Receipts
 
 JSON_PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
-RECEIPT = JSON_PAGE.partition("\n### Receipt\n")[2].partition("\n## ")[0]
+RECEIPT, _, EVIDENCE = (
+    JSON_PAGE.partition("\n### Receipt\n")[2]
+    .partition("\n## ")[0]
+    .partition("\n### Evidence\n")
+)
 
 
-def test_the_page_has_every_field_of_a_receipt():
-    keys = [key for cells in rows(RECEIPT) for key in words(cells[0])]
-    assert sorted(keys) == sorted({"format", *FIELDS})
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [(RECEIPT, FIELDS), (EVIDENCE, evidence.FIELDS)],
+    ids=("receipt", "evidence"),
+)
+def test_the_page_has_every_field_of_what_verify_reads(part, fields):
+    keys = [key for cells in rows(part) for key in words(cells[0])]
+    assert sorted(keys) == sorted({"format", *fields})
+
+
+def test_evidence_written_as_the_page_says_is_proof(tmp_path):
+    """By hand, from the pages: two frames of `Agreed` as they are signed."""
+    identity = new_identity("zo\u00eb", tmp_path)
+    key = load_pem_private_key(identity.key_file.read_bytes(), password=None)
+    plan, start, frames = bytes(range(32)), b"s" * 16, []
+    for digest in (bytes(32), b"x" * 32):
+        fields = ["Agreed", identity.name, 0, b"", start, digest]
+        signed = b"veilsum record\0" + plan + frame_of(fields)
+        fields[3] = key.sign(signed)
+        frames.append(frame_of(fields))
+    content = {
+        "format": "veilsum evidence 1",
+        "run": "trial",
+        "consortium": "0f" * 32,
+        "plan": plan.hex(),
+        "party": identity.name,
+        "certificate": identity.certificate,
+        "width": 0,
+        "records": [base64.b64encode(one).decode() for one in frames],
+    }
+    path = tmp_path / "evidence.json"
+    path.write_text(json.dumps(content, indent=1))
+    found = evidence.read_signed(path)
+    assert evidence.judged(found).proved
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    assert found.digest == sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps({**content, "plan": "00" * 32}))
+    assert not evidence.judged(evidence.read_signed(path)).proved
+
+
+def frame_of(fields):
+    """A frame without numbers, as the page on the wire has it."""
+    header = msgspec.msgpack.encode(fields)
+    return b"VS\x01" + len(header).to_bytes(4, "little") + header
 
 
 def test_a_receipt_signed_as_the_page_says_is_good(tmp_path):

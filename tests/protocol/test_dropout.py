@@ -9,7 +9,7 @@ differences up to the mask of the lost party: its private vector is then known e
 import numpy as np
 import pytest
 
-from machines import picture, sealed, stopped_at
+from machines import join_frame, picture, sealed, stopped_at
 from rules import broken_rules
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.errors import PeerProtocolError
@@ -106,7 +106,7 @@ def test_under_our_policy_nobody_shows_two_vectors(graph):
 def test_a_party_cannot_be_talked_into_dropping_another_after_the_commit(phase):
     world = stopped_at(Setting("complete:5"), "1", phase)
     machine, other = world.nodes["1"].machine, world.nodes["0"].machine
-    lost = Lost(party="0", epoch=0, incarnation=other._joined_as, lost=(VICTIM,))
+    lost = Lost(party="0", epoch=0, incarnation=other._book.start, lost=(VICTIM,))
     machine._book.forget(Ready, "0")  # with it there would be proof
     frame = other.plan.codec.encode(other._book.sealed(lost))
     before = picture(machine)
@@ -120,6 +120,7 @@ def test_a_party_drops_another_once_its_neighbours_know_of_this_start(phase):
     """Before, it may be one that lost its memory: an earlier start may be ready."""
     world = stopped_at(Setting("complete:5"), "1", phase)
     machine = world.nodes["1"].machine
+    machine.receive(VICTIM, join_frame(world, VICTIM))
     quit_ = sealed(world, Quit(party=VICTIM, epoch=0, reason="stopped"))
     effects = machine.receive(VICTIM, world.plan.codec.encode(quit_))
     sent = (world.plan.codec.decode(e.frame) for e in effects if isinstance(e, Send))

@@ -1,12 +1,13 @@
 """One machine by itself: what it refuses, in which order it acts, how it is called."""
 
 import struct
+from functools import partial
 
 import msgspec
 import numpy as np
 import pytest
 
-from machines import keys_of, picture, sealed, stopped_at
+from machines import join_frame, keys_of, picture, sealed, stopped_at
 from veilsum.drivers.loopback import identities
 from veilsum.errors import InvalidInputError, LocalProtocolError, PeerProtocolError
 from veilsum.numbers.laws import Masks
@@ -16,6 +17,7 @@ from veilsum.protocol.effects import Abort, Accuse, Emission, Persist, Send
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import (
     MESSAGES,
+    Agreed,
     Confirm,
     Deposit,
     Down,
@@ -181,6 +183,7 @@ def test_a_party_leaves_once_in_whatever_epoch():
 def test_who_gives_up_says_first_whose_fault_it_is():
     """Everybody waits for 3: it is no news that it is not there, but that 2 left is."""
     world = stopped_at(Setting("ring:4", policy=Policy(drop=False)), "1", "greeting")
+    world.nodes["1"].machine.receive("2", join_frame(world, "2"))
     quit_ = sealed(world, Quit(party="2", epoch=0, reason="stale"))
     frame = codec_of(world).encode(quit_)
     effects = world.nodes["1"].machine.receive("2", frame)
@@ -250,13 +253,13 @@ def test_a_past_epoch_is_refused():
         assert "past epoch 6; now is 15" in str(refusal(world, message))
 
 
-def test_two_parties_with_one_name_are_refused():
+def test_a_second_start_of_a_party_is_refused_and_named():
     world = at("sharing")
     start, plan = b"t" * 16, world.plan.digest
     twin = Join(party="0", epoch=Join.number(start), incarnation=start, plan=plan)
     joined = world.nodes["1"].machine._book.joins["0"]
     found, effects = proven(world, sealed(world, twin))
-    assert "two processes go by this name" in found.words
+    assert found.words.startswith("'0' started anew: two processes go by this name")
     # A lost disk leads to the same: it is no lie, and ends nothing.
     assert world.nodes["1"].machine.accused == {}
     assert not any(isinstance(one, Send | Abort) for one in effects)
@@ -346,10 +349,54 @@ def test_a_party_that_was_ready_cannot_give_the_epoch_up():
     assert [one.reason for one in effects if isinstance(one, Abort)] == ["proof"]
 
 
-def test_only_the_start_that_joined_can_give_an_epoch_up():
-    world = at("sharing")
-    lost = Lost(party="0", epoch=0, incarnation=b"n" * 16, lost=("3",))
-    assert "not the start that joined" in str(refusal(world, sealed(world, lost)))
+OTHER_START = b"n" * 16
+SAID = {
+    "Lost": ("sharing", partial(Lost, epoch=0, lost=("3",))),
+    "Ready": ("agreeing", partial(Ready, epoch=0, lost=(), request=bytes(32))),
+    "Masked": (
+        "agreeing",
+        lambda **by: Masked(epoch=0, numbers=np.zeros(3, np.int64), **by),
+    ),
+    "Agreed": ("agreeing", partial(Agreed, epoch=0, digest=bytes(32))),
+}
+
+
+@pytest.mark.parametrize(("phase", "said"), SAID.values(), ids=SAID)
+def test_only_the_start_that_joined_is_heard_and_no_other_makes_it_a_liar(phase, said):
+    world = at(phase)
+    machine = world.nodes["1"].machine
+    before = machine._book.ids()
+    other = sealed(world, said(party="0", incarnation=OTHER_START))
+    found, effects = proven(world, other)
+    assert found.words.startswith("'0' started anew")
+    assert machine.accused == {}
+    assert not any(isinstance(one, Send | Abort) for one in effects)
+    assert (machine._book.ids(), machine.lost) == (before, ())
+
+
+@pytest.mark.parametrize("kind", ["Ready", "Masked"])
+def test_what_the_start_that_joined_says_twice_is_proof_after_another_start_too(kind):
+    """The twin; and no liar can hide behind a second start of its own."""
+    phase, said = SAID[kind]
+    world = at(phase)
+    machine = world.nodes["1"].machine
+    proven(world, sealed(world, said(party="2", incarnation=OTHER_START)))
+    assert ("Ready", 0, "2") in machine._book
+    found, effects = proven(world, sealed(world, said(party="2")))
+    assert f"'2' signed two different {kind} records of epoch 0" in found.words
+    assert machine.accused.keys() == {"2"}
+    assert any(isinstance(one, Send) for one in effects)
+
+
+def test_nothing_is_taken_of_a_start_that_has_not_joined():
+    world = at("greeting")
+    machine = world.nodes["1"].machine
+    assert "2" not in machine._book.joins
+    quit_ = sealed(world, Quit(party="2", epoch=0, reason="stopped"))
+    assert "has not joined" in str(refusal(world, quit_))
+    machine.receive("2", join_frame(world, "2"))
+    machine.receive("2", codec_of(world).encode(quit_))
+    assert machine._book.has_left("2"), "the twin"
 
 
 def test_nobody_can_lose_itself_or_a_stranger():
@@ -403,9 +450,10 @@ def test_a_wrong_input_of_ones_own_ends_with_one_word_to_the_others(private):
     abort = effects[-1]
     assert isinstance(abort, Abort)
     assert abort.reason == "input"
-    told = frames(machine, effects)
-    assert {(type(one), one.reason) for one in told} == {(Quit, "refused")}
-    assert len(told) == 3
+    join, quit_ = (one for one in frames(machine, effects)[::3])
+    assert isinstance(join, Join)
+    assert (type(quit_), quit_.reason) == (Quit, "refused")
+    assert len(frames(machine, effects)) == 6
 
 
 def test_changed_data_under_old_masks_are_refused():

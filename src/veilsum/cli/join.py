@@ -143,7 +143,8 @@ STAGES = {
     type=FILE,
     default=Path("out"),
     show_default=True,
-    help="Folder for consent.txt, consent.json, result.json and receipt.json.",
+    help="Folder for consent.txt, consent.json, result.json and receipt.json; and for "
+    "evidence of members that contradict themselves.",
 )
 @click.option(
     "--yes",
@@ -268,6 +269,8 @@ def _take_part(
         except InvalidInputError:
             _warn(agreed, driver.ledger, style)
             raise
+        finally:
+            _keep_evidence(how["out"], driver, style)
 
 
 def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
@@ -280,6 +283,24 @@ def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
         LOG.warning("asked before", extra={"files": len(lines) - 1})
     else:
         say("\n".join(f"  {printable(line)}" for line in lines))
+
+
+def _keep_evidence(folder: Path, driver: Networked, style: str) -> None:
+    """Write down what proves that others contradicted themselves, however it ended."""
+    from veilsum.files.output import write_files
+    from veilsum.parties.joining import evidence_of
+
+    for found in evidence_of(driver):
+        files = {f"evidence-{found.party}.json": found.to_json().encode()}
+        (path,) = write_files(folder, files, private=True)
+        if style == "json":
+            about = {"party": found.party, "file": str(path)}
+            LOG.warning("evidence is kept", extra=about)
+        else:
+            say(
+                f"  {found.party} contradicted itself: the evidence is in {path}, for "
+                "you alone; veilsum verify says what it proves"
+            )
 
 
 def only_key(folder: Path) -> Path:

@@ -1,16 +1,18 @@
-"""`veilsum verify`: what the receipts of a run prove together."""
+"""`veilsum verify`: what the receipts of a run prove together, and what evidence."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from veilsum.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
-    from veilsum.net.receipt import Finding, Verdict
+    from veilsum.net.evidence import Evidence, Judgement
+    from veilsum.net.receipt import Finding, Receipt, Verdict
 
 
 @click.command("verify")
@@ -48,40 +50,100 @@ def command(
 
     Signatures are good, all speak of the same run, plan and result, every edge was
     confirmed by both ends, nobody's receipt is missing, and nobody was left out whom
-    the policy does not let go. The exit code is 0 only if all of this holds, 1 if
-    something does not, 2 if a file cannot be read or compared.
+    the policy does not let go. Evidence that join kept of a member may be among the
+    files, or stand alone: it is said who contradicted itself, or why that is not
+    proved. The exit code is 0 only if all of this holds and all evidence proves
+    something, 1 if not, 2 if a file cannot be read or compared.
 
     \b
     Example:
       veilsum verify out/*/receipt.json --consortium study.veil
       veilsum verify out/*/receipt.json --result out/mine/result.json
+      veilsum verify out/mine/evidence-ward3.json --consortium study.veil
     """
     from veilsum.files.consortiums import read_consortium
-    from veilsum.net.receipt import read_receipt, read_result, verify_receipts
+    from veilsum.net.evidence import Evidence, judged, read_signed
+    from veilsum.net.receipt import Receipt, read_result, verify_receipts
 
     consortium = None if agreed is None else read_consortium(agreed)
-    receipts = [read_receipt(file) for file in files]
+    given = [read_signed(file) for file in files]
+    receipts = [one for one in given if isinstance(one, Receipt)]
+    evidence = [one for one in given if isinstance(one, Evidence)]
     result = None if answer is None else read_result(answer)
-    verdict = verify_receipts(receipts, consortium, result=result)
+    verdict = None
+    if receipts or result is not None:
+        verdict = verify_receipts(receipts, consortium, result=result)
+    proofs = [judged(one, consortium, receipts=receipts) for one in evidence]
+    report = Report(verdict, receipts, list(zip(evidence, proofs, strict=True)))
     if as_json:
-        print_json(verdict.to_dict())
+        print_json(report.to_dict())
     else:
-        _print(verdict, telephone=agreed is None)
-    click.get_current_context().exit(0 if verdict.good else 1)
+        report.print(telephone=agreed is None)
+    click.get_current_context().exit(0 if report.good else 1)
 
 
-def _print(verdict: Verdict, *, telephone: bool) -> None:
-    for finding in verdict.findings:
-        click.echo(_line(finding))
-    if telephone:
-        click.echo(
-            "\nWithout --consortium nothing says whose these certificates are: compare "
-            "by telephone"
+@dataclass(frozen=True)
+class Report:
+    """What all files together come to.
+
+    Attributes:
+        verdict: on the receipts, if there are any.
+        receipts: these.
+        evidence: what was shown, and what each comes to.
+    """
+
+    verdict: Verdict | None
+    receipts: list[Receipt]
+    evidence: list[tuple[Evidence, Judgement]]
+
+    @property
+    def good(self) -> bool:
+        """Whether receipts hold, and evidence proves what it is shown for."""
+        holds = self.verdict is None or self.verdict.good
+        return holds and all(proof.proved for _, proof in self.evidence)
+
+    @property
+    def absent(self) -> list[tuple[str, str]]:
+        """Whose receipt speaks of evidence that was not shown, and of which."""
+        shown = {one.digest for one, _ in self.evidence}
+        spoken = (
+            (one.party, digest) for one in self.receipts for digest in one.evidence
         )
-        for party, fingerprint in verdict.fingerprints:
-            click.echo(f"  {party}  {fingerprint}")
-    words = "everything holds" if verdict.good else "NOT everything holds"
-    click.echo(f"\n{len(verdict.fingerprints)} receipts: {words}")
+        return [(party, digest) for party, digest in spoken if digest not in shown]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        found = {"good": True, "findings": [], "fingerprints": []}
+        found |= {} if self.verdict is None else self.verdict.to_dict()
+        evidence = [
+            {"party": one.party, "digest": one.digest, **asdict(proof)}
+            for one, proof in self.evidence
+        ]
+        absent = [{"party": party, "digest": digest} for party, digest in self.absent]
+        return {**found, "good": self.good, "evidence": evidence, "absent": absent}
+
+    def print(self, *, telephone: bool) -> None:
+        """Print a line for each finding, and for each piece of evidence."""
+        from veilsum.net.identity import fingerprint
+
+        prints = [] if self.verdict is None else [*self.verdict.fingerprints]
+        for finding in () if self.verdict is None else self.verdict.findings:
+            click.echo(_line(finding))
+        for one, proof in self.evidence:
+            prints.append((one.party, fingerprint(one.certificate)))
+            click.echo(f"{'proved' if proof.proved else 'NOT ok'}  {proof.words}")
+        for party, digest in self.absent:
+            click.echo(f"note    {party} has evidence that is not here: {digest}")
+        if telephone:
+            click.echo(
+                "\nWithout --consortium nothing says whose these certificates are: "
+                "compare by telephone"
+            )
+            for party, told in prints:
+                click.echo(f"  {party}  {told}")
+        if self.verdict is not None:
+            words = "everything holds" if self.verdict.good else "NOT everything holds"
+            click.echo(f"\n{len(self.receipts)} receipts: {words}")
 
 
 def _line(finding: Finding) -> str:

@@ -14,12 +14,12 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from math import isclose
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class Receipt:
         started: when, UTC, by this party's clock.
         finished: when.
         version: of veilsum.
+        evidence: digests of what it can show of others that contradicted themselves;
+            a receipt without any does not have the field.
         signature: of all this, hexadecimal.
     """
 
@@ -87,18 +89,23 @@ class Receipt:
     started: str
     finished: str
     version: str
+    evidence: tuple[str, ...] = ()
     signature: str
 
     def to_json(self) -> str:
         """Return the receipt as a file holds it."""
-        return as_json({"format": FORMAT, **asdict(self)}) + "\n"
+        return as_json(self._content()) + "\n"
+
+    def _content(self) -> dict[str, Any]:
+        found = {"format": FORMAT, **asdict(self)}
+        return {key: found[key] for key in found if key != "evidence" or self.evidence}
 
     @property
     def is_signed(self) -> bool:
         """Whether the key of its certificate signed all of it."""
         from cryptography.exceptions import InvalidSignature
 
-        content = {"format": FORMAT, **asdict(self)}
+        content = self._content()
         signature = bytes.fromhex(content.pop("signature"))
         try:
             public_key(self.certificate).verify(signature, _to_sign(content))
@@ -122,15 +129,16 @@ def make_receipt(identity: Identity, **fields: Any) -> Receipt:
 
 def read_receipt(path: Path) -> Receipt:
     """Return the receipt in a file; whether it is true is another question."""
-    return _read(path, "a receipt", receipt_from)
+    return read_as(path, "a receipt", receipt_from)
 
 
 def read_result(path: Path) -> ResultFile:
     """Return what a result file says that receipts speak of too."""
-    return _read(path, "a result to compare with receipts", result_from)
+    return read_as(path, "a result to compare with receipts", result_from)
 
 
-def _read(path: Path, what: str, made: Callable[[Any], T]) -> T:
+def read_as(path: Path, what: str, made: Callable[[Any], T]) -> T:
+    """Return what is made of a file's JSON; refuse, in a sentence, what is not that."""
     found = contents(path, MOST_BYTES, InvalidInputError)
     try:
         return made(_parsed(found.decode()))
@@ -187,19 +195,27 @@ def keyed_digest(numbers: FloatArray, seal: bytes) -> str:
 
 def receipt_from(table: Any) -> Receipt:
     """Return the receipt that plain values describe; refuse all that is odd."""
-    if not isinstance(table, dict) or table.get("format") != FORMAT:
-        raise InvalidInputError(f'expected JSON with the format "{FORMAT}"')
-    content = {key: value for key, value in table.items() if key != "format"}
-    if content.keys() != FIELDS.keys():
-        odd = sorted(content.keys() ^ FIELDS.keys())
-        raise InvalidInputError(
-            f"expected exactly the fields of a receipt; missing or unknown: {odd}"
-        )
-    for key, (fits, words) in FIELDS.items():
-        if not fits(content[key]):
-            raise InvalidInputError(f"{key} must be {words}")
+    content = checked(table, FORMAT, FIELDS, optional={"evidence"})
     public_key(content["certificate"])
     return Receipt(**{key: _frozen(value) for key, value in content.items()})
+
+
+def checked(
+    table: Any, kind: str, fields: Fields, *, optional: Set[str] = frozenset()
+) -> dict[str, Any]:
+    """Return the fields of a file of some format; refuse others, and odd values."""
+    if not isinstance(table, dict) or table.get("format") != kind:
+        raise InvalidInputError(f'expected JSON with the format "{kind}"')
+    content = {key: value for key, value in table.items() if key != "format"}
+    if odd := sorted((content.keys() ^ fields.keys()) - (optional - content.keys())):
+        raise InvalidInputError(
+            f'expected exactly the fields of "{kind}"; missing or unknown: {odd}'
+        )
+    for key, value in content.items():
+        fits, words = fields[key]
+        if not fits(value):
+            raise InvalidInputError(f"{key} must be {words}")
+    return content
 
 
 def _to_sign(content: Mapping[str, Any]) -> bytes:
@@ -273,29 +289,37 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-_DIGEST = (_is_hex(64), "a digest of 64 hexadecimal digits")
+# What a field may be, and how to say so.
+Field: TypeAlias = tuple[Callable[[Any], bool], str]
+Fields: TypeAlias = Mapping[str, Field]
+
+DIGEST: Field = (_is_hex(64), "a digest of 64 hexadecimal digits")
+NAME: Field = (_is_name, "a name")
+TEXT: Field = (_is_text, "a text")
 _NAMES = (_is_list(_is_name), "a list of names")
 _TIME = (_is_time, "a date and time with its zone, as 2030-01-31T12:00:00+00:00")
-_TEXT = (_is_text, "a text")
 
-# What each field may be, and how to say so.
-FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "run": _TEXT,
-    "plan": _DIGEST,
-    "consortium": _DIGEST,
-    "consent": _DIGEST,
-    "party": (_is_name, "a name"),
-    "certificate": _TEXT,
+FIELDS: Fields = {
+    "run": TEXT,
+    "plan": DIGEST,
+    "consortium": DIGEST,
+    "consent": DIGEST,
+    "party": NAME,
+    "certificate": TEXT,
     "parties": _NAMES,
     "lost": _NAMES,
     "epochs": (_is_list(_is_count), "a list of whole numbers"),
     "confirmed": _NAMES,
-    "result": _DIGEST,
+    "result": DIGEST,
     "released": (_is_list(_is_text), "a list of texts"),
     "guarantee": (lambda value: isinstance(value, dict), "a table"),
     "started": _TIME,
     "finished": _TIME,
-    "version": _TEXT,
+    "version": TEXT,
+    "evidence": (
+        lambda value: bool(value) and _is_list(_is_hex(64))(value),
+        "a list of digests of 64 hexadecimal digits, and absent without any",
+    ),
     "signature": (_is_hex(128), "a signature of 128 hexadecimal digits"),
 }
 

@@ -36,6 +36,7 @@ from veilsum.protocol.effects import (
     Send,
     SetTimer,
 )
+from veilsum.protocol.evidence import Contradiction
 from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.recovery import Stored
 
@@ -74,6 +75,7 @@ class Ending:
         charged: those that the ledger has been charged for; what was masked may have
             been shown in these only.
         lost: who was lost on the way.
+        evidence: of others that contradicted themselves.
         notes: when it began and ended (UTC), the rounds of an iterative method, and
             the bytes that this party sent, but for those between the last writing
             and a kill; nothing before the end.
@@ -86,6 +88,7 @@ class Ending:
     epochs: tuple[int, ...]
     charged: tuple[int, ...]
     lost: tuple[str, ...]
+    evidence: tuple[Contradiction, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     conditions: Mapping[str, str] = field(default_factory=dict)
 
@@ -286,7 +289,8 @@ class Runner(Secret):
             self._set_timer(effect)
         elif isinstance(effect, Accuse):
             about = {"party": effect.party, "reason": effect.words}
-            LOG.warning("a party contradicts itself", extra=about)
+            did = "contradicts itself" if effect.proved else "started anew"
+            LOG.warning(f"a party {did}", extra=about)
         else:
             self._note(type(effect).__name__.lower(), effect)
         if isinstance(effect, Finish | Abort) and not self._ended.done():
@@ -357,5 +361,6 @@ def ending_of(plan: Plan, stored: dict[str, bytes]) -> Ending:
         epochs=_epochs(stored, "commit/"),
         charged=_epochs(stored, "charged/"),
         lost=tuple(lost),
+        evidence=tuple(found for found in read.evidence() if found.is_a_lie),
         notes=json.loads(stored.get("closed", b"{}")),
     )

@@ -26,6 +26,7 @@ from veilsum.files.tables import read_table
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.running import JobResult
+from veilsum.net.evidence import Evidence, make_evidence
 from veilsum.net.receipt import Receipt, keyed_digest, make_receipt
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
@@ -224,6 +225,7 @@ def receipt_of(driver: Networked, result: JobResult) -> Receipt:
     assert ending.finish is not None
     assert plan is not None
     members = set(ending.finish.parties)
+    shown = [one.digest for one in evidence_of(driver)]
     near = plan.topology.neighbours(driver.party)
     return make_receipt(
         driver.identity,
@@ -241,4 +243,18 @@ def receipt_of(driver: Networked, result: JobResult) -> Receipt:
         started=ending.notes["began"],
         finished=ending.notes["ended"],
         version=__version__,
+        **({"evidence": shown} if shown else {}),
     )
+
+
+def evidence_of(driver: Networked) -> list[Evidence]:
+    """Return what this party can show of others that contradicted themselves."""
+    ending, plan = driver.ending, driver.plan
+    if ending is None or plan is None:
+        return []
+    return [
+        make_evidence(
+            found, driver.consortium, plan=plan.digest, width=plan.codec.width
+        )
+        for found in ending.evidence
+    ]

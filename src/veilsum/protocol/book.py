@@ -15,7 +15,7 @@ import numpy as np
 from veilsum.errors import PeerProtocolError, UntimelyError
 from veilsum.numbers.arrays import listed
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.evidence import Contradiction, contradict, held_as
+from veilsum.protocol.evidence import Contradiction, contradict, held_as, to_sign
 from veilsum.protocol.messages import (
     Agreed,
     Held,
@@ -64,16 +64,17 @@ class Keys(Protocol):
 class Book:
     """All records of a run that a party holds, its own included.
 
+    Of each author it holds the records of one start: the one whose Join came first.
+
     Attributes:
+        start: the one of this party that joins.
         joins: everybody's Join that is here, by author.
-        evidence: by author: two of its records that contradict each other.
+        evidence: by author: two of its records that no one honest start signs.
     """
 
-    def __init__(self, plan: Plan, me: str, keys: Keys) -> None:
-        self._plan, self._me, self._keys = plan, me, keys
+    def __init__(self, plan: Plan, me: str, keys: Keys, start: bytes) -> None:
+        self._plan, self._me, self._keys, self.start = plan, me, keys, start
         self._parties = frozenset(plan.parties)
-        # A signature is for this plan and no other use of the key.
-        self._context = b"veilsum record\0" + plan.digest
         self.joins: dict[str, Join] = {}
         self.evidence: dict[str, Contradiction] = {}
         self._records: dict[RecordId, Record] = {}
@@ -123,9 +124,10 @@ class Book:
     # Taking and giving up
 
     def sealed(self, record: R) -> R:
-        """Return a record of this party's own, signed."""
-        content = self._context + self._plan.codec.signed_part(record)
-        return msgspec.structs.replace(record, signature=self._keys.sign(content))
+        """Return a record of this party's own, signed by the start that joined."""
+        bound = msgspec.structs.replace(record, incarnation=self.start)
+        content = to_sign(bound, self._plan.digest, self._plan.codec)
+        return msgspec.structs.replace(bound, signature=self._keys.sign(content))
 
     def add(self, record: Record, frame: bytes | None = None) -> bytes:
         """Keep a checked record; return its frame, which it may have come in."""
@@ -202,7 +204,7 @@ class Book:
         self._check_form(record, sender)
         known = self._records.get(record.id)
         if known is not None:
-            if record.party in self.evidence:
+            if self.proves(record.party):
                 return False  # more of the same proves no more
             if held_as(record, self._plan.codec) == self._held[record.id]:
                 return False
@@ -211,10 +213,17 @@ class Book:
             self._check_allowed(record)
         return True
 
+    def proves(self, party: str) -> bool:
+        """Say whether a party's lie is proven."""
+        return party in self.evidence and self.evidence[party].is_a_lie
+
     def contradiction(self, record: Record, frame: bytes) -> Contradiction | None:
-        """Return what a record of the same author proves together with this one."""
+        """Return what a record of the same author shows together with this one."""
+        join = self.joins.get(record.party)
+        if join is not None and join.incarnation != record.incarnation:
+            pair = (self._frames[join.id], frame)
+            return Contradiction.of(pair, self._plan.codec)
         of_author = (
-            self.joins.get(record.party) if isinstance(record, Join) else None,
             self._records.get(record.id),
             *(self._like(record) if isinstance(record, Lost) else ()),
             *(
@@ -286,19 +295,17 @@ class Book:
 
     def check_signature(self, record: Record, sender: str) -> None:
         """Refuse a record that its author did not sign."""
-        content = self._context + self._plan.codec.signed_part(record)
+        content = to_sign(record, self._plan.digest, self._plan.codec)
         if not self._keys.verify(record.party, content, record.signature):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
             )
 
-    def check_start(self, lost: Lost) -> None:
-        """Refuse who gives an epoch up and is not known as the start that joined."""
-        join = self.joins.get(lost.party)
-        if join is None or join.incarnation != lost.incarnation:
-            raise UntimelyError(
-                lost.party, "gives an epoch up but is not the start that joined"
-            )
+    def check_joined(self, record: Record) -> None:
+        """Refuse what comes before its author's Join: it may be of any start."""
+        if record.party not in self.joins and not isinstance(record, Join):
+            kind = type(record).__name__
+            raise UntimelyError(record.party, f"has not joined, and signs a {kind}")
 
     def has_left(self, party: str) -> bool:
         """Say whether a party has quit: it does so once, in whatever epoch."""

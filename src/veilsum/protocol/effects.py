@@ -86,10 +86,14 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Accuse:
-    """Tell this party's owner what another one signed that no honest party signs."""
+    """Tell this party's owner what another one signed that no honest start signs.
+
+    Unless it is proved, the other may have lost its disk and have started anew.
+    """
 
     party: str
     words: str
+    proved: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Two signed records that contradict each other: no honest party signs both.
 
-Whoever holds both can show them to anybody: each names its author and has its
-signature, for one plan. A party keeps the first such pair of every author, and no more.
+Whoever holds both can show them to anybody: each names its author and the start of it
+that signed, and has its signature, for one plan. What two starts of a party say is no
+contradiction: the second may have lost its disk. A party keeps the first pair of every
+author, and no more.
 """
 
 from __future__ import annotations
@@ -13,7 +15,18 @@ from typing import Self
 import msgspec
 
 from veilsum.protocol.codec import Codec
-from veilsum.protocol.messages import Held, Join, Lost, Ready, Record
+from veilsum.protocol.messages import Held, Lost, Ready, Record
+
+
+def to_sign(record: Record, plan: bytes, codec: Codec) -> bytes:
+    """Return what a record's author signs, for this plan and no other use of its key.
+
+    Args:
+        record: its signature does not matter.
+        plan: the plan's digest.
+        codec: the plan's.
+    """
+    return b"veilsum record\0" + plan + codec.signed_part(record)
 
 
 def held_as(record: Record, codec: Codec) -> Held:
@@ -22,16 +35,14 @@ def held_as(record: Record, codec: Codec) -> Held:
 
 
 def contradict(one: Record, other: Record) -> bool:
-    """Say whether no honest party signs both; they are not one and the same.
+    """Say whether no honest start signs both; they are not one and the same.
 
-    A party joins once. Of an epoch it says everything once; it never is ready for one
+    A start joins once. Of an epoch it says everything once; it never is ready for one
     that it gives up, and goes on without all that it has ever gone on without.
     """
-    if one.party != other.party:
+    if (one.party, one.incarnation) != (other.party, other.incarnation):
         return False
     match one, other:
-        case Join(), Join():
-            return True
         case (Ready(), Lost()) | (Lost(), Ready()):
             return one.epoch == other.epoch
         case Lost(), Lost():
@@ -48,6 +59,7 @@ class Contradiction:
     Attributes:
         kinds: what they are.
         epoch: of the later one.
+        anew: whether two starts of the author signed them.
         held: how each is named in a `Status`.
         frames: as they came, signatures included.
     """
@@ -55,6 +67,7 @@ class Contradiction:
     party: str
     kinds: tuple[str, str]
     epoch: int
+    anew: bool
     held: tuple[Held, Held]
     frames: tuple[bytes, bytes]
 
@@ -68,18 +81,19 @@ class Contradiction:
             one.party,
             (type(one).__name__, type(other).__name__),
             max(one.epoch, other.epoch),
+            one.incarnation != other.incarnation,
             (held_as(one, codec), held_as(other, codec)),
             frames,
         )
 
     @property
     def is_a_lie(self) -> bool:
-        """Whether it is worse than a second start, which a lost disk leads to as well.
+        """Whether no lost disk and no old copy of one leads to it.
 
-        Nothing was promised in the name of a start that nobody let in, and whoever has
-        left promises nothing: two starts say each for itself that they came or went.
+        A start cannot be held to another one's words, and whoever has left promises
+        nothing: an old copy leaves for itself.
         """
-        return self.kinds not in {("Join", "Join"), ("Quit", "Quit")}
+        return not self.anew and self.kinds != ("Quit", "Quit")
 
     @property
     def digests(self) -> tuple[str, str]:
@@ -88,20 +102,25 @@ class Contradiction:
         return one, other
 
     @property
+    def deed(self) -> str:
+        """Which two records its author signed."""
+        one, other = self.kinds
+        what = f"two different {one} records" if one == other else f"{one} and {other}"
+        return f"signed {what} of epoch {self.epoch}"
+
+    @property
     def words(self) -> str:
         """What its author did."""
         if not self.is_a_lie:
-            did = "joined" if self.kinds[0] == "Join" else "left"
+            did = "started anew" if self.anew else "left twice"
             return (
-                f"{self.party!r} {did} twice: two processes go by this name, or it "
-                "has lost its memory"
+                f"{self.party!r} {did}: two processes go by this name, or it has lost "
+                "its memory"
             )
-        one, other = self.kinds
-        what = f"two different {one} records" if one == other else f"{one} and {other}"
         first, second = (digest[:16] for digest in self.digests)
         return (
-            f"{self.party!r} signed {what} of epoch {self.epoch}, which no honest "
-            f"party does (SHA-256 {first} and {second})"
+            f"{self.party!r} {self.deed}, which no honest party does (SHA-256 {first} "
+            f"and {second})"
         )
 
     def pack(self) -> bytes:

@@ -162,8 +162,8 @@ class Machine(Secret):
         self._started, self._resumed, self._picked_up = False, False, False
         self._peers = Peers(plan.topology.neighbours(me), keys.random(16))
         # What an earlier start that spoke has kept of itself counts instead of these.
-        self._joined_as, self._secret_key = self._peers.incarnation, keys.random(32)
-        self._book = Book(plan, me, keys)
+        self._secret_key = keys.random(32)
+        self._book = Book(plan, me, keys, self._peers.incarnation)
         self._sums = Sums(plan)
         self._deadline = Deadline()
         self._answer: Vector | None = None
@@ -216,16 +216,15 @@ class Machine(Secret):
     def start(self) -> list[Effect]:
         """Take part, as a party that has never been in this run."""
         self._first_call()
-        own = [self._joined_as, self._secret_key]
-        self._keep("self", msgspec.msgpack.encode(own))
+        start, plan = self._book.start, self.plan.digest
+        self._keep("self", msgspec.msgpack.encode([start, self._secret_key]))
+        # First of all: others take nothing of a start that has not joined.
+        self._publish(Join(party=self.me, epoch=Join.number(start), plan=plan))
         try:
             self._epoch.private = self._first_input()
         except VeilsumError as error:
             self._abort("input", error.plain)
             return self._effects()
-        plan, start = self.plan.digest, self._joined_as
-        number = Join.number(start)
-        self._publish(Join(party=self.me, epoch=number, incarnation=start, plan=plan))
         self._ask()
         self._out.append(SetTimer("resend", self.plan.policy.resend))
         self._enter(GREETING)
@@ -777,8 +776,12 @@ class Machine(Secret):
             return True
         if record.party == self.me:
             return self._on_own(record)
+        self._book.check_joined(record)
         if (found := self._book.contradiction(record, frame)) is not None:
-            return self._on_contradiction(found)
+            kept = self._on_contradiction(found)
+            # Whichever start of a party says that it leaves, nobody waits for it.
+            if found.is_a_lie or not isinstance(record, Quit):
+                return kept
         if self._book.is_outdated(record):
             return False
         self._check_moment(sender, record)
@@ -801,21 +804,27 @@ class Machine(Secret):
     def _on_own(self, record: Record) -> bool:
         """Leave if this party itself has signed what it does not know: it is old."""
         known = record.id in self._book  # as another one
-        recalled = self._recalls(record.id[0], record.epoch)
+        same = record.incarnation == self._book.start
+        recalled = same and self._recalls(record.id[0], record.epoch)
         if self.phase in CLOSED or (recalled and not known):
             return False
+        what = record.id[0] if same else f"{record.id[0]} of another start"
         self._abort(
-            "stale", f"others hold a {record.id[0]} of this party that it does not know"
+            "stale", f"others hold a {what} of this party that it does not know"
         )
         return True
 
     def _on_contradiction(self, found: Contradiction) -> bool:
-        """Keep the first proof against a party, and let everybody have it."""
-        if found.party in self._book.evidence:
+        """Keep the first proof against a party, and let everybody have it.
+
+        That it started anew is kept as well, until there is a proof.
+        """
+        known = found.party in self._book.evidence
+        if known and (self._book.proves(found.party) or not found.is_a_lie):
             return False
         self._book.evidence[found.party] = found
         self._keep(f"evidence/{found.party}", found.pack())
-        self._out.append(Accuse(found.party, found.words))
+        self._out.append(Accuse(found.party, found.words, found.is_a_lie))
         if found.is_a_lie:
             others = [name for name in self._peers.names if name != found.party]
             self._out += [Send(to, frame) for frame in found.frames for to in others]
@@ -831,12 +840,10 @@ class Machine(Secret):
                 )
             case Ready():
                 self._epoch.check_vote(sender, record.epoch)
-            case Lost():
-                self._book.check_start(record)
-                if self.phase not in CLOSED and not self._droppable():
-                    raise UntimelyError(
-                        record.party, "drops a party after the commit, which nobody may"
-                    )
+            case Lost() if self.phase not in CLOSED and not self._droppable():
+                raise UntimelyError(
+                    record.party, "drops a party after the commit, which nobody may"
+                )
             case Quit() if self._book.has_left(record.party):
                 raise UntimelyError(record.party, "has left already")
 
@@ -930,14 +937,8 @@ class Machine(Secret):
 
     def _give_up_on(self, names: Collection[str]) -> None:
         lost = {*self.lost, *names}
-        self._publish(
-            Lost(
-                party=self.me,
-                epoch=self.epoch,
-                incarnation=self._joined_as,
-                lost=tuple(sorted(lost)),
-            )
-        )
+        names = tuple(sorted(lost))
+        self._publish(Lost(party=self.me, epoch=self.epoch, lost=names))
         self._lose(lost, self.me)
 
     def _lose(self, lost: Collection[str], because_of: str) -> None:
@@ -1015,7 +1016,7 @@ class Machine(Secret):
 
     def _restore(self, stored: Stored) -> None:
         """Take everything back; the phase follows from what is there."""
-        self._joined_as, self._secret_key = stored.start()
+        self._book.start, self._secret_key = stored.start()
         for record in stored.records():
             self._book.add(record)
         self._book.evidence = {one.party: one for one in stored.evidence()}

@@ -41,11 +41,17 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
 
 
 class Record(Message, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
-    """A message to everybody: signed by its author, forwarded by anybody."""
+    """A message to everybody: signed by its author, forwarded by anybody.
+
+    `incarnation` is of the start that made its author's state, drawn with it; it is in
+    what is signed. A later start, which may have forgotten what was promised, cannot
+    speak in its name, nor be held to its words.
+    """
 
     party: Name
     epoch: Epoch
     signature: Signature = b""
+    incarnation: Bytes16 = bytes(16)
 
     @property
     def id(self) -> RecordId:
@@ -125,13 +131,8 @@ class Down(Message, frozen=True, array_like=True, tag=True, eq=False):
 
 
 class Join(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=True):
-    """The author takes part, under the plan with this digest.
+    """The author takes part, under the plan with this digest: its first record."""
 
-    `incarnation` is of the start that made this record; a later start, which may have
-    forgotten what it promised, cannot speak in its name.
-    """
-
-    incarnation: Bytes16
     plan: Bytes32
 
     @staticmethod
@@ -144,10 +145,9 @@ class Lost(Record, frozen=True, array_like=True, tag=True, eq=False, kw_only=Tru
     """The author, not yet ready itself, goes on without some parties.
 
     `lost` are all it goes on without, the new ones included. The epoch is the one it
-    gives up: it will never be ready for that. `incarnation` is that of its `Join`.
+    gives up: it will never be ready for that.
     """
 
-    incarnation: Bytes16
     lost: Names
 
 

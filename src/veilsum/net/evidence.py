@@ -1,0 +1,235 @@
+"""Evidence: two records that one start of a party signed, for anybody to look at.
+
+A file of its own holds both as they came, with whatever else it takes to check them. It
+is believed for the two signatures in it, and for nothing that its writer says.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from veilsum.agreement.consortium import Consortium, canonical
+from veilsum.agreement.pem import der_of
+from veilsum.errors import InvalidInputError
+from veilsum.files.output import as_json
+from veilsum.net.identity import certificate_name, public_key
+from veilsum.net.receipt import (
+    DIGEST,
+    FORMAT,
+    MOST_BYTES,
+    NAME,
+    TEXT,
+    Fields,
+    Receipt,
+    checked,
+    read_as,
+    receipt_from,
+)
+from veilsum.protocol.codec import WIDEST, Codec, MalformedMessageError
+from veilsum.protocol.evidence import Contradiction, contradict, to_sign
+from veilsum.protocol.messages import Record
+
+EVIDENCE = "veilsum evidence 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a party can show of another one that contradicted itself.
+
+    Attributes:
+        run: the run's name.
+        plan: digest of the plan that both records were signed for, hexadecimal.
+        consortium: digest of the consortium file.
+        party: who signed both.
+        certificate: with what key, PEM.
+        width: the bytes of each of their whole numbers, as the plan's codec has it.
+        records: both frames, in Base64.
+    """
+
+    run: str
+    plan: str
+    consortium: str
+    party: str
+    certificate: str
+    width: int
+    records: tuple[str, str]
+
+    def to_json(self) -> str:
+        """Return the evidence as a file holds it."""
+        return as_json({"format": EVIDENCE, **asdict(self)}) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its canonical JSON, as receipts have it."""
+        content = {"format": EVIDENCE, **asdict(self)}
+        return hashlib.sha256(canonical(content)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What evidence comes to.
+
+    Attributes:
+        proved: whether its party contradicted itself.
+        words: who did what, or why this proves nothing; one sentence.
+    """
+
+    proved: bool
+    words: str
+
+
+def make_evidence(
+    found: Contradiction, consortium: Consortium, *, plan: bytes, width: int
+) -> Evidence:
+    """Return what a party holds against another one, for others to look at."""
+    one, other = (base64.b64encode(frame).decode() for frame in found.frames)
+    return Evidence(
+        run=consortium.run,
+        plan=plan.hex(),
+        consortium=consortium.digest.hex(),
+        party=found.party,
+        certificate=consortium.certificates[found.party],
+        width=width,
+        records=(one, other),
+    )
+
+
+def read_signed(path: Path) -> Receipt | Evidence:
+    """Return the receipt or the evidence in a file, whatever it is worth."""
+    return read_as(path, "a receipt or evidence", _signed_from)
+
+
+def _signed_from(table: Any) -> Receipt | Evidence:
+    if not isinstance(table, dict) or table.get("format") not in (FORMAT, EVIDENCE):
+        raise InvalidInputError(
+            f'expected JSON with the format "{FORMAT}" or "{EVIDENCE}"'
+        )
+    return receipt_from(table) if table["format"] == FORMAT else evidence_from(table)
+
+
+def evidence_from(table: Any) -> Evidence:
+    """Return the evidence that plain values describe; refuse all that is odd."""
+    content = checked(table, EVIDENCE, FIELDS)
+    public_key(content["certificate"])
+    return Evidence(**{**content, "records": tuple(content["records"])})
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_base64, value))
+
+
+def _is_base64(value: Any) -> bool:
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return False
+    return base64.b64encode(raw).decode() == value
+
+
+FIELDS: Fields = {
+    "run": TEXT,
+    "plan": DIGEST,
+    "consortium": DIGEST,
+    "party": NAME,
+    "certificate": TEXT,
+    "width": (
+        lambda value: type(value) is int and 0 <= value <= WIDEST,
+        f"a whole number from 0 to {WIDEST}",
+    ),
+    "records": (_is_pair, "a list of two texts in Base64"),
+}
+
+
+def judged(
+    evidence: Evidence,
+    consortium: Consortium | None = None,
+    *,
+    receipts: Sequence[Receipt] = (),
+) -> Judgement:
+    """Say whether a party contradicted itself, or why that does not follow.
+
+    Args:
+        evidence: what somebody shows.
+        consortium: whose certificates count; without it nothing says whose key it is.
+        receipts: of the same run, if there are any.
+    """
+    try:
+        _check_place(evidence, consortium, receipts)
+        pair = _proved(evidence)
+    except InvalidInputError as error:
+        words = f"it proves nothing against {evidence.party!r}: {error}"
+        return Judgement(proved=False, words=words)
+    named = repr(evidence.party)
+    who = named if consortium else f"whoever has the key that is in it for {named}"
+    return Judgement(
+        proved=True,
+        words=f"{who} contradicted itself, and both signatures prove it: in one start, "
+        f"under the plan {evidence.plan[:16]}, it {pair.deed}, which no honest party "
+        "does",
+    )
+
+
+def _check_place(
+    evidence: Evidence, consortium: Consortium | None, receipts: Sequence[Receipt]
+) -> None:
+    """Refuse what is not about this consortium and these receipts."""
+    if certificate_name(evidence.certificate) != evidence.party:
+        raise InvalidInputError("the certificate in it names somebody else")
+    if any(one.plan != evidence.plan for one in receipts):
+        raise InvalidInputError("it is of another plan than the receipts")
+    if consortium is None:
+        return
+    known = consortium.certificates.get(evidence.party)
+    if known is None or der_of(known) != der_of(evidence.certificate):
+        raise InvalidInputError("the certificate in it is not that of a member")
+    here = (consortium.run, consortium.digest.hex())
+    if (evidence.run, evidence.consortium) != here:
+        raise InvalidInputError("it is of another run or consortium file")
+
+
+def _proved(evidence: Evidence) -> Contradiction:
+    """Return the two records as a contradiction; refuse a pair that is none."""
+    codec = Codec(MOST_BYTES // 8, width=evidence.width)
+    frames = [base64.b64decode(one) for one in evidence.records]
+    one, other = (_record(frame, evidence, codec) for frame in frames)
+    if codec.signed_part(one) == codec.signed_part(other):
+        raise InvalidInputError("the two records are one and the same")
+    pair = Contradiction.of((frames[0], frames[1]), codec)
+    if pair.anew:
+        raise InvalidInputError(
+            "the records are of two starts, and whoever has lost its disk starts anew"
+        )
+    if not contradict(one, other):
+        raise InvalidInputError("an honest party signs both records")
+    if not pair.is_a_lie:
+        raise InvalidInputError("whoever goes on with an old copy leaves twice")
+    return pair
+
+
+def _record(frame: bytes, evidence: Evidence, codec: Codec) -> Record:
+    """Return the record in a frame; refuse one that the party did not sign."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        found = codec.decode(frame)
+    except MalformedMessageError as error:
+        raise InvalidInputError(f"a record cannot be read: {error}") from None
+    if not isinstance(found, Record):
+        raise InvalidInputError("it has a message in it that nobody signs")
+    if found.party != evidence.party:
+        raise InvalidInputError(f"a record is of {found.party!r}")
+    content = to_sign(found, bytes.fromhex(evidence.plan), codec)
+    try:
+        public_key(evidence.certificate).verify(found.signature, content)
+    except InvalidSignature:
+        kind = type(found).__name__
+        raise InvalidInputError(
+            f"the signature under a {kind} is not of this party, plan and start"
+        ) from None
+    return found
