@@ -93,7 +93,7 @@ class Limits:
         return self.ping_interval + self.ping_timeout
 
 
-PROTOCOL = 1
+PROTOCOL = 2
 # Where a WebSocket is asked for.
 PATH = "/veilsum"
 # The longest text taken, in characters: a hello needs far less.
