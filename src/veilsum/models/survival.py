@@ -1,0 +1,316 @@
+"""Survival from counts on agreed times: Kaplan-Meier curves and the log-rank test.
+
+All parties count into the same intervals how many rows ended there with the event, and
+how many without it, that is censored. Whatever ends within an interval is taken to end
+at its last time, so that these are the curves of times rounded up to the grid: where
+the grid has every time that occurs, they are those of Kaplan and Meier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2, norm
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.rows import PerRow
+from veilsum.models.tallies import MOST_CELLS
+from veilsum.numbers.arrays import Array, Vector, as_floats
+from veilsum.numbers.shapes import Bool, Float, Int
+
+ConfType = Literal["log-log", "log", "plain"]
+CONF_TYPES: tuple[ConfType, ...] = get_args(ConfType)
+
+PerInterval: TypeAlias = Int[Array[np.int64], " k"]
+PerTime: TypeAlias = Float[Array[np.float64], " k"]
+ByGroup: TypeAlias = Int[Array[np.int64], "g k"]
+Ends: TypeAlias = Int[Array[np.int64], "2 g k"]
+
+# A curve is at a level if it is so near: R's square root of the last digit.
+NEAR = 2.0**-26
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Times that all parties agreed on; `Grid.of` takes any that ascend.
+
+    An interval has its last time and not the one before; the first begins at 0 and has
+    it. The last has no end: whoever is still there after the last time ends at it,
+    without the event.
+
+    >>> ends = Grid.of([1, 2, 4]).tally([0.5, 1, 3, 4, 9], [1, 0, 1, 1, 1], np.zeros(5))
+    >>> ends[:, 0].tolist()
+    [[0, 0, 1, 0, 1], [1, 0, 2]]
+    """
+
+    times: Vector
+
+    def __post_init__(self) -> None:
+        found = self.times
+        if found.ndim != 1 or not found.size:
+            raise InvalidInputError(
+                "times must be a list of one number or more, such as [90, 180, 365], "
+                f"found shape {found.shape}"
+            )
+        if found[0] < 0.0:
+            raise InvalidInputError(
+                f"times are counted from 0, and the first is {found[0]:g}: leave out "
+                "what is before 0"
+            )
+        for before, after in pairwise(found.tolist()):
+            if not before < after:
+                raise InvalidInputError(
+                    f"times must ascend, and after {before:g} stands {after:g}: sort "
+                    "them, and name each one once"
+                )
+
+    @classmethod
+    def of(cls, times: ArrayLike) -> Grid:
+        """Return the grid of these times."""
+        return cls(np.atleast_1d(as_floats(times, what="times")))
+
+    @property
+    def size(self) -> int:
+        """How many intervals there are."""
+        return self.times.size
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What the intervals are called."""
+        names = [f"{one:g}" for one in self.times.tolist()]
+        if len(names) == 1:
+            return ("all times",)
+        between = (f"{a} to {b}" for a, b in pairwise(names[:-1]))
+        return f"up to {names[0]}", *between, f"above {names[-2]}"
+
+    def beyond(self, times: PerRow) -> Bool[Array[np.bool_], "n k"]:
+        """Return for each row and time but the last whether the row ends after it."""
+        return times[:, None] > self.times[:-1]
+
+    def tally(
+        self,
+        times: PerRow,
+        events: Bool[Array[np.bool_], " n"],
+        groups: Int[Array[np.integer], " n"] | None = None,
+        n_groups: int = 1,
+    ) -> Ends:
+        """Return how many rows end in each interval: with the event, and without it.
+
+        Args:
+            times: of each row, 0 or more.
+            events: whether it was seen.
+            groups: of each row, 0 and so on; None if there is one.
+            n_groups: how many there are.
+        """
+        places = np.searchsorted(self.times, times, side="left")
+        late = places == self.size
+        cells = np.where(events & ~late, 0, n_groups)
+        if groups is not None:
+            cells += groups
+        cells *= self.size
+        cells += np.minimum(places, self.size - 1)
+        counts = np.bincount(cells, minlength=2 * n_groups * self.size)
+        return counts.reshape(2, n_groups, self.size)
+
+
+def check_cells(grid: Grid, n_groups: int) -> None:
+    """Refuse more cells than anybody can have meant."""
+    if 2 * grid.size * n_groups > MOST_CELLS:
+        raise InvalidInputError(
+            f"{grid.size} times and {n_groups} groups are more than {MOST_CELLS} "
+            "numbers: agree on fewer times"
+        )
+
+
+class Estimate(NamedTuple):
+    """A number with its interval; nan for an end that the curve does not reach."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Mean(NamedTuple):
+    """A restricted mean and its standard error."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One group's survival, by Kaplan and Meier, at agreed times.
+
+    Attributes:
+        times: the last of each interval.
+        events: rows that end in it with the event.
+        censored: rows that end in it without.
+    """
+
+    times: Vector
+    events: PerInterval
+    censored: PerInterval
+
+    @property
+    def n(self) -> int:
+        """How many rows the group has."""
+        return int(self.events.sum() + self.censored.sum())
+
+    @cached_property
+    def at_risk(self) -> PerInterval:
+        """Rows that have not ended before each interval begins."""
+        ended = self.events + self.censored
+        return self.n - np.cumsum(ended) + ended
+
+    @cached_property
+    def _carried(self) -> PerTime:
+        """Survival, as it was last seen."""
+        return np.cumprod(1.0 - self.events / np.maximum(self.at_risk, 1))
+
+    @property
+    def _seen(self) -> Bool[Array[np.bool_], " k"]:
+        return (self.at_risk > 0) | (self._carried == 0.0)
+
+    @property
+    def survival(self) -> PerTime:
+        """The part that has not had the event; nan where nobody is left to see it."""
+        return np.where(self._seen, self._carried, np.nan)
+
+    @cached_property
+    def _relative_error(self) -> PerTime:
+        """Greenwood's standard error of the survival's logarithm."""
+        left = self.at_risk - self.events
+        with np.errstate(all="ignore"):
+            each = self.events / (self.at_risk * left)
+        each[self.events == 0] = 0.0
+        return np.sqrt(np.cumsum(each))
+
+    @property
+    def standard_error(self) -> PerTime:
+        """Greenwood's, of the survival; nan where that is 0, as in R."""
+        with np.errstate(invalid="ignore"):
+            return self.survival * self._relative_error
+
+    def interval(
+        self, level: float = 0.95, conf_type: ConfType = "log-log"
+    ) -> tuple[PerTime, PerTime]:
+        """Return both ends, pointwise, by R's names.
+
+        Args:
+            level: how often it holds.
+            conf_type: normal on this scale; log-log has no interval at 0 and at 1.
+        """
+        z, found = _normal(level), self.survival
+        with np.errstate(all="ignore"):
+            if conf_type == "plain":
+                half = z * self.standard_error
+                return np.maximum(found - half, 0.0), np.minimum(found + half, 1.0)
+            inner = np.where(found > 0.0, found, np.nan)
+            if conf_type == "log":
+                half = z * self._relative_error
+                high = np.minimum(inner * np.exp(half), 1.0)
+                return inner * np.exp(-half), high
+            if conf_type == "log-log":
+                logs = np.log(np.where(inner < 1.0, inner, np.nan))
+                half = z * self._relative_error / logs
+                return np.exp(logs * np.exp(-half)), np.exp(logs * np.exp(half))
+        raise InvalidInputError(
+            f"conf_type must be one of {', '.join(CONF_TYPES)}, found {conf_type!r}"
+        )
+
+    def quantile(
+        self, p: float, level: float = 0.95, conf_type: ConfType = "log-log"
+    ) -> Estimate:
+        """Return when a part p has had the event, at an agreed time.
+
+        Where the curve is flat at that level, it is the middle, as in R.
+        """
+        if not 0.0 < p < 1.0:
+            raise InvalidInputError(f"a quantile's p is between 0 and 1, found {p}")
+        curves = (self.survival, *self.interval(level, conf_type))
+        return Estimate(*(self._reached(one, 1.0 - p) for one in curves))
+
+    @property
+    def median(self) -> Estimate:
+        """When half have had the event."""
+        return self.quantile(0.5)
+
+    def _reached(self, curve: PerTime, level: float) -> float:
+        known = np.isfinite(curve)
+        times, heights = self.times[known], curve[known]
+        reached = np.flatnonzero(heights <= level + NEAR)
+        if not reached.size:
+            return float("nan")
+        first = float(times[reached[0]])
+        if heights[reached[0]] < level - NEAR:
+            return first
+        below = np.flatnonzero(heights < level - NEAR)
+        last = times[below[0]] if below.size else self.times[self.at_risk > 0][-1]
+        return (first + float(last)) / 2.0
+
+    def restricted_mean(self, until: float | None = None) -> Mean:
+        """Return the area under the curve, by default up to the last time."""
+        end = float(self.times[-1]) if until is None else until
+        if not 0.0 < end <= self.times[-1]:
+            raise InvalidInputError(
+                f"a restricted mean is up to a time above 0, {self.times[-1]:g} at "
+                f"most, found {until}"
+            )
+        kept = self.times <= end
+        edges = np.concatenate([[0.0], self.times[kept], [end]])
+        areas = np.diff(edges) * np.concatenate([[1.0], self._carried[kept]])
+        # What lies after each time is all that its events can change.
+        after = np.cumsum(areas[::-1])[::-1][1:]
+        left = (self.at_risk - self.events)[kept]
+        with np.errstate(all="ignore"):
+            each = np.where(left, self.events[kept] / (self.at_risk[kept] * left), 0.0)
+        return Mean(float(areas.sum()), float(np.sqrt(np.sum(after**2 * each))))
+
+
+@dataclass(frozen=True)
+class LogRank:
+    """Whether groups differ, by observed and expected events.
+
+    Attributes:
+        observed: events of each group.
+        expected: as many as there would be if the groups were alike.
+        statistic: chi-squared.
+        df: groups that could have had an event, less one.
+        p: of a larger statistic, if the groups are alike.
+    """
+
+    observed: Int[Array[np.int64], " g"]
+    expected: Float[Array[np.float64], " g"]
+    statistic: float
+    df: int
+    p: float
+
+
+def log_rank(events: ByGroup, censored: ByGroup) -> LogRank | None:
+    """Return the test; None if fewer than two groups could have had an event."""
+    ended = events + censored
+    at_risk = ended.sum(axis=1, keepdims=True) - np.cumsum(ended, axis=1) + ended
+    n, d = at_risk.sum(axis=0), events.sum(axis=0)
+    parts = at_risk / np.maximum(n, 1)
+    expected = (parts * d).sum(axis=1)
+    df = int(np.count_nonzero(expected)) - 1
+    if df < 1:
+        return None
+    weights = d * (n - d) / np.maximum(n - 1, 1)
+    variance = np.diag((parts * weights).sum(axis=1)) - (parts * weights) @ parts.T
+    off = events.sum(axis=1) - expected
+    # The rows of the variance sum to 0: one group less would do as well.
+    statistic = float(off @ np.linalg.pinv(variance, hermitian=True) @ off)
+    p = float(chi2.sf(statistic, df))
+    return LogRank(events.sum(axis=1), expected, statistic, df, p)
+
+
+def _normal(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise InvalidInputError(f"a level is between 0 and 1, found {level}")
+    return float(norm.ppf(0.5 + level / 2.0))
