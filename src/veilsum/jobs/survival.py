@@ -1,18 +1,20 @@
 """Survival of all parties' rows together: Kaplan-Meier curves and the log-rank test.
 
 One table of counts is summed: for each group, and for each interval between agreed
-times, how many rows ended there with the event and how many without. Every row is in
-one cell, so that a sum says nothing of who gave which; the rest follows from it.
+times, how many rows ended there with the event and how many without; and how many went
+on after the last. Every row is in one cell, so that a sum says nothing of who gave
+which; the rest follows from it.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any, Unpack
 
 import numpy as np
@@ -29,6 +31,7 @@ from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
 from veilsum.jobs.terms import Options, by_name
 from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Curve, Ends, Grid, LogRank
+from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers, sum_bits
@@ -43,6 +46,10 @@ from veilsum.tables.survival import events_of, group_column, survival_columns
 # What all rows are called where nothing divides them.
 ALL_ROWS = "all rows"
 EVENTS = ("censored", "event")
+HEADS = (
+    *("time", "at risk", "events", "censored"),
+    *("survival", "std err", "low", "high"),
+)
 
 
 @dataclass(frozen=True)
@@ -52,21 +59,21 @@ class Tallied:
     Attributes:
         name: what they are.
         places: what each is called.
-        axes: of the counts (events, groups, intervals), those that are summed up.
+        at: which of the counts; see `SurvivalJob.look`.
     """
 
     name: str
     places: tuple[str, ...]
-    axes: tuple[int, ...]
+    at: str
 
     def count(self, look: Look) -> Array[Any]:
         """Return how many rows are in each."""
-        return look("ends").sum(axis=self.axes).ravel()
+        return look(self.at)
 
 
 @dataclass(frozen=True)
 class SurvivalRecipe(SumsOnly):
-    """One sum: for each group and interval events, then censored rows; rows left out.
+    """One sum: events and censored rows by group and interval, later and left out.
 
     Attributes:
         words: what is asked, for the ledger.
@@ -87,8 +94,8 @@ class SurvivalRecipe(SumsOnly):
 
     @property
     def size(self) -> int:
-        """Two numbers for each group and interval, and how many rows are left out."""
-        return 2 * self.n_groups * self.n_times + 1
+        """Two numbers for each interval, and one more, by group; and rows left out."""
+        return (2 * self.n_times + 1) * self.n_groups + 1
 
     @property
     def answer_size(self) -> int:
@@ -109,8 +116,7 @@ class SurvivalRecipe(SumsOnly):
 
     def ends(self, sums: Sums) -> Ends:
         """Return how many rows ended where."""
-        cells = np.array(sums[0][:-1], dtype=np.int64)
-        return cells.reshape(2, self.n_groups, self.n_times)
+        return Ends.unpack(sums[0][:-1], self.n_groups)
 
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
@@ -119,6 +125,7 @@ class SurvivalRecipe(SumsOnly):
         shown = {
             "events in each group and interval": cells,
             "censored rows in each group and interval": cells,
+            "rows of each group that go on after the last time": self.n_groups,
             "rows left out": 1,
         }
         return Release(self.words, shown)
@@ -129,7 +136,7 @@ class Ended(Secret):
     """How many of one party's rows ended in each group and interval.
 
     Attributes:
-        ends: events, and then censored rows.
+        ends: how many.
         n_dropped: rows left out because of missing values.
     """
 
@@ -179,7 +186,11 @@ class SurvivalJob(SchemaJob[Ended]):
         names = {columns.time, columns.event, group}
         used = tuple(one for one in schema.columns if one.name in names)
         made = cls(formula, columns, group, grid, replace(schema, columns=used))
-        models.check_cells(grid, len(made.labels))
+        if made.recipe().size > MOST_CELLS:
+            raise InvalidInputError(
+                f"{grid.size} times and {len(made.labels)} groups make more than "
+                f"{MOST_CELLS} numbers: agree on fewer times"
+            )
         return made
 
     @property
@@ -206,16 +217,16 @@ class SurvivalJob(SchemaJob[Ended]):
         places = self.grid.places
         if self.group is None:
             return (
-                Tallied(f"values of {event}", EVENTS, (1, 2)),
-                Tallied(f"intervals of {time}", places, (0, 1)),
+                Tallied(f"values of {event}", EVENTS, "events"),
+                Tallied(f"intervals of {time}", places, "cells"),
             )
         ends = tuple(" x ".join(one) for one in product(EVENTS, self.labels))
         cells = tuple(" x ".join(one) for one in product(self.labels, places))
         return (
-            Tallied(f"levels of {self.group}", self.labels, (0, 2)),
-            Tallied(f"values of {event}", EVENTS, (1, 2)),
-            Tallied(f"cells of {event} x {self.group}", ends, (2,)),
-            Tallied(f"cells of {self.group} x {time}", cells, (0,)),
+            Tallied(f"levels of {self.group}", self.labels, "levels"),
+            Tallied(f"values of {event}", EVENTS, "events"),
+            Tallied(f"cells of {event} x {self.group}", ends, "ends"),
+            Tallied(f"cells of {self.group} x {time}", cells, "cells"),
         )
 
     @property
@@ -245,8 +256,9 @@ class SurvivalJob(SchemaJob[Ended]):
 
     def bring(self, table: CheckedTable) -> Ended:
         """Return where a table's rows end: all that is ever asked of it."""
+        times = table.numbers(self.formula.time)
         ends = self.grid.tally(
-            table.numbers(self.formula.time),
+            self.grid.found(times, self.used.column(self.formula.time).measure),
             events_of(table, self.formula.event),
             None if self.group is None else table.look(self.group),
             len(self.labels),
@@ -255,7 +267,7 @@ class SurvivalJob(SchemaJob[Ended]):
 
     def n_rows(self, own: Ended) -> int:
         """Return how many rows a party has to give."""
-        return int(own.ends.sum())
+        return int(own.ends.cells.sum())
 
     def check_at_home(self, home: AtHome, own: Ended) -> None:
         """Refuse a table of which a cell, or the event, would point at few rows.
@@ -263,25 +275,33 @@ class SurvivalJob(SchemaJob[Ended]):
         Each cell of group and interval is looked at with events and censored rows
         together: whoever asks chooses the times, but not what happened to a row.
         """
-        event = self.formula.event
-        counts = own.ends[::-1].sum(axis=(1, 2))
-        home.column(event, np.repeat([0.0, 1.0], counts), two_valued=lambda: True)
-        cells = own.ends.sum(axis=0)
-        name = self.formula.time
+        # More rows than a rule can want say no more, and need not be written out.
+        enough = 1 + ceil(max(home.rules.minimum_count, home.rules.effective_count))
+        counts = np.minimum(self.look(own, "events"), enough)
+        values = np.repeat([0.0, 1.0], counts)
+        home.column(self.formula.event, values, two_valued=lambda: True)
         if self.group is not None:
-            home.category(self.group, np.flatnonzero(cells.sum(axis=1)), self.labels)
-            name = f"{self.group} x {name}"
-        home.bins(name, cells)
+            levels = np.flatnonzero(self.look(own, "levels"))
+            home.category(self.group, levels, self.labels)
+        (*_, cells) = self.groups
+        home.bins(cells.name, self.look(own, "cells"), cells.places)
 
     def look(self, own: Ended, at: str) -> Array[Any]:
-        """Return the counts, censored rows first as places have them."""
-        del at
-        return own.ends[::-1]
+        """Return counts of rows, by what they are called in `groups`."""
+        match at:
+            case "levels":
+                return own.ends.cells.sum(axis=1)
+            case "events":
+                return own.ends.by_event.sum(axis=1)
+            case "ends":
+                return own.ends.by_event.ravel()
+            case _:
+                return own.ends.cells.ravel()
 
     def answer(self, own: Ended, request: str) -> Integers:
         """Return what one party gives."""
         del request
-        return np.append(own.ends.ravel(), own.n_dropped).astype(object)
+        return np.append(own.ends.vector, own.n_dropped).astype(object)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -311,53 +331,69 @@ class SurvivalResult(JobResult):
 
     @cached_property
     def ends(self) -> Ends:
-        """How many rows of all parties ended where: with the event, then without."""
+        """How many rows of all parties ended where."""
         recipe, sums = self.inner
         assert isinstance(recipe, SurvivalRecipe)
         return recipe.ends(sums)
 
     @cached_property
     def curves(self) -> dict[str, Curve]:
-        """A curve for each group that has any rows."""
-        found = zip(self.job.labels, *self.ends, strict=True)
+        """For each group that has any rows its curve, by Kaplan and Meier."""
+        return _curves(self.job, self.ends)
+
+    @cached_property
+    def life_tables(self) -> dict[str, Curve]:
+        """The same, with censored rows at risk for half of their interval."""
         return {
-            label: Curve(self.times, events, censored)
-            for label, events, censored in found
-            if events.any() or censored.any()
+            label: replace(one, life_table=True) for label, one in self.curves.items()
         }
 
     @cached_property
     def log_rank(self) -> LogRank | None:
         """Whether groups differ; None if fewer than two could have had an event."""
-        return models.log_rank(*self.ends)
+        return models.log_rank(self.ends)
 
     @property
     def count(self) -> int:
         """The rows of all parties."""
-        return int(self.ends.sum())
+        return int(self.ends.cells.sum())
 
     @property
     def dropped(self) -> int:
         """Rows that were left out because of missing values."""
         return int(self.inner[1][0][-1])
 
-    @cached_property
+    @property
     def max_error(self) -> float | None:
         """How far a curve is from the pooled rows' own; None if not compared."""
+        return self._farthest(self.curves)
+
+    @property
+    def life_table_error(self) -> float | None:
+        """The same of the life tables."""
+        return self._farthest(self.life_tables)
+
+    def _farthest(self, curves: Mapping[str, Curve]) -> float | None:
+        """Return how far curves are from the pooled rows' own, where both are known."""
         if self.reference is None:
             return None
-        off = [
-            np.abs(curve.survival - self.reference[label])
-            for label, curve in self.curves.items()
-        ]
-        return float(np.nanmax(np.stack(off)))
+        pairs = [(one.survival, self.reference[name]) for name, one in curves.items()]
+        off = np.concatenate([np.abs(one - other) for one, other in pairs])
+        return float(off[np.isfinite(off)].max(initial=0.0))
+
+    def _chosen(self, *, life_table: bool) -> dict[str, Curve]:
+        return self.life_tables if life_table else self.curves
 
     def rows(
-        self, level: float = 0.95, conf_type: ConfType = "log-log"
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
     ) -> list[dict[str, Any]]:
         """Return one line for each group and time; None for what there is not."""
         lines = []
-        for label, curve in self.curves.items():
+        for label, curve in self._chosen(life_table=life_table).items():
             low, high = curve.interval(level, conf_type)
             columns = {
                 "time": curve.times,
@@ -375,70 +411,114 @@ class SurvivalResult(JobResult):
         return lines
 
     def groups(
-        self, level: float = 0.95, conf_type: ConfType = "log-log"
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
     ) -> list[dict[str, Any]]:
-        """Return one line for each group: rows, events, median, restricted mean."""
+        """Return one line for each group: rows, events, later ones, and the median."""
         lines = []
-        for label, curve in self.curves.items():
+        for label, curve in self._chosen(life_table=life_table).items():
             median = curve.quantile(0.5, level, conf_type)
-            mean = curve.restricted_mean()
             lines.append(
                 {
                     "group": label,
                     "rows": curve.n,
                     "events": int(curve.events.sum()),
+                    "later": curve.later,
                     "median": _known(median.value),
                     "low": _known(median.low),
                     "high": _known(median.high),
-                    "mean": mean.value,
-                    "standard_error": mean.standard_error,
                 }
             )
         return lines
 
-    def to_frame(self, level: float = 0.95, conf_type: ConfType = "log-log") -> Frame:
+    def to_frame(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> Frame:
         """Return the curves as a pandas table, a row for each group and time."""
-        return load_pandas().DataFrame(self.rows(level, conf_type))
+        lines = self.rows(level, conf_type, life_table=life_table)
+        return load_pandas().DataFrame(lines)
 
-    def summary(self, level: float = 0.95, conf_type: ConfType = "log-log") -> str:
-        """Return groups, curves and test as tables of plain text."""
-        name, last = self.job.group or "", f"{self.times[-1]:g}"
-        keys = ("group", "rows", "events", "median", "low", "high", "mean")
-        heads = (name, *keys[1:-1], f"mean to {last}", "std err")
-        lines = [
-            [line[key] for key in (*keys, "standard_error")]
-            for line in self.groups(level, conf_type)
-        ]
-        parts = [self.job.text, plain_table(heads, lines, "<>>>>>..")]
-        curves = self.rows(level, conf_type)
-        for label in self.curves:
-            part = [list(one.values())[1:] for one in curves if one["group"] == label]
-            above = f"{name} = {label}\n" if name else ""
-            heads = ("time", "at risk", "events", "censored", "survival", "std err")
-            table = plain_table((*heads, "low", "high"), part, ">>>>....")
-            parts.append(f"{above}{table}")
-        parts.append("\n".join(self._remarks(level, conf_type)))
-        return "\n\n".join(parts)
+    def summary(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> str:
+        """Return groups, curves and test as tables of plain text.
+
+        Args:
+            level: of the intervals.
+            conf_type: the scale on which these are normal: log-log, log or plain.
+            life_table: whether censored rows are at risk for half of their interval;
+                the last column has survival by the other of the two.
+        """
+        heads: tuple[str, ...]
+        name, last = self.job.group or "", f"after {self.times[-1]:g}"
+        given: dict[str, Any] = {"conf_type": conf_type, "life_table": life_table}
+        lines: list[list[Any]] = []
+        for one in self.groups(level, **given):
+            ends = (_time(one[key]) for key in ("median", "low", "high"))
+            lines.append(
+                [one["group"], one["rows"], one["events"], one["later"], *ends]
+            )
+        heads = (name, "rows", "events", last, "median by", "low", "high")
+        parts = [self.job.text, plain_table(heads, lines, "<>>>>>>")]
+        rows = self.rows(level, **given)
+        for label, other in self._chosen(life_table=not life_table).items():
+            lines = []
+            own = (list(one.values()) for one in rows if one["group"] == label)
+            for (_, time, *rest), value in zip(
+                own, other.survival.tolist(), strict=True
+            ):
+                heights = map(_part, (*rest[3:], _known(value)))
+                lines.append([_time(time), *rest[:3], *heights])
+            heads = (*HEADS, "K-M" if life_table else "life table")
+            table = plain_table(heads, lines, ">" * 9)
+            parts.append(f"{name} = {label}\n{table}" if name else table)
+        return "\n\n".join([*parts, *self._remarks(level, conf_type)])
 
     def _remarks(self, level: float, conf_type: ConfType) -> list[str]:
+        """Return a paragraph each."""
         test, lines = self.log_rank, []
         if test is not None:
             lines.append(
                 f"log-rank: chi2 = {test.statistic:.4g}, df = {test.df}, "
                 f"p = {test.p:.3g}"
             )
-        elif not self.ends[0].any():
+        elif not self.ends.events.any():
             lines.append("No event was seen: every curve stays at 1.")
+        told = (
+            f"Pointwise intervals are {level:.0%}, {conf_type}. Events within an "
+            "interval count at its last time. Censored rows are at risk in all of it "
+            "(Kaplan-Meier), or in half of it (life table)."
+        )
+        with np.errstate(invalid="ignore"):
+            apart = [
+                np.abs(one.survival - self.life_tables[label].survival)
+                > one.standard_error / 2.0
+                for label, one in self.curves.items()
+            ]
+        if np.any(apart):
+            told += (
+                " Somewhere the two differ by more than half a standard error: these "
+                "intervals are too wide for Kaplan-Meier, and the life table is nearer "
+                "to what single times would show."
+            )
+        lines.append(textwrap.fill(told, 78))
         empty = [one for one in self.job.labels if one not in self.curves]
         if empty:
             lines.append(f"No row has {self.job.group} = {listed(empty)}.")
         dropped = f", {self.dropped} with missing values left out" * (self.dropped > 0)
-        lines += [
-            f"Intervals are {level:.0%}, {conf_type}. Whatever ends within an interval "
-            "counts at its",
-            f"last time; rows that go on after {self.times[-1]:g} are censored there.",
-            f"{self.count} rows of {len(self.released.members)} parties{dropped}.",
-        ]
+        parties = len(self.released.members)
+        lines.append(f"{self.count} rows of {parties} parties{dropped}.")
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -452,12 +532,14 @@ class SurvivalResult(JobResult):
                 name: [*map(_known, one.tolist())] for name, one in reference.items()
             },
             "max_error": self.max_error,
+            "life_table_error": self.life_table_error,
             "count": self.count,
             "dropped": self.dropped,
             "formula": self.job.text,
             "times": self.times.tolist(),
             "groups": self.groups(),
             "table": self.rows(),
+            "life_tables": self.rows(life_table=True),
             "log_rank": None
             if test is None
             else {
@@ -472,6 +554,14 @@ class SurvivalResult(JobResult):
                 "p": test.p,
             },
         }
+
+
+def _time(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
+
+
+def _part(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
 
 
 def _known(value: float) -> float | None:
@@ -562,10 +652,17 @@ def _pooled(job: SurvivalJob, tables: Mapping[str, CheckedTable]) -> dict[str, V
     """Return the curves that one owner of all rows would find, at the agreed times."""
     times = np.concatenate([one.numbers(job.formula.time) for one in tables.values()])
     every = replace(job, grid=Grid.of(np.unique(times)))
-    ends = sum(every.bring(one).ends for one in tables.values())
+    total = np.sum([every.bring(one).ends.vector for one in tables.values()], axis=0)
     places = np.searchsorted(every.grid.times, job.grid.times, side="right")
-    found = {}
-    for label, events, censored in zip(job.labels, *ends, strict=True):
-        curve = Curve(every.grid.times, events, censored)
-        found[label] = np.append(1.0, curve.survival)[places]
-    return found
+    curves = _curves(every, Ends.unpack(total, len(job.labels)))
+    return {
+        label: np.append(1.0, one.survival)[places] for label, one in curves.items()
+    }
+
+
+def _curves(job: SurvivalJob, ends: Ends) -> dict[str, Curve]:
+    parts = zip(
+        job.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
+    )
+    curves = {label: Curve(job.grid.times, *rest) for label, *rest in parts}
+    return {label: one for label, one in curves.items() if one.n}

@@ -1,9 +1,11 @@
 """Survival from counts on agreed times: Kaplan-Meier curves and the log-rank test.
 
 All parties count into the same intervals how many rows ended there with the event, and
-how many without it, that is censored. Whatever ends within an interval is taken to end
-at its last time, so that these are the curves of times rounded up to the grid: where
-the grid has every time that occurs, they are those of Kaplan and Meier.
+how many without it, that is censored; and how many go on after the last time. Whatever
+ends within an interval is taken to end at its last time, so that these are the curves
+of times rounded up to the grid: where it has every time that occurs, they are those of
+Kaplan and Meier. Where intervals are wide, a life table is nearer to these: there,
+censored rows are at risk for half of their interval.
 """
 
 from __future__ import annotations
@@ -19,17 +21,17 @@ from scipy.stats import chi2, norm
 
 from veilsum.errors import InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, as_floats
 from veilsum.numbers.shapes import Bool, Float, Int
+from veilsum.numbers.units import Integers, Measure
 
 ConfType = Literal["log-log", "log", "plain"]
 CONF_TYPES: tuple[ConfType, ...] = get_args(ConfType)
 
+Places: TypeAlias = Int[Array[np.intp], " n"]
 PerInterval: TypeAlias = Int[Array[np.int64], " k"]
 PerTime: TypeAlias = Float[Array[np.float64], " k"]
 ByGroup: TypeAlias = Int[Array[np.int64], "g k"]
-Ends: TypeAlias = Int[Array[np.int64], "2 g k"]
 
 # A curve is at a level if it is so near: R's square root of the last digit.
 NEAR = 2.0**-26
@@ -40,12 +42,12 @@ class Grid:
     """Times that all parties agreed on; `Grid.of` takes any that ascend.
 
     An interval has its last time and not the one before; the first begins at 0 and has
-    it. The last has no end: whoever is still there after the last time ends at it,
-    without the event.
+    it. What goes on after the last time of all is censored there, whatever comes.
 
-    >>> ends = Grid.of([1, 2, 4]).tally([0.5, 1, 3, 4, 9], [1, 0, 1, 1, 1], np.zeros(5))
-    >>> ends[:, 0].tolist()
-    [[0, 0, 1, 0, 1], [1, 0, 2]]
+    >>> grid, events = Grid.of([1, 2, 4]), np.array([True, False, True, True, True])
+    >>> found = grid.tally(grid.found(np.array([0.5, 1, 3, 4, 9])), events)
+    >>> found.events.tolist(), found.censored.tolist(), found.later.tolist()
+    ([[1, 0, 2]], [[1, 0, 0]], [1])
     """
 
     times: Vector
@@ -81,50 +83,91 @@ class Grid:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What the intervals are called."""
+        """What the intervals are called, and what comes after them."""
         names = [f"{one:g}" for one in self.times.tolist()]
-        if len(names) == 1:
-            return ("all times",)
-        between = (f"{a} to {b}" for a, b in pairwise(names[:-1]))
-        return f"up to {names[0]}", *between, f"above {names[-2]}"
+        between = (f"{a} to {b}" for a, b in pairwise(names))
+        return f"up to {names[0]}", *between, f"after {names[-1]}"
+
+    def found(self, times: PerRow, measure: Measure | None = None) -> Places:
+        """Return in which interval each time is; `size` for after the last.
+
+        What is measured has few values, each of which is looked up once.
+        """
+        every = 0 if measure is None else measure.most - measure.least + 1
+        if measure is None or measure.wide or every > len(times):
+            return np.searchsorted(self.times, times, side="left")
+        least, most = float(measure.least), float(measure.most)
+        unit = float(measure.unit.numerator), float(measure.unit.denominator)
+        values = np.arange(least, most + 1.0) * unit[0] / unit[1]
+        counts = np.rint(times * unit[1] / unit[0]) - least
+        return self.found(values)[counts.astype(np.intp)]
 
     def beyond(self, times: PerRow) -> Bool[Array[np.bool_], "n k"]:
-        """Return for each row and time but the last whether the row ends after it."""
-        return times[:, None] > self.times[:-1]
+        """Return for each row and time whether the row ends after it."""
+        return times[:, None] > self.times
 
     def tally(
         self,
-        times: PerRow,
+        places: Places,
         events: Bool[Array[np.bool_], " n"],
         groups: Int[Array[np.integer], " n"] | None = None,
         n_groups: int = 1,
     ) -> Ends:
-        """Return how many rows end in each interval: with the event, and without it.
+        """Return how many rows end in each interval.
 
         Args:
-            times: of each row, 0 or more.
+            places: of each row, the interval.
             events: whether it was seen.
             groups: of each row, 0 and so on; None if there is one.
             n_groups: how many there are.
         """
-        places = np.searchsorted(self.times, times, side="left")
-        late = places == self.size
-        cells = np.where(events & ~late, 0, n_groups)
+        width = self.size + 1
+        cells = places + events * (n_groups * width)
         if groups is not None:
-            cells += groups
-        cells *= self.size
-        cells += np.minimum(places, self.size - 1)
-        counts = np.bincount(cells, minlength=2 * n_groups * self.size)
-        return counts.reshape(2, n_groups, self.size)
+            cells += np.multiply(groups, width, dtype=np.intp)
+        counts = np.bincount(cells, minlength=2 * n_groups * width)
+        censored, ended = counts.reshape(2, n_groups, width)
+        later = censored[:, -1] + ended[:, -1]
+        return Ends(ended[:, :-1], censored[:, :-1], later)
 
 
-def check_cells(grid: Grid, n_groups: int) -> None:
-    """Refuse more cells than anybody can have meant."""
-    if 2 * grid.size * n_groups > MOST_CELLS:
-        raise InvalidInputError(
-            f"{grid.size} times and {n_groups} groups are more than {MOST_CELLS} "
-            "numbers: agree on fewer times"
-        )
+@dataclass(frozen=True)
+class Ends:
+    """Where rows end, for each group and interval.
+
+    Attributes:
+        events: rows that end with the event.
+        censored: rows that end without.
+        later: rows that go on after the last time.
+    """
+
+    events: ByGroup
+    censored: ByGroup
+    later: Int[Array[np.int64], " g"]
+
+    @classmethod
+    def unpack(cls, total: Integers, n_groups: int) -> Ends:
+        """Return what is in a vector."""
+        cells = np.array(total, dtype=np.int64)
+        both = cells[:-n_groups].reshape(2, n_groups, -1)
+        return cls(both[0], both[1], cells[-n_groups:])
+
+    @property
+    def vector(self) -> Int[Array[np.int64], " n"]:
+        """All counts, one after the other."""
+        parts = (self.events.ravel(), self.censored.ravel(), self.later)
+        return np.concatenate(parts)
+
+    @property
+    def cells(self) -> ByGroup:
+        """Rows of each group by interval, and after the last; with events or not."""
+        return np.column_stack([self.events + self.censored, self.later])
+
+    @property
+    def by_event(self) -> ByGroup:
+        """Rows of each group without the event, and with it."""
+        without = self.censored.sum(axis=1) + self.later
+        return np.stack([without, self.events.sum(axis=1)])
 
 
 class Estimate(NamedTuple):
@@ -144,22 +187,27 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """One group's survival, by Kaplan and Meier, at agreed times.
+    """One group's survival at agreed times.
 
     Attributes:
         times: the last of each interval.
         events: rows that end in it with the event.
         censored: rows that end in it without.
+        later: rows that go on after the last.
+        life_table: whether censored rows are at risk for half of their interval, as
+            actuaries have it, or for all of it, as Kaplan and Meier.
     """
 
     times: Vector
     events: PerInterval
     censored: PerInterval
+    later: int
+    life_table: bool = False
 
     @property
     def n(self) -> int:
         """How many rows the group has."""
-        return int(self.events.sum() + self.censored.sum())
+        return int(self.events.sum() + self.censored.sum()) + self.later
 
     @cached_property
     def at_risk(self) -> PerInterval:
@@ -168,9 +216,16 @@ class Curve:
         return self.n - np.cumsum(ended) + ended
 
     @cached_property
+    def _exposed(self) -> PerTime:
+        """Rows at risk, with what censored ones count."""
+        half = self.censored / 2.0 if self.life_table else 0.0
+        return np.maximum(self.at_risk - half, 0.5)
+
+    @cached_property
     def _carried(self) -> PerTime:
         """Survival, as it was last seen."""
-        return np.cumprod(1.0 - self.events / np.maximum(self.at_risk, 1))
+        hazard: PerTime = self.events / self._exposed
+        return np.cumprod(1.0 - hazard, dtype=np.float64)
 
     @property
     def _seen(self) -> Bool[Array[np.bool_], " k"]:
@@ -184,11 +239,10 @@ class Curve:
     @cached_property
     def _relative_error(self) -> PerTime:
         """Greenwood's standard error of the survival's logarithm."""
-        left = self.at_risk - self.events
         with np.errstate(all="ignore"):
-            each = self.events / (self.at_risk * left)
+            each = self.events / (self._exposed * (self._exposed - self.events))
         each[self.events == 0] = 0.0
-        return np.sqrt(np.cumsum(each))
+        return np.asarray(np.sqrt(np.cumsum(each)), dtype=np.float64)
 
     @property
     def standard_error(self) -> PerTime:
@@ -254,7 +308,11 @@ class Curve:
         return (first + float(last)) / 2.0
 
     def restricted_mean(self, until: float | None = None) -> Mean:
-        """Return the area under the curve, by default up to the last time."""
+        """Return the area under the steps, by default up to the last time.
+
+        Events count at the end of their intervals, so that on a coarse grid it is too
+        large, by an interval at most.
+        """
         end = float(self.times[-1]) if until is None else until
         if not 0.0 < end <= self.times[-1]:
             raise InvalidInputError(
@@ -266,9 +324,9 @@ class Curve:
         areas = np.diff(edges) * np.concatenate([[1.0], self._carried[kept]])
         # What lies after each time is all that its events can change.
         after = np.cumsum(areas[::-1])[::-1][1:]
-        left = (self.at_risk - self.events)[kept]
+        left = (self._exposed - self.events)[kept]
         with np.errstate(all="ignore"):
-            each = np.where(left, self.events[kept] / (self.at_risk[kept] * left), 0.0)
+            each = np.where(left, self.events[kept] / (self._exposed[kept] * left), 0.0)
         return Mean(float(areas.sum()), float(np.sqrt(np.sum(after**2 * each))))
 
 
@@ -291,10 +349,10 @@ class LogRank:
     p: float
 
 
-def log_rank(events: ByGroup, censored: ByGroup) -> LogRank | None:
+def log_rank(ends: Ends) -> LogRank | None:
     """Return the test; None if fewer than two groups could have had an event."""
-    ended = events + censored
-    at_risk = ended.sum(axis=1, keepdims=True) - np.cumsum(ended, axis=1) + ended
+    events, cells = ends.events, ends.cells
+    at_risk = np.cumsum(cells[:, ::-1], axis=1)[:, :0:-1]
     n, d = at_risk.sum(axis=0), events.sum(axis=0)
     parts = at_risk / np.maximum(n, 1)
     expected = (parts * d).sum(axis=1)
