@@ -137,10 +137,12 @@ class Ended(Secret):
 
     Attributes:
         ends: how many.
+        n_events: rows with the event, be they later than all times.
         n_dropped: rows left out because of missing values.
     """
 
     ends: Ends
+    n_events: int
     n_dropped: int
 
 
@@ -257,13 +259,14 @@ class SurvivalJob(SchemaJob[Ended]):
     def bring(self, table: CheckedTable) -> Ended:
         """Return where a table's rows end: all that is ever asked of it."""
         times = table.numbers(self.formula.time)
+        events = events_of(table, self.formula.event)
         ends = self.grid.tally(
             self.grid.found(times, self.used.column(self.formula.time).measure),
-            events_of(table, self.formula.event),
+            events,
             None if self.group is None else table.look(self.group),
             len(self.labels),
         )
-        return Ended(ends, table.n_dropped)
+        return Ended(ends, int(np.count_nonzero(events)), table.n_dropped)
 
     def n_rows(self, own: Ended) -> int:
         """Return how many rows a party has to give."""
@@ -277,7 +280,7 @@ class SurvivalJob(SchemaJob[Ended]):
         """
         # More rows than a rule can want say no more, and need not be written out.
         enough = 1 + ceil(max(home.rules.minimum_count, home.rules.effective_count))
-        counts = np.minimum(self.look(own, "events"), enough)
+        counts = np.minimum([self.n_rows(own) - own.n_events, own.n_events], enough)
         values = np.repeat([0.0, 1.0], counts)
         home.column(self.formula.event, values, two_valued=lambda: True)
         if self.group is not None:
@@ -508,9 +511,8 @@ class SurvivalResult(JobResult):
             ]
         if np.any(apart):
             told += (
-                " Somewhere the two differ by more than half a standard error: these "
-                "intervals are too wide for Kaplan-Meier, and the life table is nearer "
-                "to what single times would show."
+                " Somewhere the two differ by more than half a standard error: there "
+                "the intervals are too wide to tell, and more times would help."
             )
         lines.append(textwrap.fill(told, 78))
         empty = [one for one in self.job.labels if one not in self.curves]
@@ -634,8 +636,7 @@ def _inferred(
     kind of its own.
     """
     read, last = read_surv(formula), float(Grid.of(times).times[-1])
-    right = f"`{read.time}` ~ {read.right}"
-    found = inferred_schema(right, (read.event,), frames, minimum_rows)
+    found = inferred_schema(read.of_time, (read.event,), frames, minimum_rows)
     made = []
     for one in found.columns:
         low, high = one.minimum, one.maximum

@@ -4,8 +4,8 @@ All parties count into the same intervals how many rows ended there with the eve
 how many without it, that is censored; and how many go on after the last time. Whatever
 ends within an interval is taken to end at its last time, so that these are the curves
 of times rounded up to the grid: where it has every time that occurs, they are those of
-Kaplan and Meier. Where intervals are wide, a life table is nearer to these: there,
-censored rows are at risk for half of their interval.
+Kaplan and Meier, and otherwise above them. In a life table, censored rows are at risk
+for half of their interval, which is nearer if they end evenly in it.
 """
 
 from __future__ import annotations

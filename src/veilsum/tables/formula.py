@@ -549,6 +549,11 @@ class SurvivalFormula(NamedTuple):
     event: str
     right: str
 
+    @property
+    def of_time(self) -> str:
+        """The same right side below the time alone, as `read_formula` takes it."""
+        return f"`{self.time}` ~ {self.right}"
+
 
 def read_surv(text: str) -> SurvivalFormula:
     """Return the parts of a formula whose left side is `Surv(time, event)`.

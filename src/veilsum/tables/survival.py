@@ -80,7 +80,7 @@ def group_column(formula: SurvivalFormula, schema: Schema) -> str | None:
             f"C(sex), found {formula.right!r}, which {found}"
         )
 
-    read = read_formula(f"`{formula.time}` ~ {formula.right}")
+    read = read_formula(formula.of_time)
     terms = [term for term in read.right if term]
     if len(terms) == len(read.right) or any(len(term) > 1 for term in terms):
         refuse("is something else")
