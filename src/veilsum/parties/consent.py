@@ -440,6 +440,10 @@ def _survival(
     listed = room.names("intervals", [f"from 0 to {times[0]}", *ends])
     yield f"intervals: {len(times)}, each with its last time: {listed}"
     yield f"rows that go on after {times[-1]} are counted by themselves"
+    yield (
+        "rules about combinations and bins are about all rows of a group that end in "
+        "an interval, with the event or without: of these, one alone may have it"
+    )
 
 
 # Each kind of question to tables in words, from the job and its section.
