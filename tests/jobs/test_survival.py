@@ -337,8 +337,6 @@ def test_a_result_is_text_a_table_and_json():
     np.testing.assert_allclose(
         obs["high"] - obs["survival"], 1.6448536 * obs["standard_error"], rtol=1e-6
     )
-    with pytest.raises(InvalidInputError, match="conf_type must be one of"):
-        found.rows(conf_type="loglog")
 
 
 def test_machines_find_the_same_as_arrays():
@@ -376,3 +374,19 @@ def test_groups_that_are_alike_do_not_differ():
     assert found.statistic == pytest.approx(0.0, abs=1e-12)
     assert found.df == 2
     assert found.p == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (lambda one: one.interval(0.95, "loglog"), "conf_type must be one of log-log"),
+        (lambda one: one.interval(95), "a level is between 0 and 1, found 95"),
+        (lambda one: one.quantile(50), "p is between 0 and 1, found 50"),
+        (lambda one: one.restricted_mean(9.0), "above 0, 2 at most, found 9"),
+    ],
+)
+def test_a_curve_says_what_it_cannot_be_asked(asked, why):
+    curve = Curve(np.array([1.0, 2.0]), np.array([3, 1]), np.array([0, 2]), 4)
+    with pytest.raises(InvalidInputError, match=why):
+        asked(curve)
