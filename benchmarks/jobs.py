@@ -8,7 +8,8 @@
 
 The conditions are ratios: exact sums of least squares at most 5 times numpy's X'X, and
 2 times where columns fit 20 bits, a logistic regression at most 5 times a plain IRLS
-to the same tolerance, a sum at least 3 times as fast as MPyC's. All our parties run in
+to the same tolerance, Kaplan-Meier curves at most 3 times a histogram of all times, a
+sum at least 3 times as fast as MPyC's. All our parties run in
 one process, with machines, codec and signatures. The load says how many others wanted
 the cores. Where it is high, threads of a product wait for each other for long, on both
 sides but by chance: then set OPENBLAS_NUM_THREADS=1 and look at the processor time.
@@ -41,6 +42,7 @@ from veilsum.jobs.recipes import Contribution, PartyWork, Sums
 from veilsum.jobs.regression import FitResult, fit_arrays
 from veilsum.jobs.sums import OneSum
 from veilsum.jobs.sums import sum as private_sum
+from veilsum.jobs.survival import survival
 from veilsum.jobs.terms import Terms
 from veilsum.models.least_squares import statistics as exact_sums
 from veilsum.models.newton import SMALL
@@ -287,6 +289,60 @@ def logistic(n_rows: int) -> Iterator[Line]:
     )
 
 
+def kaplan_meier(n_rows: int) -> Iterator[Line]:
+    """Curves of two groups, usual rules, against np.histogram of all times (at most 3).
+
+    Beside it four histograms, by group and event, which is what the curves need.
+    """
+    import pandas as pd
+
+    stream, times = np.random.default_rng(4), np.arange(30.0, 3651.0, 30.0)
+    data = {
+        party: pd.DataFrame(
+            {
+                "days": np.minimum(np.ceil(stream.exponential(900.0, n_rows)), 3650.0),
+                "died": (stream.random(n_rows) < 0.7).astype(np.int64),
+                "arm": pd.Categorical.from_codes(
+                    stream.integers(0, 2, n_rows), ["a", "b"]
+                ),
+            }
+        )
+        for party in PARTIES
+    }
+    agreed = Schema(
+        (
+            Column("days", "integer", minimum=0, maximum=3650),
+            Column("died", "integer", minimum=0, maximum=1),
+            Column("arm", "category", categories=("a", "b")),
+        ),
+        minimum_rows=n_rows,
+    )
+    pooled = pd.concat(data.values())
+    days, died = pooled["days"].to_numpy(), pooled["died"].to_numpy()
+    cells = 2 * pooled["arm"].cat.codes.to_numpy() + died
+    edges = np.append(0.0, times)
+
+    def curves() -> object:
+        formula = "Surv(days, died) ~ C(arm)"
+        return survival(formula, data, times=times, schema=agreed).curves
+
+    def four() -> None:
+        for cell in range(4):
+            np.histogram(days[cells == cell], edges)
+
+    curves()
+    size = f"{len(PARTIES)} x {n_rows:,} rows, {len(times)} times, 2 groups"
+    for what, other, condition in (
+        ("one histogram", partial(np.histogram, days, edges), "at most 3"),
+        ("one for each group and event", four, ""),
+    ):
+        yield Line.of(
+            f"Kaplan-Meier against {what}, {size}",
+            side_by_side(curves, other, repeats=7),
+            condition,
+        )
+
+
 def irls(data: Tables) -> tuple[np.ndarray, int]:
     """Return coefficients and iterations, no statistics beside them.
 
@@ -434,6 +490,7 @@ BENCHMARKS: dict[str, Callable[[int], Iterator[Line]]] = {
     "schema": schema,
     "formula": formula,
     "logistic": logistic,
+    "kaplan-meier": kaplan_meier,
     "sums": sums,
 }
 

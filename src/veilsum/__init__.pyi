@@ -206,6 +206,12 @@ from .jobs.sums import (
 from .jobs.sums import (
     sum as sum,
 )
+from .jobs.survival import (
+    SurvivalResult as SurvivalResult,
+)
+from .jobs.survival import (
+    survival as survival,
+)
 from .methods.certificate import Bounds as Bounds
 from .methods.dgd import Dgd as Dgd
 from .methods.link_faults import LinkFaults as LinkFaults

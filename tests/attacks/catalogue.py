@@ -151,6 +151,12 @@ def statistics(**asked):
     return Kind(partial(vs.statistics, **named))
 
 
+def _survival(tables, **options):
+    named = {"schema": SCHEMA, "rules": vs.Rules.none(), "times": [1, 2, 5, 30]}
+    formula = "Surv(visits, smoker) ~ C(ward)"
+    return vs.survival(formula, tables, **named, **options)
+
+
 def gradients(family, response):
     """A fit by gradients, which masks one sum over rows before it sets out."""
     wide = vs.Box(-300.0, 300.0, dim=3)
@@ -172,6 +178,7 @@ KINDS = {
         columns=["age", "bmi"], histograms={"bmi": EDGES}, tables=[("ward",)]
     ),
     "statistics about the mean": statistics(columns=["year", "bmi"]),
+    "survival": Kind(_survival),
     "least squares": fit("pressure ~ age + bmi"),
     "without an intercept": fit("pressure ~ age + bmi - 1"),
     "with weights": fit("pressure ~ age + bmi", weights="share"),

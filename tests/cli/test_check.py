@@ -66,6 +66,29 @@ def test_a_table_that_passes_passes_every_rule(check, sections):
     assert drawn.stdout.startswith(consent_to(agreed(sections)).page)
 
 
+def test_survival_is_checked_as_other_questions_are(check):
+    columns = {
+        "x": {"kind": "number", "minimum": 0, "maximum": 9, "unit": 0.5},
+        "ill": {"kind": "integer", "minimum": 0, "maximum": 1},
+        "sex": STATISTICS["schema"]["columns"]["sex"],
+    }
+    plan = {key: one for key, one in STATISTICS.items() if key != "statistics"}
+    plan["schema"] = {**plan["schema"], "columns": columns}
+    plan["survival"] = {"formula": "Surv(x, ill) ~ C(sex)", "times": [2, 4]}
+    ill = [k // 2 % 2 for k in range(60)]
+    found = check(plan, rows(60, ill=ill))
+    assert found.exit_code == 0, found.output
+    page = flat(found.stdout)
+    assert 'a row ends at its "x"; the event was seen where "ill" is 1' in page
+    assert "intervals: 2, each with its last time: from 0 to 2, above 2 up to 4" in page
+    assert "- events in each group and interval (4): for each group" in page
+    assert "dominance" not in page.split("OWN TABLE FIRST")[1].split("NOT PROTECTED")[0]
+    # The twin: one who is ill is one too few.
+    found = check(plan, rows(60, ill=[1] + [0] * 59))
+    assert found.exit_code == 1
+    assert "- minimum_count: REFUSED" in found.stdout
+
+
 def test_every_rule_says_for_itself_whether_it_refuses(check):
     few = rows(60, sex=["m"] + ["f"] * 59)
     plan = {**STATISTICS, "policy": {"release_fraction": 0.01}}

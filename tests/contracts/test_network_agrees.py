@@ -103,6 +103,11 @@ JOBS = {
         {"columns": ["x", "dose"], "tables": [["ward"]]},
         2,
     ),
+    "survival": (
+        "survival",
+        {"formula": "Surv(dose, ill) ~ 1", "times": [1, 2.5]},
+        2,
+    ),
 }
 
 

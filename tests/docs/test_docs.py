@@ -281,6 +281,13 @@ JOB_RESULTS = {
         rules=vs.Rules.none(),
         seed=0,
     ),
+    "Survival": lambda: vs.survival(
+        "Surv(x, y) ~ C(z)",
+        {name: {**one, "y": [0, 1, 1, 0, 1]} for name, one in tiny_tables().items()},
+        times=[2, 4],
+        rules=vs.Rules.none(),
+        seed=0,
+    ),
     "Dispatch": lambda: vs.dispatch(
         {name: vs.Site.of(1.0, a=1.0, b=0.0, low=0.0, high=5.0) for name in PARTIES},
         prices=(0.0, 10.0),

@@ -71,8 +71,22 @@ def test_prices_are_printed_and_written(tmp_path, case, price):
     assert kept["max_error"] < 1e-9
 
 
+def test_survival_prints_its_difference_and_draws_a_figure(tmp_path):
+    file = EXAMPLES / "gbsg2.toml"
+    words = ("--driver", "vectorised", "--out", tmp_path, "--life-table")
+    result = run("survival", file, *words)
+    said = result.output.split("difference from the pooled rows' own curves: ")[1]
+    first, second = said.split(" of life tables")[0].split(", and ")
+    assert float(second) < 0.004 < float(first) < 0.04
+    assert "log-rank: chi2 = 9.341, df = 1" in result.output
+    kept = json.loads((tmp_path / "result.json").read_text())
+    assert kept["log_rank"]["observed"] == {"no": 199, "yes": 86}
+    assert (tmp_path / "survival.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "survival.svg").exists()
+
+
 def test_every_example_of_a_job_is_run_here():
-    jobs = {"diabetes", "lung", "randhie", "wages"}
+    jobs = {"diabetes", "lung", "randhie", "wages", "gbsg2"}
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}
     assert {name for name, text in files.items() if "[data]" in text} == jobs

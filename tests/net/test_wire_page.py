@@ -42,6 +42,7 @@ from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob, LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import ReleaseLimit, shown_of
 from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
+from veilsum.jobs.survival import SurvivalRecipe
 from veilsum.jobs.terms import Terms
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
@@ -134,6 +135,17 @@ TABLE_OF_ANN = {
 }
 SITE = {"demand": [1.0], "a": [1.0], "b": [0.0], "low": [0.0], "high": [2.0]}
 HISTOGRAM = {"statistics": {"histograms": {"x": [0, 1]}}}
+SURVIVAL = {
+    "schema": {
+        "minimum_rows": 50,
+        "columns": {
+            "x": {"kind": "integer", "minimum": 0, "maximum": 99},
+            "sex": {"kind": "category", "categories": ["f", "m"]},
+        },
+    },
+    "masks": {"law": "uniform"},
+    "survival": {"formula": "Surv(x, sex) ~ 1", "times": [20, 40]},
+}
 
 
 def plans():
@@ -143,6 +155,7 @@ def plans():
     yield "model", job_plan(MODEL, TABLE_OF_ANN, **changed)
     yield "statistics", job_plan(STATISTICS, TABLE_OF_ANN)
     yield "statistics", job_plan(STATISTICS, TABLE_OF_ANN, **HISTOGRAM)
+    yield "survival", job_plan(SURVIVAL, {"x": np.arange(60.0), "sex": ["f", "m"] * 30})
     yield "dispatch", job_plan(DISPATCH, SITE)
 
 
@@ -787,6 +800,8 @@ def shown_in_sums():
     job = "with levels, cells, bins or columns of two values"
     yield (job, "the first of all"), first.statistics
     yield ("statistics", "the only one"), recipe.release([]).statistics
+    curves = SurvivalRecipe("", 2, 3, None)
+    yield ("survival", "the only one"), curves.release([]).statistics
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
 

@@ -51,6 +51,11 @@ QUESTIONS = {
         **FREE,
         "statistics": {"tables": [["sex"]], "histograms": {"x": [1, 5]}},
     },
+    "survival": {
+        **FREE,
+        "masks": {"law": "uniform"},
+        "survival": {"formula": "Surv(y, sex) ~ 1", "times": [2, 4]},
+    },
     "dispatch": DISPATCH,
 }
 

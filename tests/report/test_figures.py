@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import veilsum as vs
+from veilsum.files.datasets import gbsg2
 from veilsum.paper import reproduce
 from veilsum.report.figures import (
     coefficients_figure,
@@ -11,6 +13,7 @@ from veilsum.report.figures import (
     error_figure,
     float_leak_figure,
     render,
+    survival_figure,
 )
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -42,6 +45,31 @@ def test_the_same_figure_is_the_same_bytes(report):
     again = render(error_figure(report.veiled, "a run"))
     assert first == again
     assert first["png"].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("times", [[365, 730, 1095, 1460, 1825], range(60, 2600, 60)])
+def test_survival_shows_every_curve_and_how_many_are_left(times):
+    found = vs.survival(
+        "Surv(time, event) ~ C(hormone)",
+        gbsg2(4),
+        times=times,
+        rules=vs.Rules.none(),
+        driver="vectorised",
+    )
+    (axis,) = survival_figure(found, "a study").axes
+    drawn = {line.get_label(): line for line in axis.lines}
+    assert [*drawn] == [*found.curves]
+    # Few times have points, many have steps: nothing is known in between.
+    steps = len(times) > 30
+    for label, curve in found.curves.items():
+        line = drawn[label]
+        np.testing.assert_array_equal(line.get_ydata(), [1.0, *curve.survival])
+        assert (line.get_drawstyle() == "steps-post") == steps
+        told = [one.get_text() for one in axis.texts if one.get_text().isdigit()]
+        assert str(curve.n) in told
+        assert str(curve.later) in told
+    assert len({line.get_linestyle() for line in drawn.values()}) == 2
+    assert len({line.get_color() for line in drawn.values()}) == 2
 
 
 SIGMAS = [1.0, 10.0, 1e6]

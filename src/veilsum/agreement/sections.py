@@ -398,7 +398,7 @@ class JobSection(Section, frozen=True, kw_only=True):
         on_tables: whether a schema says what every table looks like.
     """
 
-    heading: ClassVar[Literal["model", "statistics", "dispatch"]]
+    heading: ClassVar[Literal["model", "statistics", "survival", "dispatch"]]
     command: ClassVar[str]
     on_tables: ClassVar[bool] = True
 
@@ -441,6 +441,20 @@ class StatisticsSection(JobSection, frozen=True, kw_only=True):
     ) = None
 
 
+class SurvivalSection(JobSection, frozen=True, kw_only=True):
+    """Kaplan-Meier curves and the log-rank test, on agreed times."""
+
+    heading = "survival"
+    command = "survival"
+
+    formula: Annotated[
+        str, Meta(description='a text such as "Surv(time, event) ~ C(sex)"')
+    ]
+    times: Annotated[
+        tuple[int | float, ...], Meta(description="a list of times, such as [90, 180]")
+    ]
+
+
 class DispatchSection(JobSection, frozen=True, kw_only=True):
     """A price at which everybody's generators meet everybody's demand."""
 
@@ -456,7 +470,12 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
     unit: Unit | None = None
 
 
-JOBS: tuple[type[JobSection], ...] = (ModelSection, StatisticsSection, DispatchSection)
+JOBS: tuple[type[JobSection], ...] = (
+    ModelSection,
+    StatisticsSection,
+    SurvivalSection,
+    DispatchSection,
+)
 # Each section that says what is run, and the command that runs it.
 COMMANDS: dict[str, str] = {
     "cost": "solve",
@@ -507,5 +526,6 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     schema: SchemaSection | None = None
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
+    survival: SurvivalSection | None = None
     dispatch: DispatchSection | None = None
     deployment: DeploymentSection | None = None

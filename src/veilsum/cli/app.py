@@ -25,6 +25,7 @@ COMMANDS = {
     "privacy": "Say what a coalition can learn on a given graph.",
     "solve": "Run the scenario in a TOML file and report the result.",
     "stats": "Count and average several parties' rows.",
+    "survival": "Estimate survival curves over several parties' rows.",
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",
 }

@@ -11,6 +11,7 @@ import click
 from rich.markup import escape
 
 from veilsum.cli.output import console, json_option, print_json, progress_bar, say
+from veilsum.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from veilsum.jobs.job_file import JobFile
@@ -51,8 +52,9 @@ def run(
     out: Path | None,
     as_json: bool,
     show: Callable[[JobFile, Any], None],
+    draw: Callable[[JobFile, Any], dict[str, bytes]] | None = None,
 ) -> None:
-    """Read a job, run it, and show or write what came out."""
+    """Read a job, run it, and show or write what came out; a figure if one can be."""
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
@@ -67,6 +69,11 @@ def run(
         result = job.run(driver=driver, progress=bar)
     if folder is not None:
         write_files(folder, {"result.json": text(result.to_dict()).encode()})
+        if draw is not None:
+            try:
+                write_files(folder, draw(job, result))
+            except MissingExtraError as error:
+                say(f"no figure was drawn: {error}")
     if as_json:
         print_json(result.to_dict())
         return

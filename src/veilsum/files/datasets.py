@@ -24,6 +24,14 @@ Frame: TypeAlias = Any
 
 POWER_CASES = ("case30", "case39", "case118")
 
+GBSG2_COLUMNS = {
+    "time": "time",
+    "cens": "event",
+    "horTh": "hormone",
+    "age": "age",
+    "pnodes": "nodes",
+    "tsize": "size",
+}
 LUNG_COLUMNS = {
     "age": "age",
     "sex": "sex",
@@ -84,6 +92,20 @@ def breast_cancer(parties: int = 5) -> Dataset:
     frame = loaded.frame.rename(columns=lambda name: name.replace(" ", "_"))
     frame["malignant"] = 1 - frame.pop("target")  # the source has 0 for malignant
     return Dataset(_stretches(frame, parties, "hospital"))
+
+
+def gbsg2(parties: int = 5) -> Dataset:
+    """Return 686 women with breast cancer, dealt to hospitals.
+
+    Columns: time in days until the cancer came back or the woman died, or until she was
+    last seen; event (1 came back or died, 0 censored); hormone (whether she had hormone
+    therapy, no or yes), age, nodes (positive ones) and size of the tumour in mm. From
+    the German Breast Cancer Study Group (1984 to 1989). The rows are dealt in order, in
+    equal stretches, and the hospitals are made up.
+    """
+    frame = _module("lifelines.datasets").load_gbsg2()
+    chosen = frame[[*GBSG2_COLUMNS]].rename(columns=GBSG2_COLUMNS)
+    return Dataset(_stretches(chosen, parties, "hospital"))
 
 
 def lung() -> Dataset:
@@ -191,6 +213,7 @@ def _numbers(table: Frame, column: str) -> FloatArray:
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
     "breast_cancer": breast_cancer,
     "diabetes": diabetes,
+    "gbsg2": gbsg2,
     "lung": lung,
     "randhie": randhie,
     "wages": wages,

@@ -2,7 +2,7 @@
 
 [data]        where each party's table is
 [schema]      what the tables were agreed to look like
-[model]       a regression; or [statistics], or [dispatch]
+[model]       a regression; or [statistics], [survival], or [dispatch]
 [graph] [masks] [policy] [simulation]   as in every scenario
 """
 
@@ -22,6 +22,7 @@ from veilsum.agreement.sections import (
     ModelSection,
     PolicySection,
     StatisticsSection,
+    SurvivalSection,
 )
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS, site_of
@@ -31,6 +32,7 @@ from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.statistics import StatisticsJob, statistics
+from veilsum.jobs.survival import SurvivalJob, survival
 from veilsum.jobs.table_job import SchemaJob
 from veilsum.jobs.terms import Options
 from veilsum.numbers.laws import Masks
@@ -56,6 +58,7 @@ class OnTables:
 ON_TABLES: dict[type[JobSection], OnTables] = {
     ModelSection: OnTables(formula_job, fit),
     StatisticsSection: OnTables(StatisticsJob.of, statistics),
+    SurvivalSection: OnTables(SurvivalJob.of, survival),
 }
 
 

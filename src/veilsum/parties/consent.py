@@ -23,7 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import ModelSection, StatisticsSection
+from veilsum.agreement.sections import (
+    ModelSection,
+    StatisticsSection,
+    SurvivalSection,
+)
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
 from veilsum.jobs.dispatch import PriceRecipe
@@ -32,6 +36,7 @@ from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import Foreseen
 from veilsum.jobs.statistics import StatisticsJob
+from veilsum.jobs.survival import SurvivalJob
 from veilsum.models.families import Gaussian
 from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
@@ -416,10 +421,36 @@ def _statistics(
         yield from room.lines("histograms and tables", lines)
 
 
+def _survival(
+    job: SurvivalJob, question: SurvivalSection, room: _Room
+) -> Iterator[str]:
+    time, event = quoted(job.formula.time), quoted(job.formula.event)
+    yield (
+        "question: how long all members' rows go on until an event (Kaplan-Meier "
+        "curves and the log-rank test)"
+    )
+    yield f"formula, as written: {quoted(question.formula)}"
+    column = job.schema.column(job.formula.event)
+    seen = quoted(column.categories[1]) if column.is_category else "1"
+    yield f"a row ends at its {time}; the event was seen where {event} is {seen}"
+    if job.group is not None:
+        yield f"counted for each level of {quoted(job.group)} by itself"
+    times = [exact(one) for one in job.grid.times.tolist()]
+    ends = [f"above {a} up to {b}" for a, b in pairwise(times)]
+    listed = room.names("intervals", [f"from 0 to {times[0]}", *ends])
+    yield f"intervals: {len(times)}, each with its last time: {listed}"
+    yield f"rows that go on after {times[-1]} are counted by themselves"
+    yield (
+        "rules about combinations and bins are about all rows of a group that end in "
+        "an interval, with the event or without: of these, one alone may have it"
+    )
+
+
 # Each kind of question to tables in words, from the job and its section.
 DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
     FormulaJob: _model,
     StatisticsJob: _statistics,
+    SurvivalJob: _survival,
 }
 
 
@@ -571,6 +602,12 @@ EXPLAINED: Mapping[str, str] = {
     "with itself, the sum of their products over all rows",
     "cells of histograms and tables": "how many rows of all members are in each bin "
     "and each combination of levels that is asked for above",
+    "events in each group and interval": "for each group and each interval above, how "
+    "many rows of all members end there with the event",
+    "censored rows in each group and interval": "for each group and each interval "
+    "above, how many rows of all members end there without the event",
+    "rows of each group that go on after the last time": "for each group, how many "
+    "rows of all members have a later time, whatever they end with",
     "output less demand": "what all generators would run at that price, less all "
     "demands; everybody knows the price, which follows from the totals before",
     "its slope": "how much more that would be at a price higher by one",
@@ -794,6 +831,10 @@ FLAGS: Mapping[str, tuple[str, str]] = {
 NOT_ASKED: Mapping[str, tuple[str, ...]] = {
     "model": ("dominance",),
     "statistics": ("residual_rows", "maximum_columns"),
+    "survival": (
+        *("residual_rows", "maximum_columns"),
+        *("dominance", "maximum_leverage"),
+    ),
 }
 
 

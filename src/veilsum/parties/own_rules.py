@@ -38,6 +38,7 @@ from veilsum.tables.formula import (
     Operation,
     Signed,
     read_formula,
+    read_surv,
 )
 from veilsum.tables.rules import Rules
 
@@ -273,9 +274,13 @@ def functions_in(formula: str) -> tuple[str, ...]:
 
     >>> functions_in("np.log(y) ~ I(x + exp(z)) + C(sex)")
     ('log', 'arithmetic', 'exp')
+    >>> functions_in("Surv(days, died) ~ sqrt(age)")
+    ('sqrt',)
     """
     if not formula:
         return ()
+    if formula.lstrip().startswith("Surv("):
+        formula = read_surv(formula).of_time
     nodes = (node for node, _ in read_formula(formula).written)
     return tuple(dict.fromkeys(name for node in nodes for name in _applied(node)))
 

@@ -14,13 +14,18 @@ import numpy as np
 
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.solve import Run, Trace
+from veilsum.jobs.survival import SurvivalResult
+from veilsum.models.survival import Curve
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
-PURPLE = "#CC79A7"
+PURPLE, SKY, GOLD, BLACK = "#CC79A7", "#56B4E9", "#E69F00", "#000000"
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, GOLD, GREY, BLACK)
+LINES = ("-", "--", "-.", ":")
 AGENT_STYLES = ("-", "--", ":")
+MANY_TIMES = 30  # of survival curves, from which on they have steps
 DPI = 150
 
 
@@ -202,6 +207,76 @@ def _apart(heights: Sequence[float], *, gap: float) -> list[float]:
     for below, above in pairwise(order):
         raised[above] = max(raised[above], raised[below] + gap)
     return raised
+
+
+def survival_figure(
+    result: SurvivalResult, title: str = "", *, life_table: bool = False
+) -> Any:
+    """Return the curves with their intervals, and below them the numbers at risk.
+
+    Args:
+        result: the curves.
+        title: what to notice.
+        life_table: whether these are life tables; else by Kaplan and Meier.
+    """
+    curves = result.life_tables if life_table else result.curves
+    height = 4.3 + 0.2 * len(curves)
+    figure, (axis,) = _figure(7.4, height, 1, top=0.4)
+    figure.subplots_adjust(
+        left=0.15, right=0.96, bottom=(0.9 + 0.2 * len(curves)) / height
+    )
+    times = [0.0, *result.times.tolist()]
+    # Between few times nothing is known, and no step says so; of many, steps are usual.
+    steps = len(times) > MANY_TIMES
+    for place, (label, curve) in enumerate(curves.items()):
+        look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)]}
+        heights = [1.0, *curve.survival.tolist()]
+        low, high = ([1.0, *one.tolist()] for one in curve.interval())
+        way = {"step": "post"} if steps else {}
+        axis.fill_between(times, low, high, **way, **look, alpha=0.15, linewidth=0)
+        look |= {"linestyle": LINES[place % len(LINES)], "label": label}
+        look |= {"drawstyle": "steps-post"} if steps else {"marker": "o", "ms": 4}
+        axis.plot(times, heights, **look)
+    axis.set(xlim=(0.0, 1.02 * times[-1]), ylim=(0.0, 1.02), ylabel="survival")
+    axis.set_xlabel(result.job.formula.time)
+    axis.grid(visible=True, alpha=0.3)
+    words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log intervals"
+    if result.log_rank is not None:
+        words = f"{words}; log-rank p = {result.log_rank.p:.2g}"
+    axis.text(0.02, 0.03, words, transform=axis.transAxes, fontsize=8, color=GREY)
+    if result.job.group is not None:
+        axis.legend(frameon=False, title=result.job.group)
+    axis.set_title(title, fontsize=10)
+    _numbers_at_risk(axis, curves)
+    return figure
+
+
+def _numbers_at_risk(axis: Any, curves: Mapping[str, Curve]) -> None:
+    """Write below the axis how many rows go on after each time that has room."""
+    times = [0.0, *next(iter(curves.values())).times.tolist()]
+    # A number takes a fourteenth of the width; the first and the last have theirs.
+    last, room = len(times) - 1, times[-1] / 14.0
+    kept = [0]
+    for place in range(1, last):
+        if times[kept[-1]] + room <= times[place] <= times[last] - room:
+            kept.append(place)
+    kept.append(last)
+    axis.set_xticks([times[k] for k in kept])
+    axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
+    side = {"xycoords": "axes fraction", "ha": "right"}
+    axis.annotate("at risk", (0.0, 0.0), xytext=(-20, -44), **side, **small)
+    for line, (label, curve) in enumerate(curves.items()):
+        height, colour = -44 - 14.4 * (line + 1), PALETTE[line % len(PALETTE)]
+        name = label if len(label) <= 12 else f"{label[:11]}\u2026"
+        where = {"xytext": (-20, height), "color": colour}
+        axis.annotate(name, (0.0, 0.0), **where, **side, **small)
+        numbers = [*curve.at_risk.tolist(), curve.later]
+        for k in kept:
+            where = {"xytext": (0, height), "xycoords": ("data", "axes fraction")}
+            axis.annotate(
+                f"{numbers[k]:,}", (times[k], 0.0), ha="center", **where, **small
+            )
 
 
 def coefficients_figure(

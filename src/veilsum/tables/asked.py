@@ -19,6 +19,7 @@ import numpy as np
 
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.models.rows import PerRow
+from veilsum.models.survival import Grid
 from veilsum.models.tallies import Bins
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.secrets import Secret
@@ -28,6 +29,7 @@ from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import AtHome, DisclosureError
 from veilsum.tables.schema import CheckedTable, Schema
+from veilsum.tables.survival import events_of, group_column, survival_columns
 
 # Letters of one question: a formula has 10,000 at most, and levels have names.
 LONGEST_QUESTION = 200_000
@@ -46,6 +48,8 @@ class Question(Section, frozen=True, kw_only=True):
         columns: numbers that are described.
         histograms: the edges of bins, by column.
         tables: categories that are crossed.
+        survival: the formula of curves.
+        times: that they are counted at.
     """
 
     schema: dict[str, Any]
@@ -55,6 +59,8 @@ class Question(Section, frozen=True, kw_only=True):
     columns: tuple[str, ...] | None = None
     histograms: dict[str, tuple[float, ...]] | None = None
     tables: tuple[tuple[str, ...], ...] | None = None
+    survival: str | None = None
+    times: tuple[float, ...] | None = None
 
     @classmethod
     def of_text(cls, text: str) -> Question:
@@ -82,6 +88,8 @@ class Question(Section, frozen=True, kw_only=True):
         """What it is, for the table's owner."""
         if self.formula is not None:
             return self.formula
+        if self.survival is not None:
+            return self.survival
         parts = [*(self.columns or ()), *(f"bins of {one}" for one in self.bins)]
         parts += [f"table of {' x '.join(names)}" for names in self.tables or ()]
         return listed(parts) or "number of rows"
@@ -111,6 +119,8 @@ class Question(Section, frozen=True, kw_only=True):
         yield frozenset(), 1.0
         if self.formula is not None:
             yield from self._of_formula(self.formula, table)
+        if self.survival is not None:
+            yield from self._of_survival(self.survival, table)
         for name in self.columns or ():
             yield frozenset({name}), table.numbers(name)
         for name, bins in self.bins.items():
@@ -123,6 +133,27 @@ class Question(Section, frozen=True, kw_only=True):
             cells = np.ravel_multi_index(codes, levels)
             for cell in np.unique(cells):
                 yield frozenset(names), cells == cell
+
+    def _of_survival(
+        self, text: str, table: CheckedTable
+    ) -> Iterator[tuple[frozenset[str], Any]]:
+        """Yield who has the event, and who in each group goes on after each time.
+
+        What had the event within an interval is no column of its own, as products with
+        a response are none in a regression.
+        """
+        columns = survival_columns(text, table.schema)
+        group = group_column(columns, table.schema)
+        yield frozenset({columns.event}), events_of(table, columns.event)
+        beyond = Grid.of(self.times or ()).beyond(table.numbers(columns.time))
+        if group is None:
+            yield from ((frozenset({columns.time}), one) for one in beyond.T)
+            return
+        codes = table.look(group)
+        for level in np.unique(codes):
+            yield frozenset({group}), codes == level
+            for one in beyond.T:
+                yield frozenset({group, columns.time}), (codes == level) & one
 
     def _of_formula(
         self, text: str, table: CheckedTable

@@ -376,13 +376,19 @@ class AtHome:
                 round(float(most / total) + 0.005, 2),
             )
 
-    def bins(self, what: str, counts: Array[Any]) -> None:
+    def bins(
+        self, what: str, counts: Array[Any], names: Sequence[str] | None = None
+    ) -> None:
         """Refuse a bin that few rows are in."""
         small = counts[(counts > 0) & (counts < self.rules.minimum_count)]
         if small.size:
+            which = "a bin"
+            if names is not None:
+                place = int(np.flatnonzero(counts == small.min())[0])
+                which = f"the bin {names[place]!r}"
             self._refuse(
                 "minimum_count",
-                f"a bin of {what!r} has {_rows(int(small.min()))} here",
+                f"{which} of {what!r} has {_rows(int(small.min()))} here",
                 "agree on wider bins",
                 int(small.min()),
             )

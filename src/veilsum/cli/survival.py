@@ -1,0 +1,69 @@
+"""`veilsum survival`: Kaplan-Meier curves over several parties' tables."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from veilsum.cli.job import job_options, run
+
+if TYPE_CHECKING:
+    from veilsum.jobs.job_file import JobFile
+    from veilsum.jobs.survival import SurvivalResult
+
+
+@click.command("survival")
+@job_options
+@click.option(
+    "--life-table",
+    is_flag=True,
+    help="Show life tables: censored rows are at risk for half of their interval.",
+)
+def command(
+    *,
+    scenario: Path,
+    driver: str,
+    out: Path | None,
+    as_json: bool,
+    life_table: bool,
+) -> None:
+    """Estimate survival curves and compare groups; only counts leave a party.
+
+    The file has [survival] and [data]; here all parties are simulated, so the pooled
+    rows' own curves are computed as well, and the difference shown, which is what the
+    agreed times leave out. With --out there is a figure too, if matplotlib is here.
+
+    \b
+    Example:
+      veilsum survival examples/gbsg2.toml
+    """
+    run(
+        *(scenario, "survival"),
+        driver=driver,
+        out=out,
+        as_json=as_json,
+        show=partial(_show, life_table=life_table),
+        draw=partial(_draw, life_table=life_table),
+    )
+
+
+def _draw(
+    job: JobFile, result: SurvivalResult, *, life_table: bool
+) -> dict[str, bytes]:
+    from veilsum.report.figures import render, survival_figure
+
+    title = job.title.partition("\n")[0]
+    figure = survival_figure(result, title, life_table=life_table)
+    return {f"survival.{kind}": content for kind, content in render(figure).items()}
+
+
+def _show(job: JobFile, result: SurvivalResult, *, life_table: bool) -> None:
+    del job
+    click.echo(result.summary(life_table=life_table))
+    click.echo(
+        f"\ndifference from the pooled rows' own curves: {result.max_error:.3g}, and "
+        f"{result.life_table_error:.3g} of life tables"
+    )

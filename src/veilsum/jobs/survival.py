@@ -1,0 +1,669 @@
+"""Survival of all parties' rows together: Kaplan-Meier curves and the log-rank test.
+
+One table of counts is summed: for each group, and for each interval between agreed
+times, how many rows ended there with the event and how many without; and how many went
+on after the last. Every row is in one cell, so that a sum says nothing of who gave
+which; the rest follows from it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import ceil, isfinite
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import Group, Look
+from veilsum.jobs.recipes import Sums, SumsOnly
+from veilsum.jobs.regression import inferred_schema
+from veilsum.jobs.releases import Release, ReleaseLimit
+from veilsum.jobs.running import JobResult
+from veilsum.jobs.summary import plain_table
+from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
+from veilsum.jobs.terms import Options, by_name
+from veilsum.models import survival as models
+from veilsum.models.survival import ConfType, Curve, Ends, Grid, LogRank
+from veilsum.models.tallies import MOST_CELLS
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.tables.asked import Question
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.formula import SurvivalFormula, read_surv
+from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+from veilsum.tables.survival import events_of, group_column, survival_columns
+
+# What all rows are called where nothing divides them.
+ALL_ROWS = "all rows"
+EVENTS = ("censored", "event")
+HEADS = (
+    *("time", "at risk", "events", "censored"),
+    *("survival", "std err", "low", "high"),
+)
+
+
+@dataclass(frozen=True)
+class Tallied:
+    """Places in which a party has counted its rows before.
+
+    Attributes:
+        name: what they are.
+        places: what each is called.
+        at: which of the counts; see `SurvivalJob.look`.
+    """
+
+    name: str
+    places: tuple[str, ...]
+    at: str
+
+    def count(self, look: Look) -> Array[Any]:
+        """Return how many rows are in each."""
+        return look(self.at)
+
+
+@dataclass(frozen=True)
+class SurvivalRecipe(SumsOnly):
+    """One sum: events and censored rows by group and interval, later and left out.
+
+    Attributes:
+        words: what is asked, for the ledger.
+        n_groups: how many groups there are.
+        n_times: how many intervals.
+        limit: how many numbers may be released.
+    """
+
+    words: str
+    n_groups: int
+    n_times: int
+    limit: ReleaseLimit | None
+
+    @property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of: rows."""
+        return Counts((Fraction(1),) * self.size, sum_bits([1]))
+
+    @property
+    def size(self) -> int:
+        """Two numbers for each interval, and one more, by group; and rows left out."""
+        return (2 * self.n_times + 1) * self.n_groups + 1
+
+    @property
+    def answer_size(self) -> int:
+        """As many as were summed."""
+        return self.size
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return self.words
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the total in float64: what parties compare and sign."""
+        return self.counts.values(sums[0])
+
+    def ends(self, sums: Sums) -> Ends:
+        """Return how many rows ended where."""
+        return Ends.unpack(sums[0][:-1], self.n_groups)
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        cells = self.n_groups * self.n_times
+        shown = {
+            "events in each group and interval": cells,
+            "censored rows in each group and interval": cells,
+            "rows of each group that go on after the last time": self.n_groups,
+            "rows left out": 1,
+        }
+        return Release(self.words, shown)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ended(Secret):
+    """How many of one party's rows ended in each group and interval.
+
+    Attributes:
+        ends: how many.
+        n_events: rows with the event, be they later than all times.
+        n_dropped: rows left out because of missing values.
+    """
+
+    ends: Ends
+    n_events: int
+    n_dropped: int
+
+
+@dataclass(frozen=True)
+class SurvivalJob(SchemaJob[Ended]):
+    """Survival in tables with an agreed schema.
+
+    Attributes:
+        text: the formula as it was written.
+        formula: its parts.
+        group: the category that divides the rows; None if nothing does.
+        grid: the agreed times.
+        used: the columns that are looked at.
+    """
+
+    follows = (
+        "survival curves, numbers at risk, medians and the log-rank test; and the "
+        "number of rows in each group"
+    )
+
+    text: str
+    formula: SurvivalFormula
+    group: str | None
+    grid: Grid
+    used: Schema
+
+    @classmethod
+    def of(cls, schema: Schema, formula: str, times: ArrayLike) -> SurvivalJob:
+        """Return the job on those columns that it needs.
+
+        Raises:
+            InvalidInputError: the formula does not fit the schema, or the times are not
+                within the agreed range.
+        """
+        columns, grid = survival_columns(formula, schema), Grid.of(times)
+        group = group_column(columns, schema)
+        most = schema.column(columns.time).maximum
+        if most is not None and grid.times[-1] > most:
+            raise InvalidInputError(
+                f"times go up to {grid.times[-1]:g}, and {columns.time!r} is {most:g} "
+                "at most by agreement: leave out times that no row can have"
+            )
+        names = {columns.time, columns.event, group}
+        used = tuple(one for one in schema.columns if one.name in names)
+        made = cls(formula, columns, group, grid, replace(schema, columns=used))
+        if made.recipe().size > MOST_CELLS:
+            raise InvalidInputError(
+                f"{grid.size} times and {len(made.labels)} groups make more than "
+                f"{MOST_CELLS} numbers: agree on fewer times"
+            )
+        return made
+
+    @property
+    def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
+        return self.used
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the groups are called."""
+        if self.group is None:
+            return (ALL_ROWS,)
+        return self.used.column(self.group).categories
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """How many levels the category has that divides rows; an event has two."""
+        return {} if self.group is None else {self.group: len(self.labels)}
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, events and intervals that few parties might hold, and their cells."""
+        time, event = self.formula.time, self.formula.event
+        places = self.grid.places
+        if self.group is None:
+            return (
+                Tallied(f"values of {event}", EVENTS, "events"),
+                Tallied(f"intervals of {time}", places, "cells"),
+            )
+        ends = tuple(" x ".join(one) for one in product(EVENTS, self.labels))
+        cells = tuple(" x ".join(one) for one in product(self.labels, places))
+        return (
+            Tallied(f"levels of {self.group}", self.labels, "levels"),
+            Tallied(f"values of {event}", EVENTS, "events"),
+            Tallied(f"cells of {event} x {self.group}", ends, "ends"),
+            Tallied(f"cells of {self.group} x {time}", cells, "cells"),
+        )
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """One for each column."""
+        return len(self.schema.columns)
+
+    @property
+    def words(self) -> str:
+        """What is asked, for the ledger and for what parties compare."""
+        return f"survival {self.text} at {self.grid.times.tolist()}"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {"schema": self.schema.to_table(), "survival": self.words}
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        times = tuple(self.grid.times.tolist())
+        return Question(schema=self.asked_about, survival=self.text, times=times)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> SurvivalRecipe:
+        """Return what parties do: one sum."""
+        return SurvivalRecipe(self.words, len(self.labels), self.grid.size, limit)
+
+    def bring(self, table: CheckedTable) -> Ended:
+        """Return where a table's rows end: all that is ever asked of it."""
+        times = table.numbers(self.formula.time)
+        events = events_of(table, self.formula.event)
+        ends = self.grid.tally(
+            self.grid.found(times, self.used.column(self.formula.time).measure),
+            events,
+            None if self.group is None else table.look(self.group),
+            len(self.labels),
+        )
+        return Ended(ends, int(np.count_nonzero(events)), table.n_dropped)
+
+    def n_rows(self, own: Ended) -> int:
+        """Return how many rows a party has to give."""
+        return int(own.ends.cells.sum())
+
+    def check_at_home(self, home: AtHome, own: Ended) -> None:
+        """Refuse a table of which a cell, or the event, would point at few rows.
+
+        Each cell of group and interval is looked at with events and censored rows
+        together: whoever asks chooses the times, but not what happened to a row.
+        """
+        # More rows than a rule can want say no more, and need not be written out.
+        enough = 1 + ceil(max(home.rules.minimum_count, home.rules.effective_count))
+        counts = np.minimum([self.n_rows(own) - own.n_events, own.n_events], enough)
+        values = np.repeat([0.0, 1.0], counts)
+        home.column(self.formula.event, values, two_valued=lambda: True)
+        if self.group is not None:
+            levels = np.flatnonzero(self.look(own, "levels"))
+            home.category(self.group, levels, self.labels)
+        (*_, cells) = self.groups
+        home.bins(cells.name, self.look(own, "cells"), cells.places)
+
+    def look(self, own: Ended, at: str) -> Array[Any]:
+        """Return counts of rows, by what they are called in `groups`."""
+        match at:
+            case "levels":
+                return own.ends.cells.sum(axis=1)
+            case "events":
+                return own.ends.by_event.sum(axis=1)
+            case "ends":
+                return own.ends.by_event.ravel()
+            case _:
+                return own.ends.cells.ravel()
+
+    def answer(self, own: Ended, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        return np.append(own.ends.vector, own.n_dropped).astype(object)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SurvivalResult(JobResult):
+    """Survival by group, from one table of counts.
+
+    Attributes:
+        job: what was asked.
+        rules: what every party kept to.
+        reference: the pooled rows' own curves at the agreed times, without any grid, by
+            group, where one computer has all rows and was asked to compare.
+    """
+
+    job: SurvivalJob
+    rules: Rules
+    reference: Mapping[str, Vector] | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        return (*super().further_limits, *self.rules.open)
+
+    @property
+    def times(self) -> Vector:
+        """The agreed times."""
+        return self.job.grid.times
+
+    @cached_property
+    def ends(self) -> Ends:
+        """How many rows of all parties ended where."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, SurvivalRecipe)
+        return recipe.ends(sums)
+
+    @cached_property
+    def curves(self) -> dict[str, Curve]:
+        """For each group that has any rows its curve, by Kaplan and Meier."""
+        return _curves(self.job, self.ends)
+
+    @cached_property
+    def life_tables(self) -> dict[str, Curve]:
+        """The same, with censored rows at risk for half of their interval."""
+        return {
+            label: replace(one, life_table=True) for label, one in self.curves.items()
+        }
+
+    @cached_property
+    def log_rank(self) -> LogRank | None:
+        """Whether groups differ; None if fewer than two could have had an event."""
+        return models.log_rank(self.ends)
+
+    @property
+    def count(self) -> int:
+        """The rows of all parties."""
+        return int(self.ends.cells.sum())
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were left out because of missing values."""
+        return int(self.inner[1][0][-1])
+
+    @property
+    def max_error(self) -> float | None:
+        """How far a curve is from the pooled rows' own; None if not compared."""
+        return self._farthest(self.curves)
+
+    @property
+    def life_table_error(self) -> float | None:
+        """The same of the life tables."""
+        return self._farthest(self.life_tables)
+
+    def _farthest(self, curves: Mapping[str, Curve]) -> float | None:
+        """Return how far curves are from the pooled rows' own, where both are known."""
+        if self.reference is None:
+            return None
+        pairs = [(one.survival, self.reference[name]) for name, one in curves.items()]
+        off = np.concatenate([np.abs(one - other) for one, other in pairs])
+        return float(off[np.isfinite(off)].max(initial=0.0))
+
+    def _chosen(self, *, life_table: bool) -> dict[str, Curve]:
+        return self.life_tables if life_table else self.curves
+
+    def rows(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return one line for each group and time; None for what there is not."""
+        lines = []
+        for label, curve in self._chosen(life_table=life_table).items():
+            low, high = curve.interval(level, conf_type)
+            columns = {
+                "time": curve.times,
+                "at_risk": curve.at_risk,
+                "events": curve.events,
+                "censored": curve.censored,
+                "survival": curve.survival,
+                "standard_error": curve.standard_error,
+                "low": low,
+                "high": high,
+            }
+            for values in zip(*(one.tolist() for one in columns.values()), strict=True):
+                plain = map(_known, values)
+                lines.append({"group": label, **dict(zip(columns, plain, strict=True))})
+        return lines
+
+    def groups(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return one line for each group: rows, events, later ones, and the median."""
+        lines = []
+        for label, curve in self._chosen(life_table=life_table).items():
+            median = curve.quantile(0.5, level, conf_type)
+            lines.append(
+                {
+                    "group": label,
+                    "rows": curve.n,
+                    "events": int(curve.events.sum()),
+                    "later": curve.later,
+                    "median": _known(median.value),
+                    "low": _known(median.low),
+                    "high": _known(median.high),
+                }
+            )
+        return lines
+
+    def to_frame(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> Frame:
+        """Return the curves as a pandas table, a row for each group and time."""
+        lines = self.rows(level, conf_type, life_table=life_table)
+        return load_pandas().DataFrame(lines)
+
+    def summary(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> str:
+        """Return groups, curves and test as tables of plain text.
+
+        Args:
+            level: of the intervals.
+            conf_type: the scale on which these are normal: log-log, log or plain.
+            life_table: whether censored rows are at risk for half of their interval;
+                the last column has survival by the other of the two.
+        """
+        heads: tuple[str, ...]
+        name, last = self.job.group or "", f"after {self.times[-1]:g}"
+        given: dict[str, Any] = {"conf_type": conf_type, "life_table": life_table}
+        lines: list[list[Any]] = []
+        for one in self.groups(level, **given):
+            ends = (_time(one[key]) for key in ("median", "low", "high"))
+            lines.append(
+                [one["group"], one["rows"], one["events"], one["later"], *ends]
+            )
+        heads = (name, "rows", "events", last, "median by", "low", "high")
+        parts = [self.job.text, plain_table(heads, lines, "<>>>>>>")]
+        rows = self.rows(level, **given)
+        for label, other in self._chosen(life_table=not life_table).items():
+            lines = []
+            own = (list(one.values()) for one in rows if one["group"] == label)
+            for (_, time, *rest), value in zip(
+                own, other.survival.tolist(), strict=True
+            ):
+                heights = map(_part, (*rest[3:], _known(value)))
+                lines.append([_time(time), *rest[:3], *heights])
+            heads = (*HEADS, "K-M" if life_table else "life table")
+            table = plain_table(heads, lines, ">" * 9)
+            parts.append(f"{name} = {label}\n{table}" if name else table)
+        return "\n\n".join([*parts, *self._remarks(level, conf_type)])
+
+    def _remarks(self, level: float, conf_type: ConfType) -> list[str]:
+        """Return a paragraph each."""
+        test, lines = self.log_rank, []
+        if test is not None:
+            lines.append(
+                f"log-rank: chi2 = {test.statistic:.4g}, df = {test.df}, "
+                f"p = {test.p:.3g}"
+            )
+        elif not self.ends.events.any():
+            lines.append("No event was seen: every curve stays at 1.")
+        told = (
+            f"Pointwise intervals are {level:.0%}, {conf_type}. Events within an "
+            "interval count at its last time. Censored rows are at risk in all of it "
+            "(Kaplan-Meier), or in half of it (life table)."
+        )
+        with np.errstate(invalid="ignore"):
+            apart = [
+                np.abs(one.survival - self.life_tables[label].survival)
+                > one.standard_error / 2.0
+                for label, one in self.curves.items()
+            ]
+        if np.any(apart):
+            told += (
+                " Somewhere the two differ by more than half a standard error: there "
+                "the intervals are too wide to tell, and more times would help."
+            )
+        lines.append(textwrap.fill(told, 78))
+        empty = [one for one in self.job.labels if one not in self.curves]
+        if empty:
+            lines.append(f"No row has {self.job.group} = {listed(empty)}.")
+        dropped = f", {self.dropped} with missing values left out" * (self.dropped > 0)
+        parties = len(self.released.members)
+        lines.append(f"{self.count} rows of {parties} parties{dropped}.")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        test, reference = self.log_rank, self.reference
+        return {
+            **super().to_dict(),
+            "reference": None
+            if reference is None
+            else {
+                name: [*map(_known, one.tolist())] for name, one in reference.items()
+            },
+            "max_error": self.max_error,
+            "life_table_error": self.life_table_error,
+            "count": self.count,
+            "dropped": self.dropped,
+            "formula": self.job.text,
+            "times": self.times.tolist(),
+            "groups": self.groups(),
+            "table": self.rows(),
+            "life_tables": self.rows(life_table=True),
+            "log_rank": None
+            if test is None
+            else {
+                "observed": dict(
+                    zip(self.job.labels, test.observed.tolist(), strict=True)
+                ),
+                "expected": dict(
+                    zip(self.job.labels, test.expected.tolist(), strict=True)
+                ),
+                "statistic": test.statistic,
+                "df": test.df,
+                "p": test.p,
+            },
+        }
+
+
+def _time(value: float | None) -> str | None:
+    return None if value is None else f"{value:g}"
+
+
+def _part(value: float | None) -> str | None:
+    return None if value is None else f"{value:.4f}"
+
+
+def _known(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def survival(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    times: ArrayLike,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> SurvivalResult:
+    """Return Kaplan-Meier curves on agreed times, and the log-rank test.
+
+    Args:
+        formula: such as "Surv(time, event) ~ 1", or "~ C(sex)" for a curve for each.
+        data: each party's table: pandas, polars, or a mapping of columns.
+        times: agreed ones, ascending. What ends within an interval counts at its last
+            time, and rows that go on after the last of all are censored there.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to find the pooled rows' own curves as well, as only a
+            simulation can.
+        options: how to sum; see `Options`.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    agreed = agreed_schema(
+        schema,
+        frames,
+        options,
+        inferred=lambda: _inferred(formula, times, frames, minimum_rows),
+    )
+    job = SurvivalJob.of(agreed, formula, times)
+    checked = {name: job.schema.check(name, frame) for name, frame in frames.items()}
+    asked = ask(
+        job,
+        {party: job.bring(table) for party, table in checked.items()},
+        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
+        rules=agreed.rules(rules or Rules()),
+        options=options,
+    )
+    return SurvivalResult(
+        terms=asked.terms,
+        recipe=asked.recipe,
+        released=asked.released,
+        job=job,
+        rules=asked.rules,
+        reference=_pooled(job, checked) if compare else None,
+    )
+
+
+def _inferred(
+    formula: str,
+    times: ArrayLike,
+    frames: Mapping[str, Frame],
+    minimum_rows: int | None,
+) -> Schema:
+    """Return a schema that fits all tables; of time and event more than occurs in them.
+
+    A study without an event, or without a row that reaches the last time, is none of a
+    kind of its own.
+    """
+    read, last = read_surv(formula), float(Grid.of(times).times[-1])
+    found = inferred_schema(read.of_time, (read.event,), frames, minimum_rows)
+    made = []
+    for one in found.columns:
+        low, high = one.minimum, one.maximum
+        if low is not None and high is not None and low >= 0.0:
+            if one.name == read.time:
+                one = replace(one, minimum=0.0, maximum=max(high, last))
+            elif one.name == read.event and high <= 1.0:
+                one = replace(one, minimum=0.0, maximum=1.0)
+        made.append(one)
+    return replace(found, columns=tuple(made))
+
+
+def _pooled(job: SurvivalJob, tables: Mapping[str, CheckedTable]) -> dict[str, Vector]:
+    """Return the curves that one owner of all rows would find, at the agreed times."""
+    times = np.concatenate([one.numbers(job.formula.time) for one in tables.values()])
+    every = replace(job, grid=Grid.of(np.unique(times)))
+    total = np.sum([every.bring(one).ends.vector for one in tables.values()], axis=0)
+    places = np.searchsorted(every.grid.times, job.grid.times, side="right")
+    curves = _curves(every, Ends.unpack(total, len(job.labels)))
+    return {
+        label: np.append(1.0, one.survival)[places] for label, one in curves.items()
+    }
+
+
+def _curves(job: SurvivalJob, ends: Ends) -> dict[str, Curve]:
+    parts = zip(
+        job.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
+    )
+    curves = {label: Curve(job.grid.times, *rest) for label, *rest in parts}
+    return {label: one for label, one in curves.items() if one.n}
