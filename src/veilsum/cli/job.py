@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from rich.markup import escape
 
 from veilsum.cli.output import console, json_option, print_json, progress_bar, say
@@ -51,8 +52,12 @@ def run(
     out: Path | None,
     as_json: bool,
     show: Callable[[JobFile, Any], None],
+    instead: Mapping[str, Any] | None = None,
 ) -> None:
-    """Read a job, run it, and show or write what came out."""
+    """Read a job, run it, and show or write what came out.
+
+    What is said `instead` of what the file's section has is for simulations only.
+    """
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
@@ -60,6 +65,8 @@ def run(
 
     folder = None if out is None else prepare_folder(out)
     job = read_job(scenario, kind)
+    if instead:
+        job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:
         say(f"[{section}] is for real parties: this simulates and ignores it")
     with progress_bar() as open_bar:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @click.command("stats")
 @job_options
-def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> None:
+@click.option("--by", help="Describe and compare the groups of this column.")
+def command(
+    *, scenario: Path, driver: str, out: Path | None, as_json: bool, by: str | None
+) -> None:
     """Count, average and cross-tabulate all parties' rows; only sums leave a party.
 
     The file has [statistics] and [data]; here all parties are simulated, so the pooled
@@ -25,8 +28,17 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
     \b
     Example:
       veilsum stats examples/wages.toml
+      veilsum stats examples/table1.toml --by arm
     """
-    run(scenario, "statistics", driver=driver, out=out, as_json=as_json, show=_show)
+    run(
+        scenario,
+        "statistics",
+        driver=driver,
+        out=out,
+        as_json=as_json,
+        show=_show,
+        instead={} if by is None else {"by": by},
+    )
 
 
 def _show(job: JobFile, result: StatisticsResult) -> None:
