@@ -51,6 +51,16 @@ QUESTIONS = {
         **FREE,
         "statistics": {"tables": [["sex"]], "histograms": {"x": [1, 5]}},
     },
+    "groups": {
+        **STATISTICS,
+        **FREE,
+        "statistics": {
+            "by": "sex",
+            "columns": ["y"],
+            "histograms": {"x": [1, 5]},
+            "quantiles": {"x": [0.5]},
+        },
+    },
     "dispatch": DISPATCH,
 }
 

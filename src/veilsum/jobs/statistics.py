@@ -634,9 +634,9 @@ class StatisticsResult(JobResult):
             missing=self.missing,
             missing_in_groups=grouped,
             quantiles={
-                name: tuple(
-                    self._quantiles(name, _of_cells(bins, cells[:, place]))
-                    for place in range(wishes.by.size)
+                name: (
+                    self.quantiles[name],
+                    *(self._quantiles(name, _of_cells(bins, g)) for g in cells.T),
                 )
                 for (name, bins), cells in self._binned
                 if name in wishes.quantiles

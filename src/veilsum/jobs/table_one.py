@@ -20,12 +20,12 @@ import numpy as np
 
 from veilsum.jobs.summary import number, plain_table
 from veilsum.models.comparisons import (
-    Test,
+    GroupTest,
+    compare_counts,
+    compare_means,
     cramers_v,
     difference_of_means,
     difference_of_shares,
-    tests_of_counts,
-    tests_of_means,
 )
 from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
@@ -58,7 +58,7 @@ class Comparison:
 
     name: str
     kind: Literal["means", "counts"]
-    tests: tuple[Test, ...]
+    tests: tuple[GroupTest, ...]
     differences: Mapping[tuple[str, str], float]
     cramers_v: float | None = None
 
@@ -69,7 +69,7 @@ class Comparison:
         return max(found, default=nan)
 
     @property
-    def test(self) -> Test:
+    def test(self) -> GroupTest:
         """The usual one: ANOVA, with two groups the t-test; chi-square, Yates' of 2x2.
 
         These are what R's `tableone` takes.
@@ -105,7 +105,7 @@ class Grouped:
         tables: by the names of columns, their axes, and cells with groups last.
         missing: by column, how many rows of all lack it.
         missing_in_groups: the same in each group, where that was asked for.
-        quantiles: by column, those of each group.
+        quantiles: by column, those of all rows, and of each group.
     """
 
     by: Axis
@@ -142,7 +142,7 @@ class Grouped:
             name: Comparison(
                 name,
                 "means",
-                tests_of_means(self.parts, place),
+                compare_means(self.parts, place),
                 {
                     both: difference_of_means(self.parts[j], self.parts[k], place)
                     for j, k, both in pairs
@@ -159,7 +159,7 @@ class Grouped:
             # A column may be averaged and counted as well.
             name = " x ".join(names)
             key = f"{name} (counts)" if name in found else name
-            tests = tests_of_counts(flat)
+            tests = compare_counts(flat)
             found[key] = Comparison(key, "counts", tests, apart, cramers_v(flat))
         return found
 
@@ -228,7 +228,7 @@ class Grouped:
                 name: list(one) for name, one in self.missing_in_groups.items()
             },
             "quantiles": {
-                name: [[finite(asdict(one)) for one in group] for group in found]
+                name: [[finite(asdict(one)) for one in group] for group in found[1:]]
                 for name, found in self.quantiles.items()
             },
         }
@@ -268,25 +268,35 @@ class Grouped:
             for one in lines
         ]
         way = "<" + ">" * (len(heads) + len(more))
-        return plain_table([self.by.column, *heads, *more], rows, way, width=width)
+        names = [self.by.column, *heads, *more]
+        made = plain_table(names, rows, way)
+        if max(map(len, made.split("\n"))) <= width:
+            return made
+        return plain_table(names, rows, way, width=width)
 
     def _lines(self) -> Iterator[_Line]:
         counts = (self.overall.count, *self.counts)
         gaps = str(self.missing.get(self.by.column, ""))
         yield _Line("rows", tuple(map(str, counts)), ("", "", gaps))
         for place, name in enumerate(self.columns):
+            decimals = _decimals(self.overall.standard_deviation[place])
             shown = tuple(
-                _mean_sd(one.mean[place], one.standard_deviation[place])
+                _mean_sd(one.mean[place], one.standard_deviation[place], decimals)
                 for one in self._all_parts
             )
             yield _Line(name, shown, self._apart(name, name))
+            yield from self._quantile_lines(name)
             yield from self._missing_line(name)
+        blank = ("",) * (1 + self.by.size)
+        for name in self.quantiles:
+            if name not in self.columns:
+                yield _Line(name, blank, ("", "", str(self.missing.get(name, ""))))
+                yield from self._quantile_lines(name)
         for names, (axes, cells) in self.tables.items():
             name = " x ".join(names)
             key = (
                 name if self.comparisons[name].kind == "counts" else f"{name} (counts)"
             )
-            blank = ("",) * (1 + self.by.size)
             yield _Line(
                 name, blank, self._apart(key, names[0] if len(names) == 1 else "")
             )
@@ -294,6 +304,11 @@ class Grouped:
                 shares = tuple(map(_share, row.tolist(), counts))
                 yield _Line(f"  {label}", shares, ("", "", ""))
             yield from self._missing_line(names[0]) if len(names) == 1 else ()
+
+    def _quantile_lines(self, name: str) -> Iterator[_Line]:
+        for same in zip(*self.quantiles.get(name, ()), strict=True):
+            cells = tuple(map(_between, same))
+            yield _Line(f"  {share_name(same[0].share)}", cells, ("", "", ""))
 
     def _missing_line(self, name: str) -> Iterator[_Line]:
         if name in self.missing_in_groups:
@@ -311,27 +326,18 @@ class Grouped:
         )
 
     def _notes(self, width: int) -> Iterator[str]:
-        several = "largest of two groups; " if sum(map(bool, self.counts)) > 2 else ""
+        several = sum(map(bool, self.counts)) > 2
         notes = [
             "Numbers: mean (sd). Levels: rows (share of the group). SMD: standardised "
-            f"difference, {several}p: t-test with equal variances, or ANOVA of three "
-            "groups and more; chi-square, of two by two with Yates' correction."
+            f"difference{', the largest of two groups' if several else ''}. p: of "
+            f"numbers {'ANOVA' if several else 't-test'}, with equal variances; of "
+            "levels chi-square, of two by two with Yates' correction."
         ]
         for name, count in zip(self.names, self.counts, strict=True):
             if not count:
                 told = f"Nobody has {self.by.column} = {name}: tests leave it out."
                 notes.append(told)
         yield "\n".join(textwrap.fill(one, width) for one in notes)
-        for name, found in self.quantiles.items():
-            rows = [
-                [
-                    share_name(found[0][place].share),
-                    *(_between(g[place]) for g in found),
-                ]
-                for place in range(len(found[0]))
-            ]
-            heads = [name, *(f"{self.by.column} = {one}" for one in self.names)]
-            yield plain_table(heads, rows, "<" + ">" * len(found), width=width)
         if self.quantiles:
             yield textwrap.fill(AT_THRESHOLDS, width)
 
@@ -383,20 +389,29 @@ def _labels(axes: Sequence[Axis]) -> list[str]:
     return [" x ".join(one) for one in product(*(axis.labels for axis in axes))]
 
 
-def _mean_sd(mean: float, sd: float) -> str:
-    """Return both with the decimals that the standard deviation has.
+def _decimals(sd: float) -> int | None:
+    """Return how many decimals leave a standard deviation its digits; None: too many.
 
-    >>> _mean_sd(48.518, 13.109), _mean_sd(17844.3, 6487.3), _mean_sd(3.0, 0.0)
-    ('48.5 (13.1)', '17844 (6487)', '3 (0)')
+    >>> _decimals(13.109), _decimals(6487.3), _decimals(0.0), _decimals(1e-9)
+    (1, 0, None, None)
+    """
+    if isnan(sd) or sd == 0.0:
+        return None
+    found = SD_DIGITS - 1 - floor(log10(sd))
+    return max(found, 0) if found <= 6 else None
+
+
+def _mean_sd(mean: float, sd: float, decimals: int | None) -> str:
+    """Return both with so many decimals, or as many as they need.
+
+    >>> _mean_sd(48.518, 13.109, 1), _mean_sd(3.0, 0.0, None)
+    ('48.5 (13.1)', '3.0000 (0)')
     """
     if isnan(mean):
         return "-"
-    if isnan(sd) or sd == 0.0:
-        return f"{number(mean)} ({'-' if isnan(sd) else 0})".replace(".0000 ", " ")
-    decimals = SD_DIGITS - 1 - floor(log10(sd))
-    if decimals > 6 or max(abs(mean), sd) >= 1e7:
-        return f"{number(mean)} ({number(sd, SD_DIGITS)})"
-    return f"{mean:.{max(decimals, 0)}f} ({sd:.{max(decimals, 0)}f})"
+    if decimals is None or max(abs(mean), 0.0 if isnan(sd) else sd) >= 1e7:
+        return f"{number(mean)} ({'-' if isnan(sd) else number(sd, SD_DIGITS)})"
+    return f"{mean:.{decimals}f} ({'-' if isnan(sd) else f'{sd:.{decimals}f}'})"
 
 
 def _share(count: float, whole: int) -> str:

@@ -25,7 +25,7 @@ Crossed = Float[FloatArray, "levels groups"]
 
 
 @dataclass(frozen=True)
-class Test:
+class GroupTest:
     """One test of whether groups differ.
 
     Attributes:
@@ -41,7 +41,7 @@ class Test:
     p: float
 
 
-def tests_of_means(groups: Sequence[Marginals], column: int) -> tuple[Test, ...]:
+def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, ...]:
     """Return the tests of a column's means: ANOVA and Welch's, with two groups t too.
 
     With two groups the F of each is the square of the t, which has a sign: that of the
@@ -61,13 +61,13 @@ def tests_of_means(groups: Sequence[Marginals], column: int) -> tuple[Test, ...]
     return (*(_rooted(f, n, sign) for f, n in zip(found, names, strict=True)), *found)
 
 
-def _anova(groups: Sequence[Marginals], column: int) -> Test:
+def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
     name = "one-way ANOVA"
     counts = [one.count for one in groups]
     within = sum((one.scatters[column] for one in groups), Fraction(0))
     between, rest = len(groups) - 1, sum(counts) - len(groups)
     if between < 1 or rest < 1 or not within:
-        return Test(name, nan, (float(between), float(rest)), nan)
+        return GroupTest(name, nan, (float(between), float(rest)), nan)
     means = [one.means[column] for one in groups]
     middle = sum(map(_times, counts, means), Fraction(0)) / sum(counts)
     apart = [(mean - middle) ** 2 for mean in means]
@@ -75,11 +75,11 @@ def _anova(groups: Sequence[Marginals], column: int) -> Test:
     return _of_f(name, explained / between / (within / rest), between, rest)
 
 
-def _welch(groups: Sequence[Marginals], column: int) -> Test:
+def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
     """Return the test of means whose groups need not have one variance."""
     name, k = "Welch's ANOVA", len(groups)
     if k < 2 or any(one.count < 2 or not one.scatters[column] for one in groups):
-        return Test(name, nan, (float(k - 1), nan), nan)
+        return GroupTest(name, nan, (float(k - 1), nan), nan)
     weights = [one.count * (one.count - 1) / one.scatters[column] for one in groups]
     means = [one.means[column] for one in groups]
     whole = sum(weights, Fraction(0))
@@ -100,20 +100,20 @@ def _times(one: Fraction | int, other: Fraction) -> Fraction:
     return one * other
 
 
-def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> Test:
+def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> GroupTest:
     degrees = float(between), float(rest)
     p = float(fdtrc(*degrees, float(ratio)))
     if between == 1:  # the same by Student's t, whose tail keeps its digits
         p = 2.0 * float(stdtr(degrees[1], -float(root(ratio))))
-    return Test(name, float(ratio), degrees, p)
+    return GroupTest(name, float(ratio), degrees, p)
 
 
-def _rooted(found: Test, name: str, sign: float) -> Test:
+def _rooted(found: GroupTest, name: str, sign: float) -> GroupTest:
     statistic = sign * float(np.sqrt(found.statistic))
-    return Test(name, statistic, found.degrees[1:], found.p)
+    return GroupTest(name, statistic, found.degrees[1:], found.p)
 
 
-def tests_of_counts(cells: Crossed) -> tuple[Test, ...]:
+def compare_counts(cells: Crossed) -> tuple[GroupTest, ...]:
     """Return Pearson's chi-square of a table; of two by two also as Yates corrected it.
 
     Args:
@@ -127,9 +127,9 @@ def tests_of_counts(cells: Crossed) -> tuple[Test, ...]:
     return tuple(found)
 
 
-def _chi_square(held: Crossed, less: Fraction, degrees: int, name: str) -> Test:
+def _chi_square(held: Crossed, less: Fraction, degrees: int, name: str) -> GroupTest:
     if degrees < 1:
-        return Test(name, nan, (float(degrees),), nan)
+        return GroupTest(name, nan, (float(degrees),), nan)
     down, across = held.sum(axis=1), held.sum(axis=0)
     n, total = int(held.sum()), Fraction(0)
     for place in np.ndindex(held.shape):
@@ -138,7 +138,7 @@ def _chi_square(held: Crossed, less: Fraction, degrees: int, name: str) -> Test:
         # As R does: no more is taken off than there is.
         total += (off - min(less, off)) ** 2 / expected
     p = float(chdtrc(degrees, float(total)))
-    return Test(name, float(total), (float(degrees),), p)
+    return GroupTest(name, float(total), (float(degrees),), p)
 
 
 def cramers_v(cells: Crossed) -> float:
@@ -147,7 +147,7 @@ def cramers_v(cells: Crossed) -> float:
     least = min(held.shape) - 1
     if least < 1:
         return nan
-    statistic = tests_of_counts(held)[0].statistic
+    statistic = compare_counts(held)[0].statistic
     return float(np.sqrt(statistic / (held.sum() * least)))
 
 

@@ -78,7 +78,7 @@ class Histogram:
             for one in (ends[place], ends[place + 1] - 1)
         )
         before = upto[place] - held[place]
-        part = (n * share - before) / held[place]
+        part = float((n * share - before) / held[place])
         between = low + min(max(part, 0.0), 1.0) * (high - low)
         return Quantile(share, low, high, between)
 
