@@ -266,7 +266,7 @@ def test_bins_are_crossed_as_levels_are():
     smokers = found.tables["smoke", "age"][1]
     told = np.histogram(BIRTHS["age"][BIRTHS["smoke"] == 1], edges["age"])[0]
     assert smokers[1:-1].tolist() == told.tolist()
-    assert "lwt = 100 to 120" in found.summary()
+    assert "age by lwt  below 100  100 to 120" in found.summary()
 
 
 @given(st.lists(st.integers(0, 3), min_size=80, max_size=80))

@@ -53,14 +53,17 @@ def run(
     as_json: bool,
     show: Callable[[JobFile, Any], None],
     instead: Mapping[str, Any] | None = None,
+    draw: Callable[[Any], Mapping[str, Any]] | None = None,
 ) -> None:
     """Read a job, run it, and show or write what came out.
 
-    What is said `instead` of what the file's section has is for simulations only.
+    What is said `instead` of what the file's section has is for simulations only;
+    figures that are drawn of a result go to the folder too, by their names.
     """
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
+    from veilsum.report.figures import render
     from veilsum.tables.schema import rounded_words
 
     folder = None if out is None else prepare_folder(out)
@@ -73,7 +76,10 @@ def run(
         bar = open_bar("sums", EXPECTED)
         result = job.run(driver=driver, progress=bar)
     if folder is not None:
-        write_files(folder, {"result.json": text(result.to_dict()).encode()})
+        files = {"result.json": text(result.to_dict()).encode()}
+        for name, figure in (draw(result) if draw else {}).items():
+            files |= {f"{name}.{kind}": one for kind, one in render(figure).items()}
+        write_files(folder, files)
     if as_json:
         print_json(result.to_dict())
         return

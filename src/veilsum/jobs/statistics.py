@@ -25,7 +25,7 @@ from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
-from veilsum.jobs.table_one import Grouped, finite, quantile_lines
+from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_lines
 from veilsum.jobs.terms import Options, by_name
 from veilsum.models.moments import Marginals, Moments, moments_of
 from veilsum.models.rows import Rows
@@ -69,7 +69,7 @@ class Wishes:
     grouped_gaps: bool = False
     quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def used(self) -> set[str]:
         """Every column that is looked at."""
         crossed = {one.column for axes in self.crossings for one in axes}
@@ -453,10 +453,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         used: the columns that are looked at.
     """
 
-    follows = (
-        "means, variances and correlations; the share of rows below each edge, and so "
-        "between which edges every quantile is; tests of whether groups differ"
-    )
+    follows = "means, variances, correlations, quantiles and tests"
 
     wishes: Wishes
     used: Schema
@@ -759,11 +756,11 @@ class StatisticsResult(JobResult):
         elif self.columns:
             head = ["name", "count", "sum", "mean", "sd"]
             parts.append(plain_table(head, self.rows(), "<>..."))
-        for (name, bins), cells in self._binned:
-            parts.append(_cells_text(Axis.on_edges(name, bins), cells, self.wishes.by))
+        # Tables by group stand above, with their shares.
+        n = len(self.wishes.histograms) if self.wishes.by is not None else None
+        pairs = zip(self.wishes.crossings[:n], self._cells[:n], strict=True)
+        parts += [_counts_text(axes, cells) for axes, cells in pairs]
         if self.wishes.by is None:
-            for names, axes in self.wishes.tables.items():
-                parts.append(_table_text(axes, self.tables[names]))
             parts += quantile_lines(self.quantiles)
             parts += _missing_text(self.missing)
         dropped = f", {self.dropped} with missing values left out"
@@ -818,19 +815,18 @@ def _plain_dict(histogram: Histogram) -> dict[str, Any]:
     return {key: np.asarray(v).tolist() for key, v in asdict(histogram).items()}
 
 
-def _cells_text(axis: Axis, cells: Cells, by: Axis | None) -> str:
-    """Return the counts of one axis, with a column for each group."""
-    head = ["count"] if by is None else [f"{by.column} = {one}" for one in by.labels]
-    rows = cells.reshape(axis.size, -1).astype(np.int64).tolist()
-    lines: list[list[Any]] = [
-        [label, *row] for label, row in zip(axis.labels, rows, strict=True)
-    ]
-    return plain_table([axis.column, *head], lines, "<" + ">" * len(head))
-
-
-def _table_text(axes: Sequence[Axis], cells: Cells) -> str:
-    if len(axes) == 2 and any(one.bins is not None for one in axes):
-        return _cells_text(axes[0], cells, axes[1])
+def _counts_text(axes: Sequence[Axis], cells: Cells) -> str:
+    """Return counts, of two axes as a table with the second one across if it fits."""
+    if len(axes) == 2:
+        down, across = axes
+        lines: list[list[Any]] = [
+            [label, *row]
+            for label, row in zip(down.labels, cells.astype(int).tolist(), strict=True)
+        ]
+        head = [f"{down.column} by {across.column}", *across.labels]
+        made = plain_table(head, lines, "<" + ">" * across.size)
+        if max(map(len, made.split("\n"))) <= WIDTH:
+            return made
     rows = [
         [*(a.labels[k] for a, k in zip(axes, place, strict=True)), int(cells[place])]
         for place in np.ndindex(cells.shape)

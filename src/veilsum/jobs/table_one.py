@@ -32,8 +32,8 @@ from veilsum.models.tallies import Cells, Quantile
 from veilsum.tables.axes import Axis
 
 WIDTH = 79
-# Of a standard deviation; the mean has as many decimals.
-SD_DIGITS = 3
+# Of a standard deviation, as there is room; the mean has as many decimals.
+SD_DIGITS = (3, 2)
 # Below, a chance is said to be smaller.
 LEAST_P = 0.001
 
@@ -237,7 +237,10 @@ class Grouped:
 
     def text(self, width: int = WIDTH) -> str:
         """Return the table as plain text; many groups take several tables."""
-        lines = [*self._lines()]
+        # One table if fewer digits make room for it.
+        ways = ([*self._lines(digits)] for digits in SD_DIGITS)
+        lines = next((w for w in ways if self._fits(w, 0, self.by.size, width)), None)
+        lines = lines or [*self._lines(SD_DIGITS[0])]
         blocks, start = [], 0
         while start <= self.by.size:
             end = self._fitting(lines, start, width)
@@ -248,17 +251,18 @@ class Grouped:
     def _fitting(self, lines: Sequence[_Line], start: int, width: int) -> int:
         """Return after which group a table is full; all rows are the first group."""
         end = start + 1
-        while end <= self.by.size:
-            block = self._block(lines, start, end + 1, width).split("\n")
-            if max(map(len, block)) > width:
-                break
+        while end <= self.by.size and self._fits(lines, start, end, width):
             end += 1
         return end
+
+    def _fits(self, lines: Sequence[_Line], start: int, last: int, width: int) -> bool:
+        block = self._block(lines, start, last + 1, width).split("\n")
+        return max(map(len, block)) <= width
 
     def _block(self, lines: Sequence[_Line], start: int, end: int, width: int) -> str:
         last = end > self.by.size
         heads = ("all", *self.names)[start:end]
-        more = ["SMD", "p", *(["missing"] if self.missing else [])] if last else []
+        more = ["SMD", "p", *["missing"][: any(self.missing.values())]] if last else []
         rows = [
             [
                 one.label,
@@ -274,12 +278,12 @@ class Grouped:
             return made
         return plain_table(names, rows, way, width=width)
 
-    def _lines(self) -> Iterator[_Line]:
+    def _lines(self, digits: int) -> Iterator[_Line]:
         counts = (self.overall.count, *self.counts)
         gaps = str(self.missing.get(self.by.column, ""))
         yield _Line("rows", tuple(map(str, counts)), ("", "", gaps))
         for place, name in enumerate(self.columns):
-            decimals = _decimals(self.overall.standard_deviation[place])
+            decimals = _decimals(self.overall.standard_deviation[place], digits)
             shown = tuple(
                 _mean_sd(one.mean[place], one.standard_deviation[place], decimals)
                 for one in self._all_parts
@@ -333,6 +337,8 @@ class Grouped:
             f"numbers {'ANOVA' if several else 't-test'}, with equal variances; of "
             "levels chi-square, of two by two with Yates' correction."
         ]
+        if self.missing and not any(self.missing.values()):
+            notes.append("No value is missing.")
         for name, count in zip(self.names, self.counts, strict=True):
             if not count:
                 told = f"Nobody has {self.by.column} = {name}: tests leave it out."
@@ -389,15 +395,15 @@ def _labels(axes: Sequence[Axis]) -> list[str]:
     return [" x ".join(one) for one in product(*(axis.labels for axis in axes))]
 
 
-def _decimals(sd: float) -> int | None:
-    """Return how many decimals leave a standard deviation its digits; None: too many.
+def _decimals(sd: float, digits: int) -> int | None:
+    """Return the decimals that leave a standard deviation its digits; None: too many.
 
-    >>> _decimals(13.109), _decimals(6487.3), _decimals(0.0), _decimals(1e-9)
-    (1, 0, None, None)
+    >>> [_decimals(sd, 3) for sd in (13.109, 6487.3, 0.0, 1e-9)]
+    [1, 0, None, None]
     """
     if isnan(sd) or sd == 0.0:
         return None
-    found = SD_DIGITS - 1 - floor(log10(sd))
+    found = digits - 1 - floor(log10(sd))
     return max(found, 0) if found <= 6 else None
 
 
@@ -410,7 +416,7 @@ def _mean_sd(mean: float, sd: float, decimals: int | None) -> str:
     if isnan(mean):
         return "-"
     if decimals is None or max(abs(mean), 0.0 if isnan(sd) else sd) >= 1e7:
-        return f"{number(mean)} ({'-' if isnan(sd) else number(sd, SD_DIGITS)})"
+        return f"{number(mean)} ({'-' if isnan(sd) else number(sd, SD_DIGITS[0])})"
     return f"{mean:.{decimals}f} ({'-' if isnan(sd) else f'{sd:.{decimals}f}'})"
 
 

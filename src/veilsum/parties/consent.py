@@ -600,8 +600,7 @@ EXPLAINED: Mapping[str, str] = {
     "sums of products of columns": "for every two columns of numbers, and for each "
     "with itself, the sum of their products over all rows",
     "cells of histograms and tables": "how many rows of all members are in each bin "
-    "and each combination of levels that is asked for above; where groups are asked "
-    "for, in each group",
+    "and each combination of levels that is asked for above, and in each group",
     "rows of each group": "how many rows all members have together in each group",
     "sums of columns in each group": "for each column of numbers and each group, its "
     "sum over the rows of the group",
