@@ -63,7 +63,6 @@ def run(
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
-    from veilsum.report.figures import render
     from veilsum.tables.schema import rounded_words
 
     folder = None if out is None else prepare_folder(out)
@@ -77,8 +76,7 @@ def run(
         result = job.run(driver=driver, progress=bar)
     if folder is not None:
         files = {"result.json": text(result.to_dict()).encode()}
-        for name, figure in (draw(result) if draw else {}).items():
-            files |= {f"{name}.{kind}": one for kind, one in render(figure).items()}
+        files |= _rendered(draw(result)) if draw else {}
         write_files(folder, files)
     if as_json:
         print_json(result.to_dict())
@@ -89,6 +87,15 @@ def run(
         console().print(f"{escape(job.title)}\n")
     show(job, result)
     print_road(result)
+
+
+def _rendered(figures: Mapping[str, Any]) -> dict[str, bytes]:
+    from veilsum.report.figures import render
+
+    drawn = {name: render(figure) for name, figure in figures.items()}
+    return {
+        f"{n}.{kind}": one for n, ways in drawn.items() for kind, one in ways.items()
+    }
 
 
 def print_road(result: JobResult) -> None:
