@@ -87,6 +87,23 @@ def by_a_sum_that_is_one_persons():
     return Found(found, SALARY, result.guarantee.status)
 
 
+def by_two_columns_that_differ_in_one():
+    """Cost with and without surgery: in one ward one patient had any, and many in all.
+
+    Here `record` stands for the cost without, of which every other is the same.
+    """
+    tables = patients()
+    for table in tables.values():
+        table["salary"] = table["record"] = np.arange(len(table)) + 1000
+        table.loc[table["ward"] != "south", "salary"] += np.arange(40) * 100
+    own = tables[AIM]
+    first = own.index[own["ward"] == "south"][0]
+    own.loc[first, "salary"] += 5_678
+    result = grouped(tables, columns=["salary", "record"])
+    of_all, without = sums(result, "south")
+    return Found(of_all - without, 5_678.0, result.guarantee.status)
+
+
 def by_a_flag_within_a_group():
     """Of all who have it, one lies in that ward; elsewhere there are many."""
     tables = patients()
@@ -188,6 +205,7 @@ ATTACKS = {
     "a site's name": (by_site, SITE),
     # Nothing varies in the group at who has not the one.
     "one person's sum": (by_a_sum_that_is_one_persons, FEW | SITE),
+    "two columns": (by_two_columns_that_differ_in_one, FEW),
     "a flag": (by_a_flag_within_a_group, COUNT),
     "a flag at one site": (by_a_flag_at_one_site_within_a_group, SITE),
     "a number for a site": (by_a_number_that_names_the_site_within_a_group, SITE),

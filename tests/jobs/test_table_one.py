@@ -11,13 +11,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.oneway import anova_oneway
 
+from parties.test_agreed import NAMES, STATISTICS, agreed
+from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
+from veilsum.jobs.job_file import job_of
 from veilsum.jobs.statistics import statistics
 from veilsum.models.comparisons import (
     compare_counts,
@@ -71,6 +75,18 @@ CLINIC = schema(
 )
 # Made-up sites of a few dozen rows: what they would refuse has tests of its own.
 FREE = {"rules": Rules.none(), "driver": "vectorised", "seed": 1}
+
+
+RANGED = {
+    "schema": {
+        "minimum_rows": 50,
+        "columns": {
+            "x": number(0, 9, 1),
+            "y": number(0, 9, 1),
+            "sex": category("f", "m"),
+        },
+    }
+}
 
 
 def dealt(frame, n=4):
@@ -381,6 +397,63 @@ def test_one_group_by_agreement_is_no_comparison():
     rows = PBC[PBC["trt"] == "placebo"]
     with pytest.raises(InvalidInputError, match="one group by agreement, 'placebo'"):
         statistics(dealt(rows), schema=one, by="trt", **FREE)
+
+
+def test_a_command_describes_groups_that_its_file_does_not_name(tmp_path):
+    """`--by` wins over the file; boxes and tables are drawn beside the JSON."""
+    for party, rows in dealt(BIRTHS).items():
+        rows.to_csv(tmp_path / f"{party}.csv", index=False)
+    files = "\n".join(f's{k} = "s{k}.csv"' for k in range(4))
+    (tmp_path / "births.toml").write_text(
+        f"""[data.files]
+{files}
+[statistics]
+columns = ["lwt"]
+histograms = {{ age = [20, 25, 30] }}
+quantiles = {{ age = [0.25, 0.5, 0.75] }}
+tables = [["smoke", "age"]]
+[policy]
+minimum_count = 0
+effective_count = 0
+maximum_leverage = 1.0
+site_terms = true
+""",
+        "utf-8",
+    )
+    given = ["stats", str(tmp_path / "births.toml"), "--driver", "vectorised"]
+    out = tmp_path / "out"
+    found = CliRunner().invoke(app, [*given, "--by", "race", "--out", str(out)])
+    assert found.exit_code == 0, found.output
+    assert "race" in found.output
+    assert "largest of two groups" in " ".join(found.output.split())
+    names = {one.name for one in out.iterdir()}
+    drawn = {f"{n}.{kind}" for n in ("boxes_1", "counts_2") for kind in ("png", "svg")}
+    assert names == {"result.json", *drawn}
+    told = json.loads((out / "result.json").read_text("utf-8"))
+    assert told["groups"]["column"] == "race"
+    without = CliRunner().invoke(app, [*given, "--json"])
+    assert json.loads(without.stdout)["groups"] is None
+
+
+def test_members_of_a_consortium_get_the_same_numbers():
+    """From the file that parties agree on, each as a machine of its own."""
+    wish = {"by": "sex", "columns": ["y"], "histograms": {"x": [3, 6]}}
+    consortium = agreed({**STATISTICS, **RANGED, "statistics": wish})
+    chance = np.random.default_rng(5)
+    tables = {
+        name: pd.DataFrame(
+            {
+                "x": chance.integers(0, 9, 60).astype(float),
+                "y": chance.integers(0, 9, 60).astype(float),
+                "sex": ["f", "m"] * 30,
+            }
+        )
+        for name in NAMES
+    }
+    found = job_of(consortium, tables, driver="loopback", seed=1).run().groups
+    whole = pd.concat(tables.values())
+    groups = [one["y"] for _, one in whole.groupby("sex")]
+    assert found.comparisons["y"].test.p == same(stats.ttest_ind(*groups).pvalue)
 
 
 def test_what_has_no_answer_is_nan():
