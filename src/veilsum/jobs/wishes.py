@@ -272,7 +272,7 @@ def wishes_of(
     missing: Missing | None = None,
 ) -> Wishes:
     """Return what is asked for, checked against the schema."""
-    bins = {name: Bins.of(edges) for name, edges in histograms.items()}
+    bins = {name: Bins.of(histograms[name]) for name in sorted(histograms)}
     groups = None if by is None else _groups_of(schema, by)
     if columns is None:
         columns = [c.name for c in schema.columns if not c.is_category and c.name != by]

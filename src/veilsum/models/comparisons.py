@@ -22,6 +22,8 @@ from veilsum.numbers.shapes import Float
 
 Levels = Float[FloatArray, " levels"]
 Crossed = Float[FloatArray, "levels groups"]
+# Without levels and groups that nobody has.
+Held = Float[FloatArray, "some others"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def compare_counts(cells: Crossed) -> tuple[GroupTest, ...]:
     return tuple(found)
 
 
-def _chi_square(held: Crossed, less: Fraction, degrees: int, name: str) -> GroupTest:
+def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTest:
     if degrees < 1:
         return GroupTest(name, nan, (float(degrees),), nan)
     down, across = held.sum(axis=1), held.sum(axis=0)
@@ -147,11 +149,11 @@ def cramers_v(cells: Crossed) -> float:
     least = min(held.shape) - 1
     if least < 1:
         return nan
-    statistic = compare_counts(held)[0].statistic
+    statistic = compare_counts(cells)[0].statistic
     return float(np.sqrt(statistic / (held.sum() * least)))
 
 
-def _held(cells: Crossed) -> Crossed:
+def _held(cells: Crossed) -> Held:
     """Return a table without levels and groups that nobody has."""
     whole = np.asarray(cells, dtype=np.float64)
     return whole[whole.any(axis=1)][:, whole.any(axis=0)]
