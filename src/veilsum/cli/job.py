@@ -75,9 +75,10 @@ def run(
         bar = open_bar("sums", EXPECTED)
         result = job.run(driver=driver, progress=bar)
     if folder is not None:
-        files = {"result.json": text(result.to_dict()).encode()}
-        files |= _rendered(draw(result)) if draw else {}
-        write_files(folder, files)
+        write_files(folder, {"result.json": text(result.to_dict()).encode()})
+        # Figures need an extra package: what was found is kept without them too.
+        if draw and (figures := draw(result)):
+            write_files(folder, _rendered(figures))
     if as_json:
         print_json(result.to_dict())
         return
