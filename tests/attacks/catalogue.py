@@ -245,6 +245,14 @@ WITH_UNITS = {
         "smoker ~ age + bmi", schema=DECLARED, family="logistic"
     ),
     "declared units, statistics": statistics(schema=DECLARED),
+    "groups": statistics(
+        columns=["age", "bmi"],
+        histograms={"pressure": [90, 120, 140]},
+        tables=[("smoker",), ("smoker", "pressure")],
+        by="ward",
+        missing="groups",
+        quantiles={"pressure": [0.5]},
+    ),
     "wide terms": fit("pressure ~ bmi + I(bmi**2) + I(bmi**3)", bits=70),
     "wide functions": fit("pressure ~ I(share / 3) + log(bmi)", bits=60),
     "costs": Kind(_minimise, amounts, _target),

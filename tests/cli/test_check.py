@@ -50,7 +50,14 @@ def flat(text):
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("sections", [MODEL, STATISTICS], ids=["model", "statistics"])
+GROUPS = {**STATISTICS, "statistics": {"by": "sex", "columns": ["x"]}}
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [MODEL, STATISTICS, GROUPS],
+    ids=["model", "statistics", "groups"],
+)
 def test_a_table_that_passes_passes_every_rule(check, sections):
     plan = check(sections, rows(60))
     drawn = check(agreed(sections), rows(60))

@@ -11,7 +11,7 @@ import shutil
 import ssl
 import subprocess
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
@@ -41,9 +41,10 @@ from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob, LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import ReleaseLimit, shown_of
-from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
+from veilsum.jobs.statistics import StatisticsRecipe
 from veilsum.jobs.survival import SurvivalRecipe
 from veilsum.jobs.terms import Terms
+from veilsum.jobs.wishes import Wishes, wishes_of
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink
@@ -68,6 +69,7 @@ from veilsum.protocol.machine import Machine
 from veilsum.protocol.messages import Lost, Quit
 from veilsum.protocol.phases import BEFORE_COMMIT
 from veilsum.protocol.plan import Policy
+from veilsum.tables.axes import Axis
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import Schema
@@ -414,6 +416,34 @@ def test_the_sum_of_statistics_begins_with_rows_and_ends_with_those_left_out():
     assert [own[0], own[-1]] == [60, 0]
     said = " ".join(part("Sums").partition("**`[statistics]`**")[2].split())
     assert said.index("`rows`") < said.index("histogram") < said.index("`dropped`")
+
+
+def test_the_sum_by_group_is_laid_out_as_the_page_says():
+    """Each number worked out here from the page's words."""
+    frame = as_frame(TABLE_OF_ANN).assign(x=lambda one: one["x"].round(1))
+    frame.loc[:2, "x"] = np.nan
+    schema = Schema.inferred({"ann": frame})
+    wishes = wishes_of(
+        *(schema, ["x"], {"y": [0.0, 1.0]}, None), by="sex", missing="groups"
+    )
+    kept, lost = frame[3:], frame[:3]
+    (measure,) = wishes.measures
+    expected = []
+    for sex in ("f", "m"):
+        counts = np.rint(kept["x"][kept["sex"] == sex] / float(measure.unit))
+        off = [int(one) - measure.centre for one in counts]
+        expected += [len(off), sum(off), sum(one**2 for one in off)]
+    places = [kept["y"] < 0, kept["y"].between(0, 1), kept["y"] > 1]
+    groups = [kept["sex"] == sex for sex in ("f", "m")]
+    expected += [int((one & group).sum()) for one in places for group in groups]
+    expected += [0, 3, 0]  # of sex, x and y
+    lacking = [int((lost["sex"] == sex).sum()) for sex in ("f", "m")]
+    expected += [*lacking, 0, 0, 3]
+    assert wishes.vector(schema.check("ann", frame)).tolist() == expected
+    assert wishes.words == (
+        "by sex; moments of x; histogram of y on [0.0, 1.0]; missing values of sex, x, "
+        "y; missing values by group"
+    )
 
 
 def page_presence(frame, groups):
@@ -802,6 +832,11 @@ def shown_in_sums():
     yield ("statistics", "the only one"), recipe.release([]).statistics
     curves = SurvivalRecipe("", 2, 3, None)
     yield ("survival", "the only one"), curves.release([]).statistics
+    grouped = replace(
+        recipe.wishes, by=Axis("sex", ("f", "m")), gaps=("x", "sex"), grouped_gaps=True
+    )
+    told = StatisticsRecipe(grouped, None).release([]).statistics
+    yield ("statistics by group", "the only one"), told
     price = PriceRecipe(PriceSearch(0.0, 100.0)).release(())
     yield ("dispatch", "each"), price.statistics
 

@@ -56,6 +56,16 @@ QUESTIONS = {
         "masks": {"law": "uniform"},
         "survival": {"formula": "Surv(y, sex) ~ 1", "times": [2, 4]},
     },
+    "groups": {
+        **STATISTICS,
+        **FREE,
+        "statistics": {
+            "by": "sex",
+            "columns": ["y"],
+            "histograms": {"x": [1, 5]},
+            "quantiles": {"x": [0.5]},
+        },
+    },
     "dispatch": DISPATCH,
 }
 

@@ -5,10 +5,13 @@ import pytest
 
 import veilsum as vs
 from veilsum.files.datasets import gbsg2
+from veilsum.models.tallies import Quantile
 from veilsum.paper import reproduce
 from veilsum.report.figures import (
+    boxes_figure,
     coefficients_figure,
     convergence_figure,
+    counts_figure,
     density_figure,
     error_figure,
     float_leak_figure,
@@ -72,6 +75,7 @@ def test_survival_shows_every_curve_and_how_many_are_left(times):
     assert len({line.get_color() for line in drawn.values()}) == 2
 
 
+SHARES = ((0.25, 1), (0.5, 4), (0.75, 9), (0.95, 20))
 SIGMAS = [1.0, 10.0, 1e6]
 RATES = {"1, 2, 3": [0.2, 0.04, 0.0], "0.1, 0.2, 0.3": [0.7, 0.65, 0.64]}
 
@@ -123,3 +127,32 @@ def test_coefficients_stand_beside_the_pooled_ones_in_standard_errors():
 def test_coefficients_without_their_pooled_ones_are_refused():
     with pytest.raises(ValueError, match="shorter"):
         coefficients_figure(ROWS, [2.5], "one is missing")
+
+
+def test_boxes_stand_between_the_values_that_are_proved():
+    groups = {
+        "a": [Quantile(p, v, v + 2.0, v + 1.0) for p, v in SHARES],
+        "b": [Quantile(0.5, 3.0, 5.0, 4.0), Quantile(0.75, 5.0, np.inf, np.nan)],
+    }
+    (axis,) = boxes_figure(groups, "age", "two groups").axes
+    bars = [one for one in axis.patches if one.get_fill()]
+    heights = [(one.get_y(), one.get_y() + one.get_height()) for one in bars]
+    known = [one for found in groups.values() for one in found if one.high < np.inf]
+    assert heights == [(one.low, one.high) for one in known]
+    (box,) = (one for one in axis.patches if not one.get_fill())
+    assert (box.get_y(), box.get_height()) == (2.0, 8.0)
+    ends = [list(line.get_ydata()) for line in axis.lines]
+    assert [10.0, 21.0] in ends  # a whisker to the outermost
+    assert [4.0, 4.0] in ends
+
+
+def test_a_table_shows_every_count():
+    cells = np.array([[0.0, 3.0, 12.0], [7.0, 1.0, 40.0]])
+    labels = ("low", "high"), ("x", "y", "z")
+    (axis,) = counts_figure(cells, ("age", "arm"), labels, "six cells").axes
+    shown = {one.get_position(): one.get_text() for one in axis.texts}
+    assert shown == {
+        (k + 0.5, j + 0.5): str(int(cells[j, k])) for j, k in np.ndindex(cells.shape)
+    }
+    assert [one.get_text() for one in axis.get_yticklabels()] == ["low", "high"]
+    assert axis.get_xlabel() == "arm"

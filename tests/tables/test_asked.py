@@ -109,6 +109,53 @@ def test_steps_are_found_at_a_party_with_few_rows():
         check(steps[0], steps[1], powers, *more, table=TABLE[:16])
 
 
+BY_SEX = question(
+    *("age", "bmi", "sex", "w"),
+    columns=("age",),
+    histograms={"bmi": (20.0, 26.0, 40.0)},
+    tables=(("w",), ("bmi", "w")),
+    by="sex",
+    missing="groups",
+)
+
+
+def test_columns_by_group_are_zero_outside_of_it():
+    """Rows of a group, their numbers, what is beyond an edge, cells, and what lacks."""
+    table = TABLE.copy()
+    table.loc[[3, 5], "bmi"] = np.nan
+    made = [*BY_SEX.made("a", table)]
+    men = (table["sex"] == "m").to_numpy() & table["bmi"].notna().to_numpy()
+    expected = [
+        ({"sex"}, men),
+        ({"sex", "age"}, men * table["age"]),
+        ({"sex", "bmi"}, men & (table["bmi"] >= 26.0)),
+        ({"sex", "w"}, men & (table["w"] == 2)),
+        ({"sex", "bmi", "w"}, men & (table["w"] == 2) & table["bmi"].between(20, 25.9)),
+        ({"sex", "bmi"}, np.isin(np.arange(N), [3, 5])),
+    ]
+    for names, values in expected:
+        same = [one for own, one in made if own == names]
+        assert any(np.array_equal(one, values) for one in same), names
+    assert Question.of_text(BY_SEX.text) == BY_SEX
+    assert BY_SEX.words.endswith("by sex")
+
+
+@pytest.mark.parametrize("few", [1, 2, 8])
+def test_two_groupings_differ_in_enough_rows(few):
+    """The group of men, and another that some women are counted in as well."""
+    other = TABLE["sex"].where(TABLE.index >= 2 * few, "m")
+    table = TABLE.assign(other=other)
+    columns = (*COLUMNS.values(), Column("other", "category", categories=("f", "m")))
+    schema = Schema(columns).to_table()
+    ways = [Question(schema=schema, columns=("age",), by=by) for by in ("sex", "other")]
+    if few > 2:
+        check(*ways, table=table)
+        return
+    with pytest.raises(DisclosureError, match="age by other"):
+        check(*ways, table=table)
+    check(ways[0], question("age", "bmi", columns=("age",)), table=table)
+
+
 def test_the_same_again_and_other_tables_are_no_matter():
     near = edges(0.0, 40.0, 100.0), edges(0.0, 41.0, 100.0)
     check(near[0], *near)  # nothing new, though it was not well before

@@ -439,6 +439,15 @@ class StatisticsSection(JobSection, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    by: Text | None = None
+    quantiles: (
+        Annotated[
+            dict[str, tuple[int | float, ...]],
+            Meta(description="a table with shares, such as { age = [0.5] }"),
+        ]
+        | None
+    ) = None
+    missing: Literal["columns", "groups"] | None = None
 
 
 class SurvivalSection(JobSection, frozen=True, kw_only=True):

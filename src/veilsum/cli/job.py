@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from rich.markup import escape
 
 from veilsum.cli.output import console, json_option, print_json, progress_bar, say
@@ -52,9 +53,14 @@ def run(
     out: Path | None,
     as_json: bool,
     show: Callable[[JobFile, Any], None],
-    draw: Callable[[JobFile, Any], dict[str, bytes]] | None = None,
+    instead: Mapping[str, Any] | None = None,
+    draw: Callable[[JobFile, Any], Mapping[str, Any]] | None = None,
 ) -> None:
-    """Read a job, run it, and show or write what came out; a figure if one can be."""
+    """Read a job, run it, and show or write what came out.
+
+    What is said `instead` of what the file's section has is for simulations only;
+    figures that are drawn of a result go to the folder too, by their names.
+    """
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.jobs.job_file import read_job
@@ -62,6 +68,8 @@ def run(
 
     folder = None if out is None else prepare_folder(out)
     job = read_job(scenario, kind)
+    if instead:
+        job = replace(job, question=msgspec.structs.replace(job.question, **instead))
     for section in job.ignored:
         say(f"[{section}] is for real parties: this simulates and ignores it")
     with progress_bar() as open_bar:
@@ -71,7 +79,7 @@ def run(
         write_files(folder, {"result.json": text(result.to_dict()).encode()})
         if draw is not None:
             try:
-                write_files(folder, draw(job, result))
+                write_files(folder, _rendered(draw(job, result)))
             except MissingExtraError as error:
                 say(f"no figure was drawn: {error}")
     if as_json:
@@ -83,6 +91,15 @@ def run(
         console().print(f"{escape(job.title)}\n")
     show(job, result)
     print_road(result)
+
+
+def _rendered(figures: Mapping[str, Any]) -> dict[str, bytes]:
+    from veilsum.report.figures import render
+
+    drawn = {name: render(figure) for name, figure in figures.items()}
+    return {
+        f"{n}.{kind}": one for n, ways in drawn.items() for kind, one in ways.items()
+    }
 
 
 def print_road(result: JobResult) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -50,14 +50,11 @@ def command(
     )
 
 
-def _draw(
-    job: JobFile, result: SurvivalResult, *, life_table: bool
-) -> dict[str, bytes]:
-    from veilsum.report.figures import render, survival_figure
+def _draw(job: JobFile, result: SurvivalResult, *, life_table: bool) -> dict[str, Any]:
+    from veilsum.report.figures import survival_figure
 
     title = job.title.partition("\n")[0]
-    figure = survival_figure(result, title, life_table=life_table)
-    return {f"survival.{kind}": content for kind, content in render(figure).items()}
+    return {"survival": survival_figure(result, title, life_table=life_table)}
 
 
 def _show(job: JobFile, result: SurvivalResult, *, life_table: bool) -> None:

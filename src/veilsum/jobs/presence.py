@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -28,10 +28,11 @@ from veilsum.jobs.releases import (
     ReleaseLimit,
     with_releases,
 )
-from veilsum.models.tallies import Bins, CrossTable
+from veilsum.models.tallies import CrossTable
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.tables.axes import Axis, tallied
 from veilsum.tables.rules import DisclosureError
 
 # What is asked for: the groups follow from the agreement.
@@ -119,27 +120,47 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Binned:
-    """The bins of a histogram, and what is below and above them."""
+class Crossed:
+    """The places of an axis of a table, or the cells of several that are crossed."""
 
-    column: str
-    bins: Bins
+    axes: tuple[Axis, ...]
 
     @property
     def name(self) -> str:
         """What they are."""
-        return f"bins of {self.column}"
+        kind = self.axes[0].kind if len(self.axes) == 1 else "cells"
+        return f"{kind} of {' x '.join(one.column for one in self.axes)}"
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Each bin by its ends."""
-        edges = [f"{edge:g}" for edge in self.bins.edges.tolist()]
-        between = (f"{low} to {high}" for low, high in pairwise(edges))
-        return f"below {edges[0]}", *between, f"above {edges[-1]}"
+        """Each cell by its levels, values and bins, the last one changing fastest."""
+        return tuple(" x ".join(one) for one in product(*(a.labels for a in self.axes)))
 
     def count(self, look: Look) -> Array[Any]:
-        """Count rows in each bin."""
-        return self.bins.tally(look(self.column))
+        """Count rows in each cell."""
+        return tallied(self.axes, [look(one.column) for one in self.axes])
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """The groups of rows that lack a column."""
+
+    column: str
+    by: Axis
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        return f"groups of {self.by.column} in which {self.column} is missing"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The groups."""
+        return self.by.labels
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows of each group that lack it."""
+        return np.asarray(look(self))
 
 
 def are_few(measure: Measure) -> bool:

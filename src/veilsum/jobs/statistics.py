@@ -1,192 +1,41 @@
 """Descriptive statistics of all parties' rows together, before any model.
 
-`Wishes` are what is to be counted and averaged, on bins and levels and in units that
-all parties agreed on; the result turns what was released into tables that people read.
-Every row gives whole numbers, and their sum says nothing of who gave which.
+One sum answers all `Wishes`; the result turns what was released into tables that people
+read.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
-from functools import cached_property, partial
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, reduce
+from math import inf, nan, prod
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.presence import Binned, Cells, Group, Values, are_few
+from veilsum.jobs.presence import Group, Lacking
 from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
+from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_lines
 from veilsum.jobs.terms import Options, by_name
-from veilsum.models.moments import Moments, moments_of
-from veilsum.models.rows import Rows
-from veilsum.models.tallies import Bins, CrossTable, Histogram
+from veilsum.jobs.wishes import Missing, Wishes, wishes_of
+from veilsum.models.moments import Marginals, Moments
+from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
-from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Question
+from veilsum.tables.axes import Axis
 from veilsum.tables.fingerprints import Source
-from veilsum.tables.frames import as_frame
+from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What is to be counted and averaged: public, on agreed bins and levels.
-
-    Attributes:
-        columns: numbers, for moments.
-        histograms: the edges of bins, by column.
-        tables: which categories are crossed, and how many levels each has.
-        measures: how each of the numbers is counted, by column.
-    """
-
-    columns: tuple[str, ...]
-    histograms: Mapping[str, Bins]
-    tables: Mapping[tuple[str, ...], CrossTable]
-    measures: tuple[Measure, ...] = ()
-
-    @property
-    def used(self) -> set[str]:
-        """Every column that is looked at."""
-        crossed = {name for names in self.tables for name in names}
-        return {*self.columns, *self.histograms, *crossed}
-
-    @property
-    def n_moments(self) -> int:
-        """How many numbers the moments have; without columns, the row count alone."""
-        return Moments.size(len(self.columns))
-
-    @property
-    def n_cells(self) -> int:
-        """How many numbers the counts have."""
-        return int(np.sum(self.sizes, dtype=np.int64))
-
-    @property
-    def sizes(self) -> list[int]:
-        """How many numbers each histogram and each table has."""
-        bins = [one.size for one in self.histograms.values()]
-        return bins + [one.size for one in self.tables.values()]
-
-    @property
-    def words(self) -> str:
-        """What is released, for the ledger and for what parties compare."""
-        parts = [f"moments of {', '.join(self.columns)}"] if self.columns else []
-        bins = sorted((name, b.edges.tolist()) for name, b in self.histograms.items())
-        parts += [f"histogram of {name} on {edges}" for name, edges in bins]
-        parts += [f"table of {' x '.join(names)}" for names in sorted(self.tables)]
-        return "; ".join(parts)
-
-    def groups(self, schema: Schema) -> tuple[Group, ...]:
-        """Return bins, cells and values that few parties might hold."""
-        found: list[Group] = [Binned(*one) for one in self.histograms.items()]
-        for names in self.tables:
-            levels = tuple(schema.column(name).categories for name in names)
-            found.append(Cells(names, levels))
-        pairs = zip(self.columns, self.measures, strict=True)
-        found += [Values(name, one, name) for name, one in pairs if are_few(one)]
-        return tuple(found)
-
-    @property
-    def counts(self) -> Counts:
-        """What a sum counts: the row count and moments, cells, rows left out."""
-        moments = Moments.counts(self.measures)
-        ones = (Fraction(1),) * (self.n_cells + 1)
-        return Counts((*moments.units, *ones), moments.bits)
-
-    def cells(self, table: CheckedTable) -> Integers:
-        """Return one party's cells, one after the other."""
-        parts = [bins.tally(table.numbers(c)) for c, bins in self.histograms.items()]
-        for names, cross in self.tables.items():
-            codes = [table.frame[name].cat.codes.to_numpy() for name in names]
-            parts.append(cross.tally(np.stack(codes, axis=1)))
-        return np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
-
-    def check_at_home(self, home: AtHome, table: CheckedTable) -> None:
-        """Refuse a table of which the statistics would show too much."""
-        for name in self.columns:
-            values, measure = table.numbers(name), table.schema.column(name).measure
-            two_valued = partial(operator.le, measure.most - measure.least, 1)
-            home.column(name, values, two_valued=two_valued)
-            home.dominated(name, values)
-        for name, bins in self.histograms.items():
-            home.bins(name, bins.tally(table.numbers(name)))
-        for names in self.tables:
-            codes = [table.frame[name].cat.codes.to_numpy() for name in names]
-            labels = [table.schema.column(name).categories for name in names]
-            for one in zip(names, codes, labels, strict=True):
-                home.category(*one)
-            home.cells(names, codes, labels)
-        if self.columns:
-            # The moments of columns are those of a design with ones.
-            ones = np.ones((table.n_rows, 1))
-            rows = Rows(np.hstack([ones, self.numbers(table)]), ones[:, 0])
-            home.design(rows, ("1", *self.columns), intercept=0)
-
-    @property
-    def levels(self) -> dict[str, int]:
-        """How many levels each crossed category has."""
-        return {
-            name: number
-            for names, cross in self.tables.items()
-            for name, number in zip(names, cross.levels, strict=True)
-        }
-
-    def vector(self, table: CheckedTable) -> Integers:
-        """Return what one party gives, in whole numbers.
-
-        Raises:
-            SchemaError: a number is out of its range.
-        """
-        moments: Integers = np.array([table.n_rows], dtype=object)
-        if self.columns:
-            moments = moments_of(self.numbers(table), self.measures)
-        cells = self.cells(table).astype(object)
-        return np.concatenate([moments, cells, [table.n_dropped]])
-
-    def numbers(self, table: CheckedTable) -> Array[np.float64]:
-        """Return one party's columns of numbers."""
-        return np.stack([table.numbers(name) for name in self.columns], axis=1)
-
-
-def wishes_of(
-    schema: Schema,
-    columns: Sequence[str] | None,
-    histograms: Mapping[str, ArrayLike],
-    tables: Sequence[Sequence[str]],
-) -> Wishes:
-    """Return what is asked for, checked against the schema."""
-    numeric = [one.name for one in schema.columns if not one.is_category]
-    chosen = numeric if columns is None else list(columns)
-    for name in [*chosen, *histograms]:
-        if schema.column(name).is_category:
-            raise InvalidInputError(
-                f"column {name!r} is a category: count it with tables = [[{name!r}]]"
-            )
-    for name in (name for names in tables for name in names):
-        if not schema.column(name).is_category:
-            raise InvalidInputError(
-                f"column {name!r} holds numbers: count it with histograms, on edges"
-            )
-    return Wishes(
-        tuple(chosen),
-        {name: Bins.of(edges) for name, edges in histograms.items()},
-        {
-            tuple(names): CrossTable(
-                tuple(len(schema.column(name).categories) for name in names)
-            )
-            for names in tables
-        },
-        tuple(schema.column(name).measure.centred() for name in chosen),
-    )
 
 
 @dataclass(frozen=True)
@@ -203,8 +52,9 @@ class StatisticsRecipe(SumsOnly):
 
     @property
     def size(self) -> int:
-        """Moments, cells, and how many rows are left out."""
-        return self.wishes.n_moments + self.wishes.n_cells + 1
+        """Moments, cells, missing values, and how many rows are left out."""
+        wishes = self.wishes
+        return wishes.n_moments + wishes.n_cells + wishes.n_gaps + 1
 
     @property
     def answer_size(self) -> int:
@@ -223,21 +73,38 @@ class StatisticsRecipe(SumsOnly):
         """Return the total in float64: what parties compare and sign."""
         return self.counts.values(sums[0])
 
-    def moments(self, sums: Sums) -> Moments:
-        """Return the moments, exact."""
-        return Moments.unpack(sums[0][: self.wishes.n_moments], self.wishes.measures)
+    def pieces(self, sums: Sums) -> tuple[Integers, Integers, Integers, int]:
+        """Return moments, cells, missing values, and rows left out."""
+        wishes = self.wishes
+        ends = np.cumsum([wishes.n_moments, wishes.n_cells, wishes.n_gaps])
+        moments, cells, gaps, rest = np.split(sums[0], ends)
+        return moments, cells, gaps, int(rest.item())
 
     def release(self, sums: Sums) -> Release:
         """Return what the sum shows."""
         del sums
-        k = len(self.wishes.columns)
+        wishes, k = self.wishes, len(self.wishes.columns)
+        n, gaps = wishes.n_groups, len(wishes.gapped) * wishes.n_groups
+        lacking = {"missing values of each column": len(wishes.gaps)}
+        lacking |= {"missing values of each column in each group": gaps}
+        counted = {key: number for key, number in lacking.items() if number}
+        cells = {"cells of histograms and tables": wishes.n_cells}
+        if wishes.by is None:
+            shown = {
+                "sums of columns": k,
+                "sums of products of columns": k * (k + 1) // 2,
+                **cells,
+                "rows, and rows left out": 2,
+            }
+            return Release(wishes.words, {**shown, **counted})
         shown = {
-            "sums of columns": k,
-            "sums of products of columns": k * (k + 1) // 2,
-            "cells of histograms and tables": self.wishes.n_cells,
-            "rows, and rows left out": 2,
+            "rows of each group": n,
+            "sums of columns in each group": n * k,
+            "sums of squares of columns in each group": n * k,
+            **cells,
+            "rows left out": 1,
         }
-        return Release(self.wishes.words, shown)
+        return Release(wishes.words, {**shown, **counted})
 
 
 @dataclass(frozen=True)
@@ -249,7 +116,7 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         used: the columns that are looked at.
     """
 
-    follows = "means, variances and correlations"
+    follows = "means, variances, correlations, quantiles and tests"
 
     wishes: Wishes
     used: Schema
@@ -266,16 +133,20 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         columns: Sequence[str] | None = None,
         histograms: Mapping[str, ArrayLike] | None = None,
         tables: Sequence[Sequence[str]] | None = None,
+        by: str | None = None,
+        quantiles: Mapping[str, Sequence[float]] | None = None,
+        missing: Missing | None = None,
     ) -> StatisticsJob:
         """Return the job on those columns that it needs."""
-        wishes = wishes_of(schema, columns, histograms or {}, tables or ())
+        more: dict[str, Any] = {"by": by, "quantiles": quantiles, "missing": missing}
+        wishes = wishes_of(schema, columns, histograms or {}, tables, **more)
         used = tuple(one for one in schema.columns if one.name in wishes.used)
         return cls(wishes, replace(schema, columns=used))
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Bins, cells and values that few parties might hold."""
-        return self.wishes.groups(self.schema)
+        """Groups, bins, cells and values that few parties might hold."""
+        return self.wishes.groups()
 
     @property
     def levels(self) -> dict[str, int]:
@@ -302,6 +173,8 @@ class StatisticsJob(SchemaJob[CheckedTable]):
             columns=wishes.columns,
             histograms={name: tuple(one) for name, one in edges.items()},
             tables=tuple(wishes.tables),
+            by=None if wishes.by is None else wishes.by.column,
+            missing="groups" if wishes.gapped else None,
         )
 
     def recipe(self, limit: ReleaseLimit | None = None) -> StatisticsRecipe:
@@ -320,8 +193,10 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         """Refuse a table of which the statistics would show too much."""
         self.wishes.check_at_home(home, own)
 
-    def look(self, own: CheckedTable, at: str) -> Array[Any]:
-        """Return a column of the table."""
+    def look(self, own: CheckedTable, at: str | Lacking) -> Array[Any]:
+        """Return a column of the table, or in which groups one is missing."""
+        if isinstance(at, Lacking):
+            return self.wishes.lacking(at.column, own)
         return own.look(at)
 
     def answer(self, own: CheckedTable, request: str) -> Integers:
@@ -332,19 +207,19 @@ class StatisticsJob(SchemaJob[CheckedTable]):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StatisticsResult(JobResult):
-    """Pooled statistics by column.
+    """Pooled statistics by column, and by group if groups were asked for.
 
     Attributes:
         wishes: what was asked for.
         rules: what every party kept to.
-        levels: of each category.
+        schema: of the columns that were looked at.
         reference: the pooled means, where one computer has all rows and was asked to
             compare.
     """
 
     wishes: Wishes
     rules: Rules
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    schema: Schema
     reference: Vector | None = None
 
     @property
@@ -358,62 +233,162 @@ class StatisticsResult(JobResult):
         return self.wishes.columns
 
     @cached_property
+    def _pieces(self) -> tuple[Integers, Integers, Integers, int]:
+        recipe, sums = self.inner
+        assert isinstance(recipe, StatisticsRecipe)
+        return recipe.pieces(sums)
+
+    @cached_property
     def moments(self) -> Moments:
         """Sums, means, variances, covariances and correlations."""
         if not self.columns:
             raise InvalidInputError("no columns of numbers were asked for")
-        recipe, sums = self.inner
-        assert isinstance(recipe, StatisticsRecipe)
-        return recipe.moments(sums)
+        if self.wishes.by is not None:
+            raise InvalidInputError(
+                "by group no products of two columns are summed, so there are no "
+                "correlations: ask for them without by; `marginals` has the rest"
+            )
+        return Moments.unpack(self._pieces[0], self.wishes.measures)
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """Sums, means and variances of all rows, column by column."""
+        if self.wishes.by is None:
+            return self.moments
+        first, *others = self._parts
+        return reduce(operator.add, others, first)
+
+    @cached_property
+    def _parts(self) -> tuple[Marginals, ...]:
+        """Sums, means and variances of each group."""
+        k, measures = len(self.columns), self.wishes.measures
+        lines = self._pieces[0].reshape(self.wishes.n_groups, 1 + 2 * k)
+        return tuple(
+            Marginals(measures, int(one[0]), one[1 : 1 + k], one[1 + k :])
+            for one in lines
+        )
+
+    @cached_property
+    def groups(self) -> Grouped:
+        """Everything by group, with tests: a "Table 1"."""
+        wishes = self.wishes
+        if wishes.by is None:
+            raise InvalidInputError("no groups were asked for: say by which column")
+        gaps = self._pieces[2][len(wishes.gaps) :].reshape(-1, wishes.by.size)
+        grouped = {
+            name: tuple(map(int, line))
+            for name, line in zip(wishes.gapped, gaps, strict=True)
+        }
+        return Grouped(
+            by=wishes.by,
+            columns=self.columns,
+            parts=self._parts,
+            tables={
+                names: (axes, cells)
+                for (names, axes), cells in zip(
+                    wishes.tables.items(),
+                    self._cells[len(wishes.histograms) :],
+                    strict=True,
+                )
+            },
+            missing=self.missing,
+            missing_in_groups=grouped,
+            quantiles={
+                name: (
+                    self.quantiles[name],
+                    *(self._quantiles(name, _of_cells(bins, g)) for g in cells.T),
+                )
+                for (name, bins), cells in self._binned
+                if name in wishes.quantiles
+            },
+        )
+
+    @property
+    def _binned(self) -> list[tuple[tuple[str, Bins], Cells]]:
+        pairs = zip(self.wishes.histograms.items(), self._cells, strict=False)
+        return list(pairs)
 
     @property
     def count(self) -> int:
         """The rows of all parties."""
-        return int(self.inner[1][0][0])
+        if self.wishes.by is None:
+            return int(self._pieces[0][0])
+        return self.marginals.count
 
     @property
     def dropped(self) -> int:
         """Rows that all parties together left out."""
-        return int(self.inner[1][0][-1])
+        return self._pieces[-1]
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """By column, how many rows lack it; no row of them is in any other number."""
+        pairs = zip(self.wishes.gaps, self._pieces[2], strict=False)
+        return {name: int(number) for name, number in pairs}
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """What the places of each axis of a table are called."""
+        axes = [one for axes in self.wishes.tables.values() for one in axes]
+        return {one.column: one.labels for one in axes}
 
     @property
     def max_error(self) -> float | None:
         """How far the means are from the pooled ones; None if not compared."""
         if self.reference is None:
             return None
-        return float(np.linalg.norm(self.moments.mean - self.reference))
+        return float(np.linalg.norm(self.marginals.mean - self.reference))
+
+    @cached_property
+    def _cells(self) -> list[Cells]:
+        """The cells of each histogram and table, groups last."""
+        shapes = [tuple(a.size for a in axes) for axes in self.wishes.crossings]
+        ends = np.cumsum([prod(one) for one in shapes], dtype=np.int64)[:-1]
+        parts = np.split(self._pieces[1], ends) if shapes else []
+        return [CrossTable(s).unpack(p) for s, p in zip(shapes, parts, strict=True)]
+
+    @cached_property
+    def _overall(self) -> list[Cells]:
+        """The same over all groups."""
+        if self.wishes.by is None:
+            return self._cells
+        return [one.sum(axis=-1) for one in self._cells]
 
     @cached_property
     def histograms(self) -> dict[str, Histogram]:
         """Counts on the agreed bins, by column."""
-        parts = self._counts()
-        return {name: b.unpack(next(parts)) for name, b in self._bins.items()}
+        pairs = zip(self.wishes.histograms.items(), self._overall, strict=False)
+        return {name: _of_cells(bins, cells) for (name, bins), cells in pairs}
 
     @cached_property
-    def tables(self) -> dict[tuple[str, ...], Array[np.float64]]:
-        """Contingency tables, one axis for each category."""
-        parts = self._counts()
-        for _ in self._bins:
-            next(parts)
-        return {
-            names: cross.unpack(next(parts))
-            for names, cross in self.wishes.tables.items()
-        }
+    def tables(self) -> dict[tuple[str, ...], Cells]:
+        """Contingency tables, one axis for each column."""
+        found = self._overall[len(self.wishes.histograms) :]
+        return dict(zip(self.wishes.tables, found, strict=True))
 
-    @property
-    def _bins(self) -> Mapping[str, Bins]:
-        return self.wishes.histograms
+    @cached_property
+    def quantiles(self) -> dict[str, tuple[Quantile, ...]]:
+        """Between which values each quantile lies that was asked for, by column."""
+        asked = self.wishes.quantiles
+        return {name: self._quantiles(name, self.histograms[name]) for name in asked}
 
-    def _counts(self) -> Iterator[Integers]:
-        ends = np.cumsum(self.wishes.sizes, dtype=np.int64)[:-1]
-        cells = self.inner[1][0][self.wishes.n_moments : -1]
-        return iter(np.split(cells, ends))
+    def _quantiles(self, name: str, found: Histogram) -> tuple[Quantile, ...]:
+        column, made = self.schema.column(name), []
+        for share in self.wishes.quantiles[name]:
+            one = found.quantile(share, column.measure)
+            # An end that nobody agreed on is none.
+            if column.minimum is None and one.low == column.measure.low:
+                one = replace(one, low=-inf, between=nan)
+            if column.maximum is None and one.high == column.measure.high:
+                one = replace(one, high=inf, between=nan)
+            made.append(one)
+        return tuple(made)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one line for each column of numbers."""
         if not self.columns:
             return []
-        found = self.moments
+        found = self.marginals
         lines = zip(
             self.columns,
             found.sum.tolist(),
@@ -426,14 +401,31 @@ class StatisticsResult(JobResult):
             for n, s, m, d in lines
         ]
 
+    def to_frame(self) -> Frame:
+        """Return the numbers as a pandas table.
+
+        By group there is a line for each column, level and group, all rows together
+        being the group ""; without groups one for each column of numbers.
+        """
+        grouped = self.wishes.by is not None
+        lines = self.groups.records() if grouped else self.rows()
+        return load_pandas().DataFrame(lines)
+
     def summary(self) -> str:
         """Return a table of the columns, and the counts."""
-        head = ["name", "count", "sum", "mean", "sd"]
-        parts = [plain_table(head, self.rows(), "<>...")] if self.columns else []
-        for name, found in self.histograms.items():
-            parts.append(_histogram_text(name, found))
-        for names, cells in self.tables.items():
-            parts.append(_table_text(names, cells, self.levels))
+        parts: list[str] = []
+        if self.wishes.by is not None:
+            parts.append(self.groups.text())
+        elif self.columns:
+            head = ["name", "count", "sum", "mean", "sd"]
+            parts.append(plain_table(head, self.rows(), "<>..."))
+        # Tables by group stand above, with their shares.
+        n = len(self.wishes.histograms) if self.wishes.by is not None else None
+        pairs = zip(self.wishes.crossings[:n], self._cells[:n], strict=True)
+        parts += [_counts_text(axes, cells) for axes, cells in pairs]
+        if self.wishes.by is None:
+            parts += quantile_lines(self.quantiles)
+            parts += _missing_text(self.missing)
         dropped = f", {self.dropped} with missing values left out"
         parts.append(
             f"{self.count} rows of {len(self.released.members)} parties"
@@ -443,14 +435,17 @@ class StatisticsResult(JobResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        found = self.moments if self.columns else None
+        grouped = self.wishes.by is not None
+        found = self.moments if self.columns and not grouped else None
+        means = self.marginals.mean.tolist() if self.columns else []
         return {
             **super().to_dict(),
-            "minimiser": [] if found is None else found.mean.tolist(),
+            "minimiser": means,
             "reference": None if self.reference is None else self.reference.tolist(),
             "max_error": self.max_error,
             "count": self.count,
             "dropped": self.dropped,
+            "missing": self.missing,
             "table": self.rows(),
             "covariance": None if found is None else _plain(found.covariance),
             "correlation": None if found is None else _plain(found.correlation),
@@ -463,7 +458,16 @@ class StatisticsResult(JobResult):
                 }
                 for names, cells in self.tables.items()
             ],
+            "quantiles": {
+                name: [finite(asdict(one)) for one in found]
+                for name, found in self.quantiles.items()
+            },
+            "groups": self.groups.to_dict() if grouped else None,
         }
+
+
+def _of_cells(bins: Bins, cells: Cells) -> Histogram:
+    return bins.unpack(np.asarray(cells))
 
 
 def _plain(matrix: Array[np.float64]) -> list[list[float | None]]:
@@ -474,24 +478,30 @@ def _plain_dict(histogram: Histogram) -> dict[str, Any]:
     return {key: np.asarray(v).tolist() for key, v in asdict(histogram).items()}
 
 
-def _histogram_text(name: str, found: Histogram) -> str:
-    edges = [f"{edge:g}" for edge in found.edges.tolist()]
-    bins = [f"below {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges))]
-    counts = [int(n) for n in (found.below, *found.counts, found.above)]
-    rows = list(zip([*bins, f"above {edges[-1]}"], counts, strict=True))
-    return plain_table([name, "count"], rows, "<>")
-
-
-def _table_text(
-    names: tuple[str, ...],
-    cells: Array[np.float64],
-    levels: Mapping[str, tuple[str, ...]],
-) -> str:
+def _counts_text(axes: Sequence[Axis], cells: Cells) -> str:
+    """Return counts, of two axes as a table with the second one across if it fits."""
+    if len(axes) == 2:
+        down, across = axes
+        lines: list[list[Any]] = [
+            [label, *row]
+            for label, row in zip(down.labels, cells.astype(int).tolist(), strict=True)
+        ]
+        head = [f"{down.column} by {across.column}", *across.labels]
+        made = plain_table(head, lines, "<" + ">" * across.size)
+        if max(map(len, made.split("\n"))) <= WIDTH:
+            return made
     rows = [
-        [*(levels[n][k] for n, k in zip(names, place, strict=True)), int(cells[place])]
+        [*(a.labels[k] for a, k in zip(axes, place, strict=True)), int(cells[place])]
         for place in np.ndindex(cells.shape)
     ]
-    return plain_table([*names, "count"], rows, "<" * len(names) + ">")
+    head = [*(one.column for one in axes), "count"]
+    return plain_table(head, rows, "<" * len(axes) + ">")
+
+
+def _missing_text(missing: Mapping[str, int]) -> list[str]:
+    if not missing:
+        return []
+    return [plain_table(["name", "missing"], list(missing.items()), "<>")]
 
 
 def statistics(
@@ -499,7 +509,10 @@ def statistics(
     *,
     columns: Sequence[str] | None = None,
     histograms: Mapping[str, ArrayLike] | None = None,
-    tables: Sequence[Sequence[str]] = (),
+    tables: Sequence[Sequence[str]] | None = None,
+    by: str | None = None,
+    quantiles: Mapping[str, Sequence[float]] | None = None,
+    missing: Missing | None = None,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -512,7 +525,13 @@ def statistics(
         data: each party's table: pandas, polars, or a mapping of columns.
         columns: numbers to describe; by default all of the schema's.
         histograms: the edges of bins, by column.
-        tables: categories to cross, such as [("sex", "smoker")].
+        tables: columns to cross, such as [("sex", "smoker")]: categories, numbers with
+            few agreed values, and those that `histograms` has the edges of.
+        by: the column whose groups are described and compared, one by one; then without
+            `tables` every other category is counted.
+        quantiles: what to read off a histogram, such as {"age": [0.25, 0.5, 0.75]}.
+        missing: where missing values are counted: in "columns", as always by group, or
+            in "groups" too, which few tables allow.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -529,7 +548,7 @@ def statistics(
         options,
         inferred=lambda: Schema.inferred(frames, minimum_rows=minimum_rows),
     )
-    job = StatisticsJob.of(agreed, columns, histograms, tables)
+    job = StatisticsJob.of(agreed, columns, histograms, tables, by, quantiles, missing)
     checked = {name: job.schema.check(name, frame) for name, frame in frames.items()}
     asked = ask(
         job,
@@ -538,7 +557,6 @@ def statistics(
         rules=agreed.rules(rules or Rules()),
         options=options,
     )
-    used = job.schema.columns
     return StatisticsResult(
         terms=asked.terms,
         recipe=asked.recipe,
@@ -546,7 +564,7 @@ def statistics(
         wishes=job.wishes,
         rules=asked.rules,
         reference=_pooled_means(job.wishes, checked) if compare else None,
-        levels={one.name: one.categories for one in used if one.is_category},
+        schema=job.schema,
     )
 
 

@@ -5,7 +5,8 @@
 Numbers are counted in units that all parties agreed on, the middle of the agreed range
 taken off, and counts, their sums and the sums of their products are integers. What is
 asked of them is computed in fractions and rounded once: a mean of 1e9 with a scatter of
-1 loses nothing, and a constant column has a variance of exactly 0.
+1 loses nothing, and a constant column has a variance of exactly 0. `Marginals` are what
+is left without products of two columns.
 """
 
 from __future__ import annotations
@@ -41,19 +42,91 @@ BLOCK_ROWS = 2**14
 
 
 @dataclass(frozen=True)
-class Moments:
-    """What rows of k columns add up to.
+class Marginals:
+    """What rows add up to, column by column.
 
     Attributes:
         measures: how each column is counted; centres are taken off.
         count: the number of rows.
         shifted: the sums of the columns' counts.
-        cross: the sums of products of columns' counts.
+        squares: the sums of their squares.
     """
 
     measures: tuple[Measure, ...]
     count: int
     shifted: Integers
+    squares: Integers
+
+    def __add__(self, other: Marginals) -> Marginals:
+        """Return what the rows of both add up to."""
+        return Marginals(
+            self.measures,
+            self.count + other.count,
+            self.shifted + other.shifted,
+            self.squares + other.squares,
+        )
+
+    @property
+    def sum(self) -> Vector:
+        """The columns' sums."""
+        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
+        return np.array([float((s + self.count * m.centre) * m.unit) for m, s in pairs])
+
+    @property
+    def means(self) -> tuple[Fraction, ...]:
+        """The columns' means, exact; there must be rows."""
+        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
+        return tuple((Fraction(s, self.count) + m.centre) * m.unit for m, s in pairs)
+
+    @property
+    def mean(self) -> Vector:
+        """The columns' means; nan without any rows."""
+        if self.count < 1:
+            return np.full(len(self.measures), np.nan)
+        return np.array([float(one) for one in self.means])
+
+    @property
+    def scatters(self) -> tuple[Fraction, ...]:
+        """The sums of squares about the columns' means, exact; there must be rows."""
+        pairs = zip(self.measures, self._spread.tolist(), strict=True)
+        return tuple(Fraction(int(s), self.count) * m.unit**2 for m, s in pairs)
+
+    @property
+    def variance(self) -> Vector:
+        """The columns' variances over n - 1; nan below two rows, 0 of a constant."""
+        if self.count < 2:
+            return np.full(len(self.measures), np.nan)
+        return np.array([float(one / (self.count - 1)) for one in self.scatters])
+
+    @property
+    def standard_deviation(self) -> Vector:
+        """The roots of the variances."""
+        if self.count < 2:
+            return np.full(len(self.measures), np.nan)
+        degrees = self.count * (self.count - 1)
+        return np.array(
+            [
+                root(Fraction(int(scatter), degrees)) * one.unit
+                for one, scatter in zip(self.measures, self._spread, strict=True)
+            ],
+            dtype=np.float64,
+        )
+
+    @cached_property
+    def _spread(self) -> Integers:
+        """The sums of squares about the mean, in counts, times the number of rows."""
+        found: Integers = self.count * self.squares - self.shifted**2
+        return found
+
+
+@dataclass(frozen=True)
+class Moments(Marginals):
+    """What rows of k columns add up to, products of two columns too.
+
+    Attributes:
+        cross: the sums of products of columns' counts.
+    """
+
     cross: Integers
 
     @staticmethod
@@ -84,44 +157,8 @@ class Moments:
                 f"found shape {total.shape}"
             )
         rows, shifted, products = np.split(total, [1, 1 + n_columns])
-        return cls(
-            tuple(measures), int(rows.item()), shifted, square(products, n_columns)
-        )
-
-    @property
-    def sum(self) -> Vector:
-        """The columns' sums."""
-        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
-        return np.array([float((s + self.count * m.centre) * m.unit) for m, s in pairs])
-
-    @property
-    def mean(self) -> Vector:
-        """The columns' means; nan without any rows."""
-        if self.count < 1:
-            return np.full(len(self.measures), np.nan)
-        pairs = zip(self.measures, self.shifted.tolist(), strict=True)
-        return np.array(
-            [float((Fraction(s, self.count) + m.centre) * m.unit) for m, s in pairs]
-        )
-
-    @property
-    def variance(self) -> Vector:
-        """The columns' variances over n - 1; nan below two rows, 0 of a constant."""
-        return np.diag(self.covariance).copy()
-
-    @property
-    def standard_deviation(self) -> Vector:
-        """The roots of the variances."""
-        if self.count < 2:
-            return np.full(len(self.measures), np.nan)
-        degrees = self.count * (self.count - 1)
-        return np.array(
-            [
-                root(Fraction(int(scatter), degrees)) * one.unit
-                for one, scatter in zip(self.measures, self._squares, strict=True)
-            ],
-            dtype=np.float64,
-        )
+        cross = square(products, n_columns)
+        return cls(tuple(measures), int(rows.item()), shifted, np.diag(cross), cross)
 
     @property
     def covariance(self) -> Gram:
@@ -146,7 +183,7 @@ class Moments:
         for i, j in np.ndindex(found.shape):
             scatter, squares = (
                 int(self._scatter[i, j]),
-                self._squares[i] * self._squares[j],
+                self._spread[i] * self._spread[j],
             )
             if squares > 0 and self.count > 1:
                 size = float(root(Fraction(scatter**2, int(squares))))
@@ -158,10 +195,6 @@ class Moments:
         """The sums of products about the mean, times the number of rows."""
         found: Integers = self.count * self.cross - np.outer(self.shifted, self.shifted)
         return found
-
-    @property
-    def _squares(self) -> Integers:
-        return np.diag(self._scatter)
 
 
 def moments_of(table: ArrayLike, measures: Sequence[Measure]) -> Integers:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, nan, prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
 from veilsum.numbers.shapes import Float, Int
-from veilsum.numbers.units import Integers
+from veilsum.numbers.units import Integers, Measure
 
 Codes = Int[Array[np.int64], "n axes"]
 Cells = Float[FloatArray, "..."]  # one axis for each variable
@@ -47,6 +49,55 @@ class Histogram:
     def total(self) -> float:
         """The number of values, wherever they are."""
         return self.below + float(self.counts.sum()) + self.above
+
+    def quantile(self, share: float, measure: Measure) -> Quantile:
+        """Return between which values a quantile lies, which the counts prove.
+
+        Args:
+            share: of the values that are no larger, above 0 and below 1.
+            measure: how values are counted: it has the ends of the range, and what
+                values there are between two edges.
+        """
+        if not 0.0 < share < 1.0:
+            raise InvalidInputError(
+                f"a quantile is above 0 and below 1, found {share:g}: 0.5 is the median"
+            )
+        held = np.array([self.below, *self.counts, self.above])
+        if not (n := int(self.total)):
+            return Quantile(share, nan, nan, nan)
+        upto = np.cumsum(held)
+        # As R's type 1: the least value that so many are not above.
+        place = int(np.searchsorted(upto, ceil(n * Fraction(repr(share)))))
+        # Whole counts from each edge on; the last bin has both its edges.
+        edges = [Fraction(repr(one)) / measure.unit for one in self.edges.tolist()]
+        firsts = [ceil(one) for one in edges]
+        firsts[-1] = int(edges[-1] // 1) + 1
+        ends = [measure.least, *firsts, measure.most + 1]
+        low, high = (
+            float(min(max(one, measure.least), measure.most) * measure.unit)
+            for one in (ends[place], ends[place + 1] - 1)
+        )
+        before = upto[place] - held[place]
+        part = float((n * share - before) / held[place])
+        between = low + min(max(part, 0.0), 1.0) * (high - low)
+        return Quantile(share, low, high, between)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """Where a quantile lies, as counts at agreed thresholds tell.
+
+    Attributes:
+        share: of the values that are no larger.
+        low: no quantile of this share is below, by definition 1 of R's.
+        high: nor above; where both are the same, that is the quantile.
+        between: a guess, as if values were spread evenly from `low` to `high`.
+    """
+
+    share: float
+    low: float
+    high: float
+    between: float
 
 
 @dataclass(frozen=True)
@@ -79,6 +130,13 @@ class Bins:
     def size(self) -> int:
         """The length of the vector: the bins, and one more on either side."""
         return self.edges.size + 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Each place by its ends."""
+        edges = [f"{edge:g}" for edge in self.edges.tolist()]
+        between = (f"{low} to {high}" for low, high in pairwise(edges))
+        return f"below {edges[0]}", *between, f"above {edges[-1]}"
 
     def tally(self, values: ArrayLike) -> Integers:
         """Return one party's counts: below, in each bin, above."""

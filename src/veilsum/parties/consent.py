@@ -42,6 +42,7 @@ from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
+from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column, unit_words
 
 WIDTH = 88
@@ -396,11 +397,21 @@ def _statistics(
     del question
     wishes, schema = job.wishes, job.schema
     yield "question: counts and averages of all members' rows together"
+    by, each = wishes.by, ""
+    if by is not None:
+        labels = [quoted(one) for one in by.labels]
+        yield (
+            f"all of it in each of {by.size} groups, by {quoted(by.column)}: "
+            f"{room.names('groups', labels)}; groups are compared, and tested"
+        )
+        each = ", in each group"
     if wishes.columns:
         names = [quoted(name) for name in wishes.columns]
+        what = "and correlations of" if by is None else "of"
+        comma = " " if by is None else ", no correlations, "
         yield (
-            f"means, variances and correlations of {_number(len(names), 'column')}: "
-            f"{room.names('columns of numbers', names)}"
+            f"means, variances{comma}{what} {_number(len(names), 'column')}: "
+            f"{room.names('columns of numbers', names)}{each}"
         )
     lines = []
     for name, bins in wishes.histograms.items():
@@ -409,16 +420,35 @@ def _statistics(
             f"- histogram of {quoted(name)}: how many rows are "
             f"{room.names(f'bins of {quoted(name)}', bounds)}"
         )
-    for crossed, cross in wishes.tables.items():
+    for crossed, axes in wishes.tables.items():
         names = [quoted(name) for name in crossed]
         of = " x ".join(names)
+        kind = axes[0].kind if len(axes) == 1 else _combined(axes)
         lines.append(
-            f"- table of {of}: how many rows have each of the {cross.size} "
-            f"{'levels' if len(names) == 1 else 'combinations of their levels'}"
+            f"- table of {of}: how many rows have each of the {n_cells(axes)} {kind}"
         )
     if lines:
-        yield f"histograms and tables: {len(lines)}"
+        yield f"histograms and tables: {len(lines)}{each}"
         yield from room.lines("histograms and tables", lines)
+    if wishes.quantiles:
+        names = [quoted(name) for name in wishes.quantiles]
+        yield (
+            f"quantiles of {room.names('quantiles', names)}: they are read "
+            "off the histograms, as a bin in which each of them is; what becomes known "
+            "is how many rows are below each edge, that is the distribution function "
+            "there" + (each and ", of each group")
+        )
+    if wishes.gaps:
+        yield (
+            "missing values: how many rows lack each of the columns"
+            + ("" if not wishes.gapped else ", in all and in each group")
+        )
+
+
+def _combined(axes: Sequence[Axis]) -> str:
+    """Return what is crossed, beside levels, in words."""
+    kinds = dict.fromkeys(one.kind for one in axes)
+    return f"combinations of their {' and '.join(kinds)}"
 
 
 def _survival(
@@ -601,7 +631,16 @@ EXPLAINED: Mapping[str, str] = {
     "sums of products of columns": "for every two columns of numbers, and for each "
     "with itself, the sum of their products over all rows",
     "cells of histograms and tables": "how many rows of all members are in each bin "
-    "and each combination of levels that is asked for above",
+    "and each combination of levels that is asked for above, and in each group",
+    "rows of each group": "how many rows all members have together in each group",
+    "sums of columns in each group": "for each column of numbers and each group, its "
+    "sum over the rows of the group",
+    "sums of squares of columns in each group": "for each column of numbers and each "
+    "group, the sum of its squares over the rows of the group",
+    "missing values of each column": "for each column, how many rows of all members "
+    "lack it; such a row is in no other number",
+    "missing values of each column in each group": "the same in each group, of rows "
+    "whose group is known",
     "events in each group and interval": "for each group and each interval above, how "
     "many rows of all members end there with the event",
     "censored rows in each group and interval": "for each group and each interval "

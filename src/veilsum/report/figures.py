@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from veilsum.errors import MissingExtraError
 from veilsum.jobs.solve import Run, Trace
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.models.survival import Curve
+from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
 
@@ -306,4 +308,87 @@ def coefficients_figure(
     axis.set_xlabel("coefficient, in standard errors")
     axis.set_title(title, fontsize=10)
     axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def boxes_figure(
+    groups: Mapping[str, Sequence[Quantile]], name: str, title: str
+) -> Any:
+    """Return a box for each group, drawn from counts at agreed thresholds.
+
+    A line stands where a quantile is if values are spread evenly between two
+    thresholds; the bar across it is where it surely is. There are no dots and no ends:
+    the smallest and the largest value are single rows.
+
+    Args:
+        groups: the quantiles of each: the quartiles make the box, and the outermost
+            ones, if there are any beyond, its whiskers.
+        name: what was measured.
+        title: what to notice.
+    """
+    figure, (axis,) = _figure(1.6 + 1.1 * max(len(groups), 3), 3.6, 1, top=0.35)
+    for place, found in enumerate(groups.values()):
+        known = {one.share: one for one in found if isfinite(one.between)}
+        aside = np.linspace(-0.18, 0.18, len(known)) if len(known) > 1 else [0.0]
+        for one, at in zip(known.values(), aside, strict=True):
+            spot = (place + at - 0.04, one.low), 0.08, one.high - one.low
+            axis.add_patch(_box(*spot, color=ORANGE, alpha=0.35, linewidth=0))
+        ends = [one.between for one in known.values()]
+        middle = [known[share].between for share in (0.25, 0.75) if share in known]
+        if len(middle) == 2:
+            spot = (place - 0.25, middle[0]), 0.5, middle[1] - middle[0]
+            axis.add_patch(_box(*spot, fill=False, edgecolor=BLUE, linewidth=1.2))
+        for edge, end in zip(middle, (min, max), strict=False):
+            axis.plot([place, place], [edge, end(ends)], color=BLUE, linewidth=1.2)
+        for one in known.values():
+            width = 0.25 if 0.25 <= one.share <= 0.75 else 0.1
+            bold = 2.4 if one.share == 0.5 else 1.2
+            line = [place - width, place + width], [one.between] * 2
+            axis.plot(*line, color=BLUE, linewidth=bold)
+    axis.plot([], [], color=BLUE, linewidth=2.4, label="quantile, if spread evenly")
+    axis.plot([], [], color=ORANGE, alpha=0.35, linewidth=7, label="where it surely is")
+    axis.set_xticks(range(len(groups)), list(groups))
+    axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=name)
+    axis.margins(y=0.25)
+    axis.set_title(title, fontsize=10)
+    axis.legend(frameon=False, loc="upper left", fontsize=8)
+    return figure
+
+
+def _box(corner: tuple[float, float], width: float, height: float, **look: Any) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(corner, width, height, **look)
+
+
+def counts_figure(
+    cells: FloatArray,
+    names: tuple[str, str],
+    labels: tuple[Sequence[str], Sequence[str]],
+    title: str,
+) -> Any:
+    """Return a table of counts in colours: with bins, a histogram of two columns.
+
+    Args:
+        cells: how many rows there are, the first column's places down.
+        names: of the two columns.
+        labels: of the places of each.
+        title: what to notice.
+    """
+    down, across = cells.shape
+    width, height = 1.9 + 0.75 * across, 1.3 + 0.36 * down
+    figure, (axis,) = _figure(width, height, 1, top=0.35)
+    figure.subplots_adjust(left=1.3 / width, bottom=0.65 / height)
+    axis.pcolormesh(cells, cmap="Blues", edgecolors="white", linewidth=1.0)
+    most = cells.max()
+    for row, column in np.ndindex(cells.shape):
+        number = int(cells[row, column])
+        dark = "white" if number > 0.55 * most else "black" if number else "#AAAAAA"
+        place = column + 0.5, row + 0.5
+        axis.text(*place, number, color=dark, ha="center", va="center", fontsize=8)
+    axis.set_xticks(np.arange(across) + 0.5, labels[1], fontsize=7)
+    axis.set_yticks(np.arange(down) + 0.5, labels[0], fontsize=8)
+    axis.set(xlabel=names[1], ylabel=names[0])
+    axis.tick_params(length=0)
+    axis.set_title(title, fontsize=10)
     return figure

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from veilsum.models.tallies import Bins
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.reading import Section, read
+from veilsum.tables.axes import Axis
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame
@@ -47,7 +49,9 @@ class Question(Section, frozen=True, kw_only=True):
         offset: its column of offsets.
         columns: numbers that are described.
         histograms: the edges of bins, by column.
-        tables: categories that are crossed.
+        tables: columns that are crossed.
+        by: the column in whose groups all of this is asked for.
+        missing: "groups" where missing values of each are counted as well.
         survival: the formula of curves.
         times: that they are counted at.
     """
@@ -61,6 +65,8 @@ class Question(Section, frozen=True, kw_only=True):
     tables: tuple[tuple[str, ...], ...] | None = None
     survival: str | None = None
     times: tuple[float, ...] | None = None
+    by: str | None = None
+    missing: str | None = None
 
     @classmethod
     def of_text(cls, text: str) -> Question:
@@ -92,7 +98,8 @@ class Question(Section, frozen=True, kw_only=True):
             return self.survival
         parts = [*(self.columns or ()), *(f"bins of {one}" for one in self.bins)]
         parts += [f"table of {' x '.join(names)}" for names in self.tables or ()]
-        return listed(parts) or "number of rows"
+        groups = "" if self.by is None else f" by {self.by}"
+        return (listed(parts) or "number of rows") + groups
 
     @property
     def bins(self) -> dict[str, Bins]:
@@ -114,6 +121,8 @@ class Question(Section, frozen=True, kw_only=True):
             whole = np.zeros(len(frame))
             whole[slice(None) if table.kept is None else table.kept] = values
             yield variables, whole
+        if self.missing == "groups" and self.by is not None and table.kept is not None:
+            yield from self._among_others(table, self.by, ~table.kept)
 
     def _among_kept(self, table: CheckedTable) -> Iterator[tuple[frozenset[str], Any]]:
         yield frozenset(), 1.0
@@ -121,18 +130,46 @@ class Question(Section, frozen=True, kw_only=True):
             yield from self._of_formula(self.formula, table)
         if self.survival is not None:
             yield from self._of_survival(self.survival, table)
-        for name in self.columns or ():
-            yield frozenset({name}), table.numbers(name)
-        for name, bins in self.bins.items():
-            places = bins.places(table.numbers(name))
-            for k in range(1, bins.size):
-                yield frozenset({name}), places >= k
+        groups = [*self._groups(table)]
+        for group, rows in groups:
+            if group:
+                yield group, rows
+            for name in self.columns or ():
+                yield group | {name}, rows * table.numbers(name)
+            for name, bins in self.bins.items():
+                places = bins.places(table.numbers(name))
+                for k in range(1, bins.size):
+                    yield group | {name}, rows & (places >= k)
         for names in self.tables or ():
-            levels = tuple(len(table.schema.column(one).categories) for one in names)
-            codes = tuple(table.look(name) for name in names)
-            cells = np.ravel_multi_index(codes, levels)
-            for cell in np.unique(cells):
-                yield frozenset(names), cells == cell
+            axes = [Axis.of(table.schema.column(one), self.bins) for one in names]
+            codes = tuple(axis.codes(table) for axis in axes)
+            cells = np.ravel_multi_index(codes, tuple(axis.size for axis in axes))
+            for cell, (group, rows) in product(np.unique(cells), groups):
+                yield group.union(names), rows & (cells == cell)
+
+    def _groups(self, table: CheckedTable) -> Iterator[tuple[frozenset[str], Any]]:
+        """Yield which rows are in each group: all of them, where there are none."""
+        if self.by is None:
+            yield frozenset(), np.ones(table.n_rows, dtype=np.bool_)
+            return
+        axis = Axis.of(table.schema.column(self.by), {})
+        places = axis.codes(table)
+        for place in range(axis.size):
+            yield frozenset({self.by}), places == place
+
+    def _among_others(
+        self, table: CheckedTable, by: str, others: Array[Any]
+    ) -> Iterator[Made]:
+        """Yield which rows that are left out lack a column, in each group."""
+        axis = Axis.of(table.schema.column(by), {})
+        known = np.flatnonzero(~table.missing(by))
+        places = axis.places(table.left_out[by][known])
+        rows = np.flatnonzero(others)[known]
+        for name in table.schema.names:
+            for place in range(axis.size) if name != by else ():
+                whole = np.zeros(len(others))
+                whole[rows[table.missing(name)[known] & (places == place)]] = 1.0
+                yield frozenset({name, by}), whole
 
     def _of_survival(
         self, text: str, table: CheckedTable

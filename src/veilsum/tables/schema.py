@@ -244,11 +244,13 @@ class Schema:
         lost = self._lost(party, values)
         n_dropped = int(np.count_nonzero(lost))
         self._check_size(party, len(table) - n_dropped, n_dropped)
+        left_out: dict[str, Values] = {}
         if n_dropped:
+            left_out = {name: column[lost] for name, column in values.items()}
             values = {name: column[~lost] for name, column in values.items()}
         kept = ~lost if n_dropped else None
         return CheckedTable(
-            party, self, self._frame(values), n_dropped, n_rounded, kept
+            party, self, self._frame(values), n_dropped, n_rounded, kept, left_out
         )
 
     def n_rounded(self, frame: Any) -> dict[str, int]:
@@ -345,6 +347,7 @@ class CheckedTable(Secret):
         n_rounded: by column, how many values were not whole numbers of its unit and
             were rounded, where there were any; for the owner only.
         kept: which rows of the table are here; None for all.
+        left_out: the columns of the other rows: nan, or -1 of a category, is missing.
     """
 
     party: str
@@ -353,11 +356,16 @@ class CheckedTable(Secret):
     n_dropped: int
     n_rounded: Mapping[str, int] = field(default_factory=dict)
     kept: Flags | None = None
+    left_out: Mapping[str, Values] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
         """How many rows are left."""
         return len(self.frame)
+
+    def missing(self, column: str) -> Flags:
+        """Return which of the rows that were left out lack a column."""
+        return _gaps(self.left_out[column]) if self.left_out else np.zeros(0, np.bool_)
 
     def numbers(self, column: str) -> PerRow:
         """Return a column of numbers; a category is refused."""

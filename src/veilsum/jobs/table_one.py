@@ -1,0 +1,432 @@
+"""Groups side by side, as the first table of a paper has them.
+
+Variables stand down the page and groups across it: rows and their share of the group
+for levels, mean and standard deviation for numbers, how far groups are apart, and the
+chance of that. All of it follows from one sum; nothing more is asked for a test.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, reduce
+from itertools import combinations, product
+from math import floor, isfinite, isnan, log10, nan
+from operator import add
+from typing import Any, Literal
+
+import numpy as np
+
+from veilsum.jobs.summary import number, plain_table
+from veilsum.models.comparisons import (
+    GroupTest,
+    compare_counts,
+    compare_means,
+    cramers_v,
+    difference_of_means,
+    difference_of_shares,
+)
+from veilsum.models.moments import Marginals
+from veilsum.models.tallies import Cells, Quantile
+from veilsum.tables.axes import Axis
+
+WIDTH = 79
+# Of a standard deviation, as there is room; the mean has as many decimals.
+SD_DIGITS = (3, 2)
+# Below, a chance is said to be smaller.
+LEAST_P = 0.001
+
+AT_THRESHOLDS = (
+    "Quantiles lie between values, both included, as counts at agreed thresholds tell; "
+    "everybody knows how many rows are below each threshold."
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How groups differ in one variable.
+
+    Attributes:
+        name: of the column, or of those that are crossed.
+        kind: whether means or counts are compared.
+        tests: of whether they differ at all.
+        differences: by two groups, how far they are apart: the standardised difference
+            of means, or of the shares of levels.
+        cramers_v: of counts, how strongly levels and groups go together.
+    """
+
+    name: str
+    kind: Literal["means", "counts"]
+    tests: tuple[GroupTest, ...]
+    differences: Mapping[tuple[str, str], float]
+    cramers_v: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of two groups; nan without any."""
+        found = [one for one in self.differences.values() if not isnan(one)]
+        return max(found, default=nan)
+
+    @property
+    def test(self) -> GroupTest:
+        """The usual one: ANOVA, with two groups the t-test; chi-square, Yates' of 2x2.
+
+        These are what R's `tableone` takes.
+        """
+        return self.tests[-1] if self.kind == "counts" else self.tests[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "tests": [
+                {**finite(asdict(one)), "degrees": [*map(_finite, one.degrees)]}
+                for one in self.tests
+            ],
+            "differences": [
+                {"groups": list(pair), "value": _finite(value)}
+                for pair, value in self.differences.items()
+            ],
+            "largest_difference": _finite(self.largest),
+            "cramers_v": _finite(self.cramers_v),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Pooled statistics of each group.
+
+    Attributes:
+        by: the column that says which group a row is in.
+        columns: of numbers.
+        parts: of each group, what its rows add up to.
+        tables: by the names of columns, their axes, and cells with groups last.
+        missing: by column, how many rows of all lack it.
+        missing_in_groups: the same in each group, where that was asked for.
+        quantiles: by column, those of all rows, and of each group.
+    """
+
+    by: Axis
+    columns: tuple[str, ...]
+    parts: tuple[Marginals, ...]
+    tables: Mapping[tuple[str, ...], tuple[tuple[Axis, ...], Cells]]
+    missing: Mapping[str, int]
+    missing_in_groups: Mapping[str, tuple[int, ...]]
+    quantiles: Mapping[str, tuple[tuple[Quantile, ...], ...]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What groups are called."""
+        return self.by.labels
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many rows each group has."""
+        return tuple(one.count for one in self.parts)
+
+    @cached_property
+    def overall(self) -> Marginals:
+        """What all rows add up to."""
+        return reduce(add, self.parts[1:], self.parts[0])
+
+    @cached_property
+    def comparisons(self) -> dict[str, Comparison]:
+        """How groups differ, by variable."""
+        held = [k for k, count in enumerate(self.counts) if count]
+        pairs = [
+            (j, k, (self.names[j], self.names[k])) for j, k in combinations(held, 2)
+        ]
+        found = {
+            name: Comparison(
+                name,
+                "means",
+                compare_means(self.parts, place),
+                {
+                    both: difference_of_means(self.parts[j], self.parts[k], place)
+                    for j, k, both in pairs
+                },
+            )
+            for place, name in enumerate(self.columns)
+        }
+        for names, (_, cells) in self.tables.items():
+            flat = cells.reshape(-1, self.by.size)
+            apart = {
+                both: difference_of_shares(flat[:, j], flat[:, k])
+                for j, k, both in pairs
+            }
+            # A column may be averaged and counted as well.
+            name = " x ".join(names)
+            key = f"{name} (counts)" if name in found else name
+            tests = compare_counts(flat)
+            found[key] = Comparison(key, "counts", tests, apart, cramers_v(flat))
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a line for each column, level and group; "" is all rows together."""
+        found: list[dict[str, Any]] = []
+        for group, part in zip(("", *self.names), self._all_parts, strict=True):
+            for place, name in enumerate(self.columns):
+                mean, sd = part.mean[place], part.standard_deviation[place]
+                found.append(
+                    {
+                        "variable": name,
+                        "level": "",
+                        "group": group,
+                        "count": part.count,
+                        "mean": mean,
+                        "sd": sd,
+                    }
+                )
+        for names, (axes, cells) in self.tables.items():
+            lines = zip(_labels(axes), self._with_all(cells), strict=True)
+            for (label, row), group in product(lines, range(1 + self.by.size)):
+                whole = self._all_parts[group].count
+                found.append(
+                    {
+                        "variable": " x ".join(names),
+                        "level": label,
+                        "group": ("", *self.names)[group],
+                        "count": int(row[group]),
+                        "share": row[group] / whole if whole else nan,
+                    }
+                )
+        return found
+
+    @property
+    def _all_parts(self) -> tuple[Marginals, ...]:
+        return self.overall, *self.parts
+
+    def _with_all(self, cells: Cells) -> Cells:
+        """Return cells as rows, all groups together first."""
+        flat = cells.reshape(-1, self.by.size)
+        return np.hstack([flat.sum(axis=1, keepdims=True), flat])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "column": self.by.column,
+            "levels": list(self.names),
+            "counts": list(self.counts),
+            "table": [
+                {
+                    "name": name,
+                    "group": group,
+                    "mean": _finite(part.mean[place]),
+                    "sd": _finite(part.standard_deviation[place]),
+                }
+                for place, name in enumerate(self.columns)
+                for group, part in zip(self.names, self.parts, strict=True)
+            ],
+            "tables": [
+                {"columns": list(names), "counts": cells.tolist()}
+                for names, (_, cells) in self.tables.items()
+            ],
+            "comparisons": [one.to_dict() for one in self.comparisons.values()],
+            "missing": {
+                name: list(one) for name, one in self.missing_in_groups.items()
+            },
+            "quantiles": {
+                name: [[finite(asdict(one)) for one in group] for group in found[1:]]
+                for name, found in self.quantiles.items()
+            },
+        }
+
+    # As text
+
+    def text(self, width: int = WIDTH) -> str:
+        """Return the table as plain text; many groups take several tables."""
+        # One table if fewer digits make room for it.
+        ways = ([*self._lines(digits)] for digits in SD_DIGITS)
+        lines = next((w for w in ways if self._fits(w, 0, self.by.size, width)), None)
+        lines = lines or [*self._lines(SD_DIGITS[0])]
+        blocks, start = [], 0
+        while start <= self.by.size:
+            end = self._fitting(lines, start, width)
+            blocks.append(self._block(lines, start, end, width))
+            start = end
+        return "\n\n".join([*blocks, *self._notes(width)])
+
+    def _fitting(self, lines: Sequence[_Line], start: int, width: int) -> int:
+        """Return after which group a table is full; all rows are the first group."""
+        end = start + 1
+        while end <= self.by.size and self._fits(lines, start, end, width):
+            end += 1
+        return end
+
+    def _fits(self, lines: Sequence[_Line], start: int, last: int, width: int) -> bool:
+        block = self._block(lines, start, last + 1, width).split("\n")
+        return max(map(len, block)) <= width
+
+    def _block(self, lines: Sequence[_Line], start: int, end: int, width: int) -> str:
+        last = end > self.by.size
+        heads = ("all", *self.names)[start:end]
+        more = ["SMD", "p", *["missing"][: any(self.missing.values())]] if last else []
+        rows = [
+            [
+                one.label,
+                *one.cells[start:end],
+                *(one.apart[: len(more)] if last else ()),
+            ]
+            for one in lines
+        ]
+        way = "<" + ">" * (len(heads) + len(more))
+        names = [self.by.column, *heads, *more]
+        made = plain_table(names, rows, way)
+        if max(map(len, made.split("\n"))) <= width:
+            return made
+        return plain_table(names, rows, way, width=width)
+
+    def _lines(self, digits: int) -> Iterator[_Line]:
+        counts = (self.overall.count, *self.counts)
+        gaps = str(self.missing.get(self.by.column, ""))
+        yield _Line("rows", tuple(map(str, counts)), ("", "", gaps))
+        for place, name in enumerate(self.columns):
+            decimals = _decimals(self.overall.standard_deviation[place], digits)
+            shown = tuple(
+                _mean_sd(one.mean[place], one.standard_deviation[place], decimals)
+                for one in self._all_parts
+            )
+            yield _Line(name, shown, self._apart(name, name))
+            yield from self._quantile_lines(name)
+            yield from self._missing_line(name)
+        blank = ("",) * (1 + self.by.size)
+        for name in self.quantiles:
+            if name not in self.columns:
+                yield _Line(name, blank, ("", "", str(self.missing.get(name, ""))))
+                yield from self._quantile_lines(name)
+        for names, (axes, cells) in self.tables.items():
+            name = " x ".join(names)
+            key = (
+                name if self.comparisons[name].kind == "counts" else f"{name} (counts)"
+            )
+            yield _Line(
+                name, blank, self._apart(key, names[0] if len(names) == 1 else "")
+            )
+            for label, row in zip(_labels(axes), self._with_all(cells), strict=True):
+                shares = tuple(map(_share, row.tolist(), counts))
+                yield _Line(f"  {label}", shares, ("", "", ""))
+            yield from self._missing_line(names[0]) if len(names) == 1 else ()
+
+    def _quantile_lines(self, name: str) -> Iterator[_Line]:
+        for same in zip(*self.quantiles.get(name, ()), strict=True):
+            cells = tuple(map(_between, same))
+            yield _Line(f"  {share_name(same[0].share)}", cells, ("", "", ""))
+
+    def _missing_line(self, name: str) -> Iterator[_Line]:
+        if name in self.missing_in_groups:
+            found = map(str, self.missing_in_groups[name])
+            yield _Line("  missing", ("", *found), ("", "", ""))
+
+    def _apart(self, key: str, column: str) -> tuple[str, str, str]:
+        found = self.comparisons[key]
+        smd, p = found.largest, found.test.p
+        chance = f"<{LEAST_P:g}" if p < LEAST_P else f"{p:.3f}"
+        return (
+            "-" if isnan(smd) else f"{smd:.3f}",
+            "-" if isnan(p) else chance,
+            str(self.missing.get(column, "")),
+        )
+
+    def _notes(self, width: int) -> Iterator[str]:
+        several = sum(map(bool, self.counts)) > 2
+        notes = [
+            "Numbers: mean (sd). Levels: rows (share of the group). SMD: standardised "
+            f"difference{', the largest of two groups' if several else ''}. p: of "
+            f"numbers {'ANOVA' if several else 't-test'}, with equal variances; of "
+            "levels chi-square, of two by two with Yates' correction."
+        ]
+        if self.missing and not any(self.missing.values()):
+            notes.append("No value is missing.")
+        for name, count in zip(self.names, self.counts, strict=True):
+            if not count:
+                told = f"Nobody has {self.by.column} = {name}: tests leave it out."
+                notes.append(told)
+        yield "\n".join(textwrap.fill(one, width) for one in notes)
+        if self.quantiles:
+            yield textwrap.fill(AT_THRESHOLDS, width)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line: what it is about, a cell for all rows and for each group, the rest."""
+
+    label: str
+    cells: tuple[str, ...]
+    apart: tuple[str, str, str]
+
+
+def quantile_lines(quantiles: Mapping[str, Sequence[Quantile]]) -> list[str]:
+    """Return the quantiles of all rows as text."""
+    tables = [
+        plain_table(
+            [name, "from", "to"],
+            [[share_name(one.share), one.low, one.high] for one in found],
+            "<..",
+        )
+        for name, found in quantiles.items()
+    ]
+    return [*tables, textwrap.fill(AT_THRESHOLDS, WIDTH)] if tables else []
+
+
+def share_name(share: float) -> str:
+    """Return what people call a quantile.
+
+    >>> share_name(0.5), share_name(0.25), share_name(0.025)
+    ('median', '25 %', '2.5 %')
+    """
+    return "median" if share == 0.5 else f"{100 * share:.10g} %"
+
+
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for JSON, where what is no number is None."""
+    return {
+        key: _finite(one) if isinstance(one, float) else one
+        for key, one in values.items()
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and isfinite(value) else None
+
+
+def _labels(axes: Sequence[Axis]) -> list[str]:
+    return [" x ".join(one) for one in product(*(axis.labels for axis in axes))]
+
+
+def _decimals(sd: float, digits: int) -> int | None:
+    """Return the decimals that leave a standard deviation its digits; None: too many.
+
+    >>> [_decimals(sd, 3) for sd in (13.109, 6487.3, 0.0, 1e-9)]
+    [1, 0, None, None]
+    """
+    if isnan(sd) or sd == 0.0:
+        return None
+    found = digits - 1 - floor(log10(sd))
+    return max(found, 0) if found <= 6 else None
+
+
+def _mean_sd(mean: float, sd: float, decimals: int | None) -> str:
+    """Return both with so many decimals, or as many as they need.
+
+    >>> _mean_sd(48.518, 13.109, 1), _mean_sd(3.0, 0.0, None)
+    ('48.5 (13.1)', '3.0000 (0)')
+    """
+    if isnan(mean):
+        return "-"
+    if decimals is None or max(abs(mean), 0.0 if isnan(sd) else sd) >= 1e7:
+        return f"{number(mean)} ({'-' if isnan(sd) else number(sd, SD_DIGITS[0])})"
+    return f"{mean:.{decimals}f} ({'-' if isnan(sd) else f'{sd:.{decimals}f}'})"
+
+
+def _share(count: float, whole: int) -> str:
+    return f"{int(count)} ({100 * count / whole:.1f}%)" if whole else "0"
+
+
+def _between(found: Quantile) -> str:
+    if isnan(found.low):
+        return "-"
+    if found.low == found.high:
+        return f"{found.low:g}"
+    return f"{found.low:g} to {found.high:g}"

@@ -1,0 +1,190 @@
+"""Groups compared, from their sums alone: tests of means and of counts, differences.
+
+Whatever Student, Welch, Fisher and Pearson ask for follows from the counts, sums and
+sums of squares of each group, or from a table of counts. It is computed in fractions
+and rounded once; chances come from scipy. Groups and levels that nobody has are left
+out, and where nothing is left to compare, or nothing varies, the answer is nan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, nan
+
+import numpy as np
+from scipy.special import chdtrc, fdtrc, stdtr
+
+from veilsum.models.moments import Marginals, root
+from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.shapes import Float
+
+Levels = Float[FloatArray, " levels"]
+Crossed = Float[FloatArray, "levels groups"]
+# Without levels and groups that nobody has.
+Held = Float[FloatArray, "some others"]
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """One test of whether groups differ.
+
+    Attributes:
+        name: as textbooks call it.
+        statistic: what it rests on; nan where there is nothing to test.
+        degrees: of freedom; two of an F.
+        p: the chance of a statistic as large where groups do not differ.
+    """
+
+    name: str
+    statistic: float
+    degrees: tuple[float, ...]
+    p: float
+
+
+def compare_means(groups: Sequence[Marginals], column: int) -> tuple[GroupTest, ...]:
+    """Return the tests of a column's means: ANOVA and Welch's, with two groups t too.
+
+    With two groups the F of each is the square of the t, which has a sign: that of the
+    first group's mean less the second's.
+
+    Args:
+        groups: each one's sums.
+        column: its place in them.
+    """
+    held = [one for one in groups if one.count]
+    found = (_anova(held, column), _welch(held, column))
+    if len(held) != 2:
+        return found
+    means = [one.means[column] for one in held]
+    sign = 1.0 if means[0] >= means[1] else -1.0
+    names = ("t-test", "Welch's t-test")
+    return (*(_rooted(f, n, sign) for f, n in zip(found, names, strict=True)), *found)
+
+
+def _anova(groups: Sequence[Marginals], column: int) -> GroupTest:
+    name = "one-way ANOVA"
+    counts = [one.count for one in groups]
+    within = sum((one.scatters[column] for one in groups), Fraction(0))
+    between, rest = len(groups) - 1, sum(counts) - len(groups)
+    if between < 1 or rest < 1 or not within:
+        return GroupTest(name, nan, (float(between), float(rest)), nan)
+    means = [one.means[column] for one in groups]
+    middle = sum(map(_times, counts, means), Fraction(0)) / sum(counts)
+    apart = [(mean - middle) ** 2 for mean in means]
+    explained = sum(map(_times, counts, apart), Fraction(0))
+    return _of_f(name, explained / between / (within / rest), between, rest)
+
+
+def _welch(groups: Sequence[Marginals], column: int) -> GroupTest:
+    """Return the test of means whose groups need not have one variance."""
+    name, k = "Welch's ANOVA", len(groups)
+    if k < 2 or any(one.count < 2 or not one.scatters[column] for one in groups):
+        return GroupTest(name, nan, (float(k - 1), nan), nan)
+    weights = [one.count * (one.count - 1) / one.scatters[column] for one in groups]
+    means = [one.means[column] for one in groups]
+    whole = sum(weights, Fraction(0))
+    middle = sum(map(_times, weights, means), Fraction(0)) / whole
+    spread = sum(
+        (
+            (1 - weight / whole) ** 2 / (one.count - 1)
+            for one, weight in zip(groups, weights, strict=True)
+        ),
+        Fraction(0),
+    ) / (k**2 - 1)
+    apart = [(mean - middle) ** 2 for mean in means]
+    explained = sum(map(_times, weights, apart), Fraction(0)) / (k - 1)
+    return _of_f(name, explained / (1 + 2 * (k - 2) * spread), k - 1, 1 / (3 * spread))
+
+
+def _times(one: Fraction | int, other: Fraction) -> Fraction:
+    return one * other
+
+
+def _of_f(name: str, ratio: Fraction, between: int, rest: Fraction | int) -> GroupTest:
+    degrees = float(between), float(rest)
+    p = float(fdtrc(*degrees, float(ratio)))
+    if between == 1:  # the same by Student's t, whose tail keeps its digits
+        p = 2.0 * float(stdtr(degrees[1], -float(root(ratio))))
+    return GroupTest(name, float(ratio), degrees, p)
+
+
+def _rooted(found: GroupTest, name: str, sign: float) -> GroupTest:
+    statistic = sign * float(np.sqrt(found.statistic))
+    return GroupTest(name, statistic, found.degrees[1:], found.p)
+
+
+def compare_counts(cells: Crossed) -> tuple[GroupTest, ...]:
+    """Return Pearson's chi-square of a table; of two by two also as Yates corrected it.
+
+    Args:
+        cells: levels down, groups across.
+    """
+    held = _held(cells)
+    degrees = (held.shape[0] - 1) * (held.shape[1] - 1)
+    found = [_chi_square(held, Fraction(0), degrees, "chi-square")]
+    if held.shape == (2, 2):
+        found.append(_chi_square(held, Fraction(1, 2), 1, "chi-square, Yates"))
+    return tuple(found)
+
+
+def _chi_square(held: Held, less: Fraction, degrees: int, name: str) -> GroupTest:
+    if degrees < 1:
+        return GroupTest(name, nan, (float(degrees),), nan)
+    down, across = held.sum(axis=1), held.sum(axis=0)
+    n, total = int(held.sum()), Fraction(0)
+    for place in np.ndindex(held.shape):
+        expected = Fraction(int(down[place[0]]) * int(across[place[1]]), n)
+        off = abs(int(held[place]) - expected)
+        # As R does: no more is taken off than there is.
+        total += (off - min(less, off)) ** 2 / expected
+    p = float(chdtrc(degrees, float(total)))
+    return GroupTest(name, float(total), (float(degrees),), p)
+
+
+def cramers_v(cells: Crossed) -> float:
+    """Return how strongly levels and groups go together, from 0 to 1."""
+    held = _held(cells)
+    least = min(held.shape) - 1
+    if least < 1:
+        return nan
+    statistic = compare_counts(cells)[0].statistic
+    return float(np.sqrt(statistic / (held.sum() * least)))
+
+
+def _held(cells: Crossed) -> Held:
+    """Return a table without levels and groups that nobody has."""
+    whole = np.asarray(cells, dtype=np.float64)
+    return whole[whole.any(axis=1)][:, whole.any(axis=0)]
+
+
+def difference_of_means(one: Marginals, other: Marginals, column: int) -> float:
+    """Return how far two means are apart, in the root of the mean of the variances."""
+    if one.count < 2 or other.count < 2:
+        return nan
+    apart = abs(one.means[column] - other.means[column])
+    variance = sum(
+        (each.scatters[column] / (each.count - 1) for each in (one, other)), Fraction(0)
+    )
+    if not variance:
+        return inf if apart else 0.0
+    return float(root(2 * apart**2 / variance))
+
+
+def difference_of_shares(one: Levels, other: Levels) -> float:
+    """Return how far the shares of levels are apart in two groups, as Yang and Dalton.
+
+    Of two levels this is the difference of shares over the root of the mean of their
+    variances; of more it is Mahalanobis' distance, the first level left out.
+    """
+    if not one.sum() or not other.sum():
+        return nan
+    shares = [each / each.sum() for each in (one, other)]
+    apart = (shares[0] - shares[1])[1:]
+    spread = sum(np.diag(each[1:]) - np.outer(each[1:], each[1:]) for each in shares)
+    spread = np.asarray(spread) / 2.0
+    inverse = np.linalg.pinv(spread, hermitian=True)
+    if not np.allclose(spread @ inverse @ apart, apart, atol=1e-9):
+        return inf
+    return float(np.sqrt(max(apart @ inverse @ apart, 0.0)))

@@ -1,0 +1,115 @@
+"""What a table of counts is crossed by: levels, few whole numbers, or bins of numbers.
+
+Each is a column with agreed places, and each row is in one of them. That is all that
+tables, groups and histograms need to know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.tallies import Bins, CrossTable
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.units import Measure
+from veilsum.tables.columns import Column
+from veilsum.tables.schema import CheckedTable
+
+# Whole numbers with more agreed values are counted on edges.
+MOST_VALUES = 20
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A column with agreed places.
+
+    Attributes:
+        column: its name.
+        labels: what each place is called.
+        bins: of a number that is counted on edges.
+        measure: of a whole number of which each value is a place.
+    """
+
+    column: str
+    labels: tuple[str, ...]
+    bins: Bins | None = None
+    measure: Measure | None = None
+
+    @classmethod
+    def of(cls, column: Column, bins: Mapping[str, Bins]) -> Axis:
+        """Return the axis of a column: its bins if it has any, else its few values.
+
+        Raises:
+            InvalidInputError: it has neither.
+        """
+        if column.is_category:
+            return cls(column.name, column.categories)
+        if column.name in bins:
+            return cls.on_edges(column.name, bins[column.name])
+        found = column.measure if column.is_measured else None
+        if found is None or found.most - found.least >= MOST_VALUES:
+            raise InvalidInputError(
+                f"column {column.name!r} holds numbers: count it with histograms, on "
+                "edges, which tables then cross; each value is counted of a category, "
+                f"and of numbers that have {MOST_VALUES} by agreement at most"
+            )
+        return cls.of_values(column.name, found)
+
+    @classmethod
+    def on_edges(cls, name: str, bins: Bins) -> Axis:
+        """Return the bins of a column, and what is below and above them."""
+        return cls(name, bins.labels, bins=bins)
+
+    @classmethod
+    def of_values(cls, name: str, measure: Measure) -> Axis:
+        """Return all values that agreed numbers leave a column, the lowest first."""
+        counts = range(measure.least, measure.most + 1)
+        labels = tuple(f"{float(one * measure.unit):g}" for one in counts)
+        return cls(name, labels, measure=measure)
+
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+        return len(self.labels)
+
+    @property
+    def kind(self) -> str:
+        """What the places are."""
+        if self.bins is not None:
+            return "bins"
+        return "levels" if self.measure is None else "values"
+
+    def places(self, values: Array[Any]) -> Array[Any]:
+        """Return where each row is, from the column as `CheckedTable.look` has it."""
+        if self.bins is not None:
+            return self.bins.places(values)
+        if self.measure is None:
+            return values
+        counts = self.measure.counts(values) - self.measure.least
+        return counts.astype(np.int64)
+
+    def codes(self, table: CheckedTable) -> Array[Any]:
+        """Return where each row of a table is."""
+        return self.places(table.look(self.column))
+
+
+def tallied(axes: Sequence[Axis], columns: Sequence[Array[Any]]) -> Array[Any]:
+    """Return how many rows are in each cell, the last axis changing fastest.
+
+    Args:
+        axes: that are crossed.
+        columns: of each, as `CheckedTable.look` has it.
+    """
+    pairs = zip(axes, columns, strict=True)
+    codes = np.stack([axis.places(values) for axis, values in pairs], axis=1)
+    return CrossTable(tuple(one.size for one in axes)).tally(codes)
+
+
+def n_cells(axes: Sequence[Axis]) -> int:
+    """Return how many cells these axes make."""
+    return prod(one.size for one in axes)
