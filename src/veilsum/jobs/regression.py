@@ -9,7 +9,7 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -22,6 +22,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
+from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.table_job import (
@@ -33,7 +34,7 @@ from veilsum.jobs.table_job import (
     check_width,
     is_simulated,
 )
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
@@ -45,10 +46,11 @@ from veilsum.models.families import (
     NegativeBinomial,
     Poisson,
 )
-from veilsum.models.glm import GlmFit, Request, Stage
-from veilsum.models.least_squares import Counting, LeastSquaresFit
+from veilsum.models.glm import GlmFit, Request, Scales, Stage
+from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.sandwich import Errors, Meat, MeatRequest, errors_of
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
@@ -133,6 +135,20 @@ class LeastSquaresRecipe(SumsOnly):
                 ridge=self.ridge,
             )
         return self._fits[key]
+
+    def totals(self, sums: Sums) -> Exact:
+        """Return the totals in exact numbers."""
+        return least_squares.totals(
+            sums[0][:-1],
+            self.measures,
+            names=self.names,
+            intercept=self.intercept,
+            ridge=self.ridge,
+        )
+
+    def bread(self, sums: Sums) -> Callable[[], Any]:
+        """Return the inverse of X'WX, in balls."""
+        return self.totals(sums).inverse_balls
 
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
@@ -231,6 +247,10 @@ class NewtonRecipe(SumsOnly):
         """Return the fit of the pooled rows."""
         return self.newton.fit(self._state(sums))
 
+    def bread(self, sums: Sums) -> Callable[[], Any]:
+        """Return the inverse of the expected information, in balls."""
+        return self.newton.bread(self._state(sums))
+
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
@@ -289,7 +309,7 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"saturated log-likelihood": 1}
 
 
-RegressionRecipe = LeastSquaresRecipe | NewtonRecipe
+RegressionRecipe = LeastSquaresRecipe | NewtonRecipe | RobustRecipe
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -335,6 +355,7 @@ class Model:
         ridge: what each squared coefficient but the intercept's costs.
         variables: how many numbers a row holds, if the design has more: powers and
             dummies of a number are no further numbers.
+        errors: robust ones, which take one more sum; None for the model's own.
     """
 
     response: str
@@ -344,6 +365,14 @@ class Model:
     measures: RowMeasures
     ridge: float = 0.0
     variables: int | None = None
+    errors: Errors | None = None
+
+    def __post_init__(self) -> None:
+        if self.errors is not None and self.ridge:
+            raise InvalidInputError(
+                f"errors = {self.errors!r} are those of a fit without a ridge, found "
+                f"ridge = {self.ridge:g}: leave one of them out"
+            )
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -373,6 +402,7 @@ class Model:
             "variables": self.variables,
             "weighted": self.measures.weights is not None,
             "offset": self.measures.offset is not None,
+            "errors": self.errors,
         }
 
     @property
@@ -451,8 +481,28 @@ class Model:
         )
         self.check_at_home(home, rows, two_valued=two_valued)
 
+    @cached_property
+    def meat(self) -> Meat | None:
+        """What robust errors are made of, if there are any."""
+        if self.errors is None:
+            return None
+        return Meat(Scales.of(self.family, self.measures, self.intercept), self.errors)
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        if self.meat is not None:
+            check_parties(self.meat, rules, terms)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
+        if self.meat is None:
+            return self._fitting(limit)
+        size = self._fitting(None).size
+        inner = self._fitting(reserved(limit, size))
+        kind = ClusterRecipe if self.meat.by_party else RobustRecipe
+        return kind(inner, self.meat, limit)
+
+    def _fitting(self, limit: ReleaseLimit | None) -> LeastSquaresRecipe | NewtonRecipe:
         if not isinstance(self.family, Gaussian):
             return NewtonRecipe(self.newton, self.words, limit)
         return LeastSquaresRecipe(
@@ -470,8 +520,15 @@ class Model:
             offset=rows.offset,
         )
 
-    def vector(self, rows: Rows, dropped: int, request: Request | str) -> Integers:
+    def vector(
+        self, rows: Rows, dropped: int, request: Request | MeatRequest | str
+    ) -> Integers:
         """Return what some rows add up to; the last number counts rows left out."""
+        if isinstance(request, MeatRequest):
+            assert self.meat is not None
+            meat = self.meat.statistics(rows, request)
+            filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
+            return np.concatenate([meat, filling])
         if isinstance(request, Request):
             found = glm.statistics(self.newton.scales, rows, request)
         else:
@@ -487,7 +544,7 @@ class Model:
         everything = _joined(rows)
         if isinstance(self.family, Gaussian):
             return self._by_orthogonal_columns(everything)
-        recipe, sums = self.recipe(), list[Integers]()
+        recipe, sums = self._fitting(None), list[Integers]()
         while (request := recipe.request(sums)) is not None:
             sums.append(self.vector(everything, 0, request))
         return recipe.answer(sums)
@@ -584,6 +641,10 @@ class RowsJob(TableJob[Rows]):
         """What parties compare beside how they sum."""
         return {"model": self.model.terms}
 
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        self.model.check_parties(rules, terms)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         return self.model.recipe(limit)
@@ -629,6 +690,7 @@ class FormulaJob(SchemaJob[Brought]):
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
         measures: how numbers are counted, where ranges alone do not tell.
+        errors: robust ones, if any.
     """
 
     follows = "the coefficients, their standard errors, and tests"
@@ -640,6 +702,7 @@ class FormulaJob(SchemaJob[Brought]):
     ridge: float = 0.0
     bits: int = BITS
     measures: RowMeasures | None = None
+    errors: Errors | None = None
 
     @classmethod
     def of(
@@ -651,13 +714,15 @@ class FormulaJob(SchemaJob[Brought]):
         offset: str | None = None,
         ridge: float = 0.0,
         bits: int = BITS,
+        errors: str | None = None,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
         formula = ModelFormula.of(text, schema)
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
-        return cls(narrow, family, weights, offset, ridge, bits)
+        kind = errors_of(errors)
+        return cls(narrow, family, weights, offset, ridge, bits, errors=kind)
 
     @property
     def schema(self) -> Schema:
@@ -695,6 +760,7 @@ class FormulaJob(SchemaJob[Brought]):
             measures=measures,
             ridge=self.ridge,
             variables=len(self.schema.columns),
+            errors=self.errors,
         )
 
     @property
@@ -728,6 +794,10 @@ class FormulaJob(SchemaJob[Brought]):
             weights=self.weights,
             offset=self.offset,
         )
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        self.model.check_parties(rules, terms)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
@@ -878,7 +948,8 @@ class FitResult(JobResult):
     def fit(self) -> LeastSquaresFit | GlmFit:
         """Coefficients, their errors, and everything else that follows from sums."""
         recipe, sums = self.inner
-        return cast("RegressionRecipe", recipe).fit(sums)
+        among = cast("RegressionRecipe", recipe).among(self.released.members)
+        return among.fit(sums)
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -964,6 +1035,7 @@ def fit(
     offset: str | None = None,
     ridge: float = 0.0,
     bits: int = BITS,
+    errors: str | None = None,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -982,6 +1054,8 @@ def fit(
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that does not fit the unit it follows from;
             beyond 52 terms of arithmetic are computed exactly.
+        errors: of coefficients: HC0 to HC3, which rest on residuals, or cluster, by
+            party; each takes one more sum. Those of the model by default.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -1001,7 +1075,7 @@ def fit(
         ),
     )
     kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits)
+    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits, errors)
     kept = agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))
@@ -1039,6 +1113,7 @@ def fit_arrays(
     weights: Mapping[str, ArrayLike] | None = None,
     offset: Mapping[str, ArrayLike] | None = None,
     ridge: float = 0.0,
+    errors: str | None = None,
     measures: RowMeasures | None = None,
     rules: Rules | None = None,
     compare: bool = False,
@@ -1055,6 +1130,7 @@ def fit_arrays(
         weights: by party.
         offset: by party.
         ridge: as for `fit`.
+        errors: as for `fit`.
         measures: how numbers are counted. Without them they are read off all arrays
             together, which only a simulation can do.
         rules: what every party keeps to.
@@ -1077,6 +1153,7 @@ def fit_arrays(
         measures=measures
         or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
+        errors=errors_of(errors),
     )
     asked = ask(
         RowsJob(model),
