@@ -13,18 +13,32 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import combinations_with_replacement
 from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitted import (
+    Fitted,
+    Grid,
+    Interval,
+    MarginalMeans,
+    Scale,
+    marginal_means,
+    predicted,
+)
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
-from veilsum.jobs.running import JobResult
-from veilsum.jobs.summary import summary_html, summary_text, table_rows
+from veilsum.jobs.summary import (
+    ratio_rows,
+    summary_html,
+    summary_text,
+    table_rows,
+)
 from veilsum.jobs.table_job import (
     SchemaJob,
     TableAnswer,
@@ -46,7 +60,15 @@ from veilsum.models.families import (
     NegativeBinomial,
     Poisson,
 )
+from veilsum.models.family_names import canonical
 from veilsum.models.glm import GlmFit, Request, Scales, Stage
+from veilsum.models.hypotheses import (
+    Fit,
+    TestOfFit,
+    f_test,
+    likelihood_ratio,
+    score_test,
+)
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
@@ -56,7 +78,7 @@ from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
 from veilsum.tables.asked import Question
-from veilsum.tables.columns import SchemaError
+from veilsum.tables.columns import Column, SchemaError
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import (
     Coded,
@@ -67,7 +89,7 @@ from veilsum.tables.formula import (
     read_formula,
     shown,
 )
-from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -325,6 +347,7 @@ def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
     """Return the family with this name; the negative binomial one has an alpha."""
     if isinstance(name, Family):
         return name
+    name = canonical(name)
     if name == NEGATIVE_BINOMIAL:
         if alpha is None:
             raise InvalidInputError(
@@ -924,18 +947,20 @@ UNLIMITED = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FitResult(JobResult):
+class FitResult(Fitted):
     """A fit of all parties' rows, and what they released for it.
 
     Attributes:
         model: what was fitted.
         rules: what every party kept to.
+        job: the formula and its schema, where there is one.
         reference: the pooled coefficients, where one computer has all rows and was
             asked to compare.
     """
 
     model: Model
     rules: Rules
+    job: FormulaJob | None = None
     reference: Vector | None = None
 
     @property
@@ -968,6 +993,228 @@ class FitResult(JobResult):
         if self.reference is None:
             return None
         return float(np.linalg.norm(self.fit.coefficients - self.reference))
+
+    @property
+    def nobs(self) -> int:
+        """Rows of all parties."""
+        return self.fit.n_rows
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less coefficients in effect."""
+        return self.fit.residual_degrees
+
+    @property
+    def df_model(self) -> float:
+        """Coefficients in effect; the intercept is not counted."""
+        return self.fit.model_degrees - (self.model.intercept is not None)
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood."""
+        return self.fit.log_likelihood
+
+    @property
+    def aic(self) -> float:
+        """-2 llf + 2 coefficients."""
+        return self.fit.aic
+
+    @property
+    def bic(self) -> float:
+        """-2 llf + log(nobs) coefficients."""
+        return self.fit.bic
+
+    @property
+    def scale(self) -> float:
+        """The residual variance of least squares, or the dispersion."""
+        fit = self.fit
+        if isinstance(fit, LeastSquaresFit):
+            return fit.residual_variance
+        return fit.dispersion
+
+    @property
+    def rsquared(self) -> float:
+        """Of least squares: the part of the response's squares that is explained."""
+        return self._least_squares("rsquared").r_squared
+
+    @property
+    def rsquared_adj(self) -> float:
+        """The same, adjusted for the number of columns."""
+        return self._least_squares("rsquared_adj").adjusted_r_squared
+
+    def _least_squares(self, what: str) -> LeastSquaresFit:
+        if not isinstance(self.fit, LeastSquaresFit):
+            raise InvalidInputError(
+                f"{what} is for least squares, found {self.model.family.name}: see "
+                "deviance and null_deviance of .fit"
+            )
+        return self.fit
+
+    def ratios(self, level: float = 0.95) -> Frame:
+        """Return exp of coefficients, such as odds ratios, with their intervals."""
+        rows = ratio_rows(self.fit, level)
+        return load_pandas().DataFrame(rows).set_index("name")
+
+    def compare_lr(self, other: FitResult) -> TestOfFit:
+        """Return the likelihood-ratio test of two nested fits, in any order."""
+        return likelihood_ratio(*self._nested(other))
+
+    def compare_f(self, other: FitResult) -> TestOfFit:
+        """Return the F test of two nested fits with an estimated dispersion."""
+        return f_test(*self._nested(other))
+
+    def compare_score(self, other: FitResult) -> TestOfFit:
+        """Return the score test of two nested least squares fits."""
+        return score_test(*self._nested(other))
+
+    @property
+    def _fitting(self) -> tuple[LeastSquaresRecipe | NewtonRecipe, Sums]:
+        """The recipe of the fit itself, and its sums; one for errors may follow."""
+        recipe, sums = self.inner
+        return (recipe.inner if isinstance(recipe, RobustRecipe) else recipe), sums
+
+    def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
+        """Return the larger fit and the smaller; refuse what cannot be compared."""
+        if not isinstance(other, FitResult):
+            raise InvalidInputError(
+                f"a fit is compared with another fit, found {type(other).__name__}"
+            )
+        large, small = sorted((self, other), key=lambda one: -len(one.model.names))
+        more = [one for one in small.model.names if one not in large.model.names]
+        if more or len(large.model.names) == len(small.model.names):
+            raise InvalidInputError(
+                "of two nested fits one has all columns of the other and more: found "
+                + (
+                    f"{listed(more)} in the smaller one only"
+                    if more
+                    else "the same columns in both"
+                )
+            )
+        told = small.rows_of_fit(small.model.names)
+        for name, value in large.rows_of_fit(small.model.names).items():
+            if told[name] != value:
+                found = "" if name.startswith("sums") else f": {value}, {told[name]}"
+                raise InvalidInputError(
+                    "two fits are compared on the same rows and by the same law, and "
+                    f"their {name} differ{found}. Fit both to the same tables; where "
+                    "a column has missing values, leave these rows out of both"
+                )
+        return large.fit, small.fit
+
+    def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return what tells which rows a fit is of, and by which law, by its name.
+
+        The first sum's part about some columns is one of rows alone, to the last
+        digit, whatever other columns there are.
+        """
+        recipe, sums = self._fitting
+        pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
+        places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
+        totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
+        job = self.job
+        return {
+            "response": self.model.response,
+            "family": self.model.terms["family"],
+            "ridge": self.model.ridge,
+            "weights and offset": None if job is None else (job.weights, job.offset),
+            "parties": self.released.members,
+            "numbers of rows": self.fit.n_rows,
+            "intercepts": self.model.intercept is not None,
+            "sums over rows": totals,
+        }
+
+    def predict(
+        self,
+        new_data: Any,
+        *,
+        interval: Interval | None = None,
+        level: float = 0.95,
+        scale: Scale = "response",
+    ) -> Any:
+        """Return the mean of new rows; with an interval a table by statsmodels' names.
+
+        Args:
+            new_data: a table with the columns on the formula's right side, and the
+                offset's; its levels are checked. Of a fit of arrays, a design.
+            interval: "confidence" for the mean, "prediction" for a new response.
+            level: of the interval.
+            scale: "response", or "link" for the sum over columns.
+        """
+        offset: Any = 0.0
+        pandas = load_pandas()
+        if self.job is None:
+            design = np.asarray(new_data, dtype=np.float64)
+            if design.ndim != 2 or design.shape[1] != len(self.model.names):
+                raise InvalidInputError(
+                    f"a fit of arrays predicts for {len(self.model.names)} columns, "
+                    f"found shape {design.shape}"
+                )
+            if self.model.measures.offset is not None:
+                raise InvalidInputError(
+                    "a fit of arrays with offsets predicts nothing by itself: add "
+                    "offsets to design @ coefficients, and take the inverse link"
+                )
+            index = pandas.RangeIndex(len(design))
+        else:
+            frame = as_frame(new_data)
+            design = self.job.formula.design_at(frame)
+            index = frame.index
+            if (name := self.job.offset) is not None:
+                free = Schema((Column(name, "number"),), minimum_rows=1)
+                offset = free.check("the new data", frame).numbers(name)
+        fit, variance = self.fit, None
+        if isinstance(fit, LeastSquaresFit) and fit.errors == "model":
+            weighted = self.model.measures.weights is not None
+            variance = None if weighted else fit.residual_variance
+        found = predicted(
+            fit,
+            design,
+            self.model.family,
+            offset=offset,
+            scale=scale,
+            interval=interval,
+            level=level,
+            variance=variance,
+        )
+        if interval is None:
+            return pandas.Series(found["mean"], index=index, name="mean")
+        return pandas.DataFrame(found, index=index)
+
+    def marginal_means(
+        self,
+        term: str,
+        *,
+        at: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        scale: Scale = "response",
+    ) -> MarginalMeans:
+        """Return the mean at each level of a category, all else alike.
+
+        Numbers are at their means where these follow from released sums, that is of
+        least squares with an intercept, and else at values that are given; levels of
+        other categories count alike, as in R's emmeans.
+
+        Args:
+            term: such as "C(sex)".
+            at: values of other columns, by name.
+            level: of the intervals.
+            scale: "response", or "link" for the sum over columns.
+        """
+        if self.job is None:
+            raise InvalidInputError(
+                "marginal means are those of a category in a formula, and this fit is "
+                "of arrays: use predict"
+            )
+        means: dict[str, float] = {}
+        recipe, sums = self._fitting
+        if isinstance(recipe, LeastSquaresRecipe) and recipe.intercept is not None:
+            found = recipe.totals(sums[:1]).means().tolist()
+            means = dict(zip(self.model.names, found, strict=True))
+        grid = Grid.of(self.job.formula, term, at, means)
+        notes = ("The offset is 0.",) if self.job.offset is not None else ()
+        return marginal_means(
+            self.fit, self.model.family, grid, scale=scale, level=level, notes=notes
+        )
 
     def summary(self, *, level: float = 0.95, exponentiate: bool = False) -> str:
         """Return the table that goes into a paper."""
@@ -1011,6 +1258,11 @@ class FitResult(JobResult):
             ),
             "log_likelihood": _finite(fit.log_likelihood),
             "aic": _finite(fit.aic),
+            "bic": _finite(fit.bic),
+            "residual_degrees": fit.residual_degrees,
+            "errors": fit.errors,
+            "t_degrees": fit.t_degrees,
+            "covariance": fit.covariance.tolist(),
         }
 
     def __repr__(self) -> str:
@@ -1100,7 +1352,7 @@ def fit(
         options=options,
     )
     rows = {party: part.rows for party, part in own.items()}
-    return _result(asked, job.model, rows if compare else None)
+    return _result(asked, job.model, rows if compare else None, job)
 
 
 def fit_arrays(
@@ -1166,7 +1418,10 @@ def fit_arrays(
 
 
 def _result(
-    asked: TableAnswer, model: Model, rows: Mapping[str, Rows] | None
+    asked: TableAnswer,
+    model: Model,
+    rows: Mapping[str, Rows] | None,
+    job: FormulaJob | None = None,
 ) -> FitResult:
     return FitResult(
         terms=asked.terms,
@@ -1174,6 +1429,7 @@ def _result(
         released=asked.released,
         model=model,
         rules=asked.rules,
+        job=job,
         reference=None if rows is None else model.pooled(rows),
     )
 

@@ -18,7 +18,9 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from veilsum.errors import InvalidInputError
+from veilsum.models.glm import GlmFit
 from veilsum.models.inference import Inference
+from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
 
 # Letters of a hypothesis, and equations in it: they are read, and shown, by people.
@@ -78,13 +80,13 @@ class Hypothesis:
 
 def _shown(row: Sequence[float], value: float, names: Sequence[str]) -> str:
     """Return a combination as text."""
-    parts = []
+    parts: list[str] = []
     for factor, name in zip(row, names, strict=True):
         if factor:
             size = "" if abs(factor) == 1.0 else f"{abs(factor):g} * "
             sign = ("- " if factor < 0.0 else "+ ") if parts else "-" * (factor < 0.0)
             parts.append(f"{sign}{size}{name}")
-    return f"{' '.join(parts) or '0'} = {value:g}"
+    return f"{' '.join(parts) or '0'} = {value + 0.0:g}"
 
 
 class _Reader:
@@ -321,3 +323,73 @@ class Combined(Inference):
         """How far each is from its value, in standard errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return (self.coefficients - self.values) / self.standard_errors
+
+
+# Two fits, one within the other
+
+Fit = LeastSquaresFit | GlmFit
+
+
+def likelihood_ratio(larger: Fit, smaller: Fit) -> TestOfFit:
+    """Return the likelihood-ratio test of the smaller fit within the larger.
+
+    For least squares n log(RSS0 / RSS1); else the difference of deviances, over the
+    larger fit's dispersion where one is estimated.
+    """
+    if isinstance(larger, LeastSquaresFit):
+        assert isinstance(smaller, LeastSquaresFit)
+        _check_scatter(larger)
+        ratio = smaller.residual_sum / larger.residual_sum
+        found = larger.n_rows * float(np.log(ratio))
+    else:
+        assert isinstance(smaller, GlmFit)
+        found = (smaller.deviance - larger.deviance) / larger.dispersion
+    return TestOfFit.of("likelihood-ratio", found, _further(larger, smaller))
+
+
+def f_test(larger: Fit, smaller: Fit) -> TestOfFit:
+    """Return the F test of the smaller fit within the larger."""
+    k = _further(larger, smaller)
+    if isinstance(larger, LeastSquaresFit):
+        assert isinstance(smaller, LeastSquaresFit)
+        _check_scatter(larger)
+        less = smaller.residual_sum - larger.residual_sum
+        found = less / k / larger.residual_variance
+    else:
+        assert isinstance(smaller, GlmFit)
+        if not larger.family.estimates_dispersion:
+            raise InvalidInputError(
+                f"an F test needs a dispersion that is estimated, and that of a "
+                f"{larger.family.name} regression is 1: use compare_lr"
+            )
+        found = (smaller.deviance - larger.deviance) / k / larger.dispersion
+    return TestOfFit.of("F", found, k, larger.residual_degrees)
+
+
+def score_test(larger: Fit, smaller: Fit) -> TestOfFit:
+    """Return the score test of the smaller fit within the larger: n (1 - RSS1 / RSS0).
+
+    Of other families it needs the score of the larger model at the smaller fit, which
+    no sum of either has shown.
+    """
+    if not (
+        isinstance(larger, LeastSquaresFit) and isinstance(smaller, LeastSquaresFit)
+    ):
+        raise InvalidInputError(
+            "a score test follows from released sums for least squares only: use "
+            "compare_lr, or wald_test on the larger fit"
+        )
+    _check_scatter(smaller)
+    found = larger.n_rows * (1.0 - larger.residual_sum / smaller.residual_sum)
+    return TestOfFit.of("score", found, _further(larger, smaller))
+
+
+def _further(larger: Fit, smaller: Fit) -> float:
+    return larger.model_degrees - smaller.model_degrees
+
+
+def _check_scatter(fit: LeastSquaresFit) -> None:
+    if not fit.residual_sum > 0.0:
+        raise InvalidInputError(
+            "a fit is perfect: without residuals there is nothing to compare by"
+        )

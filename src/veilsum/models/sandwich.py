@@ -57,7 +57,7 @@ def errors_of(name: str | None) -> Errors | None:
     known = get_args(Errors)
     for one in known:
         if name is not None and name.lower() == one.lower():
-            return one  # type: ignore[no-any-return]
+            return one
     if name is None or name == "model":
         return None
     raise InvalidInputError(

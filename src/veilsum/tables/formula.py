@@ -38,7 +38,7 @@ from veilsum.numbers import elementary
 from veilsum.numbers.arrays import Array, FloatArray, listed
 from veilsum.numbers.units import BITS, Measure, unit_of
 from veilsum.tables.columns import Column, SchemaError
-from veilsum.tables.frames import Frame, load_pandas, needed
+from veilsum.tables.frames import Frame, as_frame, load_pandas, needed
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Bounds on what a formula may ask for; each is checked before the work is done.
@@ -331,6 +331,34 @@ class ModelFormula:
             SchemaError: a term is not a finite number in some row.
         """
         self._check_table(table)
+        design = self._evaluated(table)
+        return self._refined(table, design, bits), self._responses(table, bits)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The schema's columns that the right side names, in the schema's order."""
+        named = {name for node in self._right.factors for name in named_in(node)}
+        return tuple(name for name in self.schema.names if name in named)
+
+    def design_at(self, frame: Any) -> Array[Any]:
+        """Return the design of rows that need no response, such as ones to predict.
+
+        Levels are those of the schema. Numbers may be any: ranges and units are about
+        tables that are summed.
+
+        Raises:
+            SchemaError: a column is missing, or a level is none of the schema's.
+        """
+        rows = as_frame(frame)
+        if not self.predictors:
+            return np.ones((len(rows), len(self.columns)))
+        columns = (self.schema.column(name) for name in self.predictors)
+        free = tuple(
+            one if one.is_category else Column(one.name, "number") for one in columns
+        )
+        return self._evaluated(Schema(free, minimum_rows=1).check("the new data", rows))
+
+    def _evaluated(self, table: CheckedTable) -> Array[Any]:
         right = self._right
         with np.errstate(all="ignore"):
             values = [
@@ -339,7 +367,7 @@ class ModelFormula:
             ]
             design = right.matrix(table.frame, values)
         _check_finite(table, design, self.columns)
-        return self._refined(table, design, bits), self._responses(table, bits)
+        return design
 
     def _refined(self, table: CheckedTable, design: Array[Any], bits: int) -> Any:
         """Return the design with those columns exact that float64 would get wrong."""
