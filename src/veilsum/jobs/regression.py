@@ -78,7 +78,7 @@ from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
 from veilsum.tables.asked import Question
-from veilsum.tables.columns import Column, SchemaError
+from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import (
     Coded,
@@ -86,6 +86,7 @@ from veilsum.tables.formula import (
     Named,
     Node,
     named_in,
+    new_numbers,
     read_formula,
     shown,
 )
@@ -1160,8 +1161,7 @@ class FitResult(Fitted):
             design = self.job.formula.design_at(frame)
             index = frame.index
             if (name := self.job.offset) is not None:
-                free = Schema((Column(name, "number"),), minimum_rows=1)
-                offset = free.check("the new data", frame).numbers(name)
+                offset = new_numbers(frame, name)
         fit, variance = self.fit, None
         if isinstance(fit, LeastSquaresFit) and fit.errors == "model":
             weighted = self.model.measures.weights is not None
