@@ -38,6 +38,7 @@ from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob, LeastSquaresRecipe, _shown
+from veilsum.jobs.robust import RobustRecipe
 from veilsum.jobs.releases import ReleaseLimit, shown_of
 from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.terms import Terms
@@ -733,6 +734,10 @@ def shown_in_sums():
     for stage in get_args(Stage):
         newton = {**_shown(stage, 2), "rows left out": 1}
         yield ("other families", stage), newton
+    for kinds, errors in (("HC0`, `HC1", "HC0"), ("HC2`, `HC3", "HC3"), ("cluster",) * 2):
+        scales = SimpleNamespace(n_columns=2)
+        last = RobustRecipe(least, Meat(scales, errors)).foreseen[-1]
+        yield (f"with `errors` `{kinds}`", "the last"), last.statistics
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
     first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
     job = "with levels, cells, bins or columns of two values"
