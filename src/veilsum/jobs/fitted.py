@@ -255,14 +255,14 @@ class MarginalMeans:
             for k, level in enumerate(self.levels)
         ]
         title = f"Means by {self.category}"
-        return statistics_text(rows, title=title, notes=self.used, width=78)
+        return statistics_text(rows, title=title, notes=self.used)
 
     def __repr__(self) -> str:
         return self.summary()
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ReferenceGrid:
     """Rows at each level of a category, for the formula to make a design of.
 
     Attributes:
@@ -284,7 +284,7 @@ class Grid:
         term: str,
         at: Mapping[str, Any] | None,
         means: Mapping[str, float],
-    ) -> Grid:
+    ) -> ReferenceGrid:
         """Return the grid of a term such as "C(sex)"; refuse what is not there."""
         schema, given = formula.schema, dict(at or {})
         known = [one for one in formula.predictors if schema.column(one).is_category]
@@ -366,7 +366,7 @@ class Grid:
 def marginal_means(
     fit: Inference,
     family: Family,
-    grid: Grid,
+    grid: ReferenceGrid,
     *,
     scale: Scale,
     level: float,

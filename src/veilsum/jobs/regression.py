@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import (
     Fitted,
-    Grid,
     Interval,
     MarginalMeans,
+    ReferenceGrid,
     Scale,
     marginal_means,
     predicted,
@@ -1210,7 +1210,7 @@ class FitResult(Fitted):
         if isinstance(recipe, LeastSquaresRecipe) and recipe.intercept is not None:
             found = recipe.totals(sums[:1]).means().tolist()
             means = dict(zip(self.model.names, found, strict=True))
-        grid = Grid.of(self.job.formula, term, at, means)
+        grid = ReferenceGrid.of(self.job.formula, term, at, means)
         notes = ("The offset is 0.",) if self.job.offset is not None else ()
         return marginal_means(
             self.fit, self.model.family, grid, scale=scale, level=level, notes=notes
@@ -1262,7 +1262,7 @@ class FitResult(Fitted):
             "residual_degrees": fit.residual_degrees,
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
-            "covariance": fit.covariance.tolist(),
+            "cov_params": fit.covariance.tolist(),
         }
 
     def __repr__(self) -> str:

@@ -629,6 +629,8 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
         if found.rules is None
         else "rows of all members, or a count of members"
     )
+    if isinstance(found.job, FormulaJob) and found.job.errors == "cluster":
+        whose += ", or in the last round over what each member's rows come to"
     yield f"every number here is one sum over all {whose}"
     yield "every member learns it exactly"
     counting = isinstance(found.recipe, Screened)
