@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.special import chdtrc, fdtrc
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, printable
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import Inference
 from veilsum.models.least_squares import LeastSquaresFit
@@ -253,7 +253,7 @@ class TestOfFit:
             f"{self.kind} test: {self.law}({degrees}) = {self.statistic:.6g}, "
             f"p = {self.p_value:.4g}"
         )
-        return "\n".join([head, *(f"  {line}" for line in self.about)])
+        return "\n".join([head, *(f"  {printable(line)}" for line in self.about)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
