@@ -135,6 +135,7 @@ def test_the_facts_of_least_squares_are_those_of_statsmodels():
     assert facts.pop("Response") == "y"
     assert facts.pop("Method") == "sum under masks (lattice)"
     assert facts.pop("Condition number") == "1.9e+09"
+    assert facts.pop("Errors") == "of the model"
     expected = {
         "Observations": reference.nobs,
         "Parties": 5,
@@ -145,6 +146,7 @@ def test_the_facts_of_least_squares_are_those_of_statsmodels():
         "Residual std. error": reference.mse_resid**0.5,
         "Log-likelihood": reference.llf,
         "AIC": reference.aic,
+        "BIC": reference.bic,
         "Rounds": 1,
     }
     assert facts.keys() == expected.keys()
@@ -192,10 +194,11 @@ def test_exp_of_a_coefficient_has_a_column_and_a_note():
     text = summary_text(found, **ABOUT, exponentiate=True)
     assert "exp(coef) is an odds ratio" in text
     rows = table_of(text)
-    assert all(
-        rounds_to(row[2], value, 1e-9)
-        for row, value in zip(rows, np.exp(reference.params), strict=True)
-    )
+    ends = np.asarray(reference.conf_int())
+    expected = np.exp(np.column_stack([reference.params, ends]))
+    for row, values in zip(rows, expected, strict=True):
+        shown = zip(row[-3:], values, strict=True)
+        assert all(rounds_to(cell, value, 1e-9) for cell, value in shown)
     assert "exp(coef)" in to_markdown(found, exponentiate=True)
     assert "exp(coef)" not in summary_text(found, **ABOUT)
 
@@ -208,11 +211,17 @@ def family_fit(family):
 
 
 @pytest.mark.parametrize(
-    "family", [Poisson(), NegativeBinomial(0.5), Gamma()], ids=type
+    ("family", "ratio"),
+    [
+        (Poisson(), "a rate ratio"),
+        (NegativeBinomial(0.5), "a rate ratio"),
+        (Gamma(), "a ratio of means"),
+    ],
+    ids=["poisson", "negative binomial", "gamma"],
 )
-def test_exp_is_a_ratio_of_means_under_a_log_link(family):
+def test_exp_is_a_ratio_under_a_log_link(family, ratio):
     text = summary_text(family_fit(family), **ABOUT, exponentiate=True)
-    assert "exp(coef) is a ratio of means" in text
+    assert f"exp(coef) is {ratio}" in text
 
 
 @pytest.mark.parametrize("show", [to_markdown, summary_text, summary_html])
@@ -226,7 +235,7 @@ def test_exp_is_refused_where_it_is_no_ratio(show):
 def test_exp_of_a_huge_coefficient_is_infinite_without_a_warning():
     found = replace(logistic()[0], coefficients=np.array([800.0, -800.0, 0.0, 1.0]))
     rows = table_of(summary_text(found, **ABOUT, exponentiate=True, width=120))
-    assert [row[2] for row in rows] == ["inf", "0", "1.0000", "2.7183"]
+    assert [row[-3] for row in rows] == ["inf", "0", "1.0000", "2.7183"]
 
 
 def test_the_law_with_its_parameter_is_named():

@@ -17,6 +17,7 @@ from functools import partial
 from hashlib import sha256
 from math import ceil, isqrt, log2
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import msgspec
@@ -41,6 +42,7 @@ from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob, LeastSquaresRecipe, _shown
 from veilsum.jobs.releases import ReleaseLimit, shown_of
+from veilsum.jobs.robust import RobustRecipe
 from veilsum.jobs.statistics import StatisticsRecipe
 from veilsum.jobs.survival import SurvivalRecipe
 from veilsum.jobs.terms import Terms
@@ -57,6 +59,7 @@ from veilsum.models.glm import (
 from veilsum.models.least_squares import Statistics
 from veilsum.models.price import PriceSearch
 from veilsum.net import evidence
+from veilsum.models.sandwich import Meat
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
@@ -825,6 +828,14 @@ def shown_in_sums():
     for stage in get_args(Stage):
         newton = {**_shown(stage, 2), "rows left out": 1}
         yield ("other families", stage), newton
+    for kinds, errors in (
+        ("HC0`, `HC1", "HC0"),
+        ("HC2`, `HC3", "HC3"),
+        ("cluster",) * 2,
+    ):
+        scales = SimpleNamespace(n_columns=2)
+        last = RobustRecipe(least, Meat(scales, errors)).foreseen[-1]
+        yield (f"with `errors` `{kinds}`", "the last"), last.statistics
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
     first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
     job = "with levels, cells, bins or columns of two values"

@@ -46,6 +46,12 @@ QUESTIONS = {
     "poisson": fitted(formula="y ~ x", family="poisson"),
     "gamma": fitted(formula="y ~ x", family="gamma"),
     "inverse": fitted(formula="y ~ x", family="gamma-inverse"),
+    "HC0": fitted(formula="y ~ x + C(sex)", errors="HC0"),
+    "HC3": fitted(formula="sex ~ x", family="binomial", errors="HC3"),
+    "cluster": {
+        **fitted(formula="y ~ x", errors="cluster"),
+        "policy": {"site_terms": True},
+    },
     "statistics": {
         **STATISTICS,
         **FREE,
@@ -168,6 +174,8 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     sizes = [sum(one.statistics.values()) for one in found.recipe.foreseen]
     most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
     rest = max(sizes[counted:]) * (most - counted)
+    if "errors" in QUESTIONS[kind].get("model", {}):  # once, and of other numbers
+        rest += sizes[-1] - max(sizes[counted:])
     assert facts["numbers"][1] == counted * sizes[0] + rest
     assert facts["numbers"][1] <= found.recipe.most_numbers
 
@@ -219,6 +227,19 @@ def test_no_round_is_promised_that_there_is_not():
     assert (none in page, some in page) == (True, False)
     page = page_of(MODEL)
     assert (none in page, some in page) == (False, True)
+
+
+def test_errors_and_what_they_show_are_on_the_page():
+    page = page_of(QUESTIONS["HC3"])
+    assert "errors: HC3, which takes one more sum, at the answer" in page
+    assert "family: logistic" in page
+    assert "over what each member's rows come to" not in page
+    page = page_of(QUESTIONS["cluster"])
+    assert "or in the last round over what each member's rows come to" in page
+    assert "errors:" not in page_of(QUESTIONS["logistic"])
+    few = {**QUESTIONS["cluster"], "policy": {}}
+    with pytest.raises(InvalidInputError, match="takes 5 honest parties"):
+        page_of(few)
 
 
 # The same for all, and apart from what is one party's own

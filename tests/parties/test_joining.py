@@ -44,6 +44,7 @@ JOBS = {
     "cost": None,
     "fit": {"model": {"formula": "y ~ x"}},
     "logistic": {"model": {"formula": "y ~ x", "family": "logistic"}},
+    "robust": {"model": {"formula": "y ~ x", "family": "binomial", "errors": "HC3"}},
     "statistics": {"statistics": {"columns": ["x", "y"]}},
 }
 
@@ -154,7 +155,7 @@ def not_ok(found):
     return [one for one in found.stdout.splitlines() if one.startswith("NOT ok")]
 
 
-@pytest.mark.parametrize("kind", ["cost", "fit", "logistic"])
+@pytest.mark.parametrize("kind", ["cost", "fit", "logistic", "robust"])
 def test_a_result_is_the_one_that_was_signed(ended, verify, kind):
     run = ended(kind)
     found = verify(run, run.document)
@@ -164,7 +165,7 @@ def test_a_result_is_the_one_that_was_signed(ended, verify, kind):
 
 
 @pytest.mark.parametrize("way", [-math.inf, math.inf], ids=["down", "up"])
-@pytest.mark.parametrize("kind", ["cost", "fit", "logistic"])
+@pytest.mark.parametrize("kind", ["cost", "fit", "logistic", "robust"])
 def test_a_number_edited_in_its_last_digit_is_noticed(ended, verify, kind, way):
     run = ended(kind)
     for k, number in enumerate(run.result.answer.tolist()):

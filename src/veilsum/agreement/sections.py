@@ -18,6 +18,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.settings import METHODS, Settings
+from veilsum.models.family_names import canonical
 from veilsum.numbers.arrays import FloatArray, as_floats, listed
 from veilsum.numbers.laws import LAWS, LawName, Masks
 from veilsum.protocol.plan import Policy
@@ -416,6 +417,12 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     offset: Text | None = None
     ridge: Number | None = None
     bits: Whole | None = None
+    errors: Text | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written; a family by its one name."""
+        found = super().given()
+        return found | ({"family": canonical(self.family)} if self.family else {})
 
 
 class StatisticsSection(JobSection, frozen=True, kw_only=True):

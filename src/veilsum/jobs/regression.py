@@ -9,21 +9,36 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import combinations_with_replacement
 from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitted import (
+    Fitted,
+    Interval,
+    MarginalMeans,
+    ReferenceGrid,
+    Scale,
+    marginal_means,
+    predicted,
+)
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.running import JobResult
-from veilsum.jobs.summary import summary_html, summary_text, table_rows
+from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
+from veilsum.jobs.summary import (
+    ratio_rows,
+    summary_html,
+    summary_text,
+    table_rows,
+)
 from veilsum.jobs.table_job import (
     SchemaJob,
     TableAnswer,
@@ -33,7 +48,7 @@ from veilsum.jobs.table_job import (
     check_width,
     is_simulated,
 )
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models import glm, least_squares
 from veilsum.models.families import (
     Binomial,
@@ -50,10 +65,19 @@ from veilsum.models.families import (
     QuasiBinomial,
     QuasiPoisson,
 )
-from veilsum.models.glm import GlmFit, Request, Stage
-from veilsum.models.least_squares import Counting, LeastSquaresFit
+from veilsum.models.family_names import canonical
+from veilsum.models.glm import GlmFit, Request, Scales, Stage
+from veilsum.models.hypotheses import (
+    Fit,
+    TestOfFit,
+    f_test,
+    likelihood_ratio,
+    score_test,
+)
+from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.sandwich import Errors, Meat, MeatRequest, errors_of
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
@@ -67,10 +91,11 @@ from veilsum.tables.formula import (
     Named,
     Node,
     named_in,
+    new_numbers,
     read_formula,
     shown,
 )
-from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.frames import Frame, as_frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -138,6 +163,20 @@ class LeastSquaresRecipe(SumsOnly):
                 ridge=self.ridge,
             )
         return self._fits[key]
+
+    def totals(self, sums: Sums) -> Exact:
+        """Return the totals in exact numbers."""
+        return least_squares.totals(
+            sums[0][:-1],
+            self.measures,
+            names=self.names,
+            intercept=self.intercept,
+            ridge=self.ridge,
+        )
+
+    def bread(self, sums: Sums) -> Callable[[], Any]:
+        """Return the inverse of X'WX, in balls."""
+        return self.totals(sums).inverse_balls
 
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
@@ -236,6 +275,10 @@ class NewtonRecipe(SumsOnly):
         """Return the fit of the pooled rows."""
         return self.newton.fit(self._state(sums))
 
+    def bread(self, sums: Sums) -> Callable[[], Any]:
+        """Return the inverse of the expected information, in balls."""
+        return self.newton.bread(self._state(sums))
+
     def missing(self, sums: Sums) -> int:
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
@@ -294,7 +337,7 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"saturated log-likelihood": 1}
 
 
-RegressionRecipe = LeastSquaresRecipe | NewtonRecipe
+RegressionRecipe = LeastSquaresRecipe | NewtonRecipe | RobustRecipe
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -315,6 +358,7 @@ def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
     """Return the family with this name; the negative binomial one has an alpha."""
     if isinstance(name, Family):
         return name
+    name = canonical(name)
     if name == NEGATIVE_BINOMIAL:
         if alpha is None:
             raise InvalidInputError(
@@ -345,6 +389,7 @@ class Model:
         ridge: what each squared coefficient but the intercept's costs.
         variables: how many numbers a row holds, if the design has more: powers and
             dummies of a number are no further numbers.
+        errors: robust ones, which take one more sum; None for the model's own.
     """
 
     response: str
@@ -354,6 +399,14 @@ class Model:
     measures: RowMeasures
     ridge: float = 0.0
     variables: int | None = None
+    errors: Errors | None = None
+
+    def __post_init__(self) -> None:
+        if self.errors is not None and self.ridge:
+            raise InvalidInputError(
+                f"errors = {self.errors!r} are those of a fit without a ridge, found "
+                f"ridge = {self.ridge:g}: leave one of them out"
+            )
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -383,6 +436,7 @@ class Model:
             "variables": self.variables,
             "weighted": self.measures.weights is not None,
             "offset": self.measures.offset is not None,
+            "errors": self.errors,
         }
 
     @property
@@ -461,8 +515,28 @@ class Model:
         )
         self.check_at_home(home, rows, two_valued=two_valued)
 
+    @cached_property
+    def meat(self) -> Meat | None:
+        """What robust errors are made of, if there are any."""
+        if self.errors is None:
+            return None
+        return Meat(Scales.of(self.family, self.measures, self.intercept), self.errors)
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        if self.meat is not None:
+            check_parties(self.meat, rules, terms)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
+        if self.meat is None:
+            return self._fitting(limit)
+        size = self._fitting(None).size
+        inner = self._fitting(reserved(limit, size))
+        kind = ClusterRecipe if self.meat.by_party else RobustRecipe
+        return kind(inner, self.meat, limit)
+
+    def _fitting(self, limit: ReleaseLimit | None) -> LeastSquaresRecipe | NewtonRecipe:
         if not isinstance(self.family, Gaussian):
             return NewtonRecipe(self.newton, self.words, limit)
         return LeastSquaresRecipe(
@@ -482,8 +556,15 @@ class Model:
             offset=rows.offset,
         )
 
-    def vector(self, rows: Rows, dropped: int, request: Request | str) -> Integers:
+    def vector(
+        self, rows: Rows, dropped: int, request: Request | MeatRequest | str
+    ) -> Integers:
         """Return what some rows add up to; the last number counts rows left out."""
+        if isinstance(request, MeatRequest):
+            assert self.meat is not None
+            meat = self.meat.statistics(rows, request)
+            filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
+            return np.concatenate([meat, filling])
         if isinstance(request, Request):
             found = glm.statistics(self.newton.scales, rows, request)
         else:
@@ -499,7 +580,7 @@ class Model:
         everything = _joined(rows)
         if isinstance(self.family, Gaussian):
             return self._by_orthogonal_columns(everything)
-        recipe, sums = self.recipe(), list[Integers]()
+        recipe, sums = self._fitting(None), list[Integers]()
         while (request := recipe.request(sums)) is not None:
             sums.append(self.vector(everything, 0, request))
         return recipe.answer(sums)
@@ -596,6 +677,10 @@ class RowsJob(TableJob[Rows]):
         """What parties compare beside how they sum."""
         return {"model": self.model.terms}
 
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        self.model.check_parties(rules, terms)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
         return self.model.recipe(limit)
@@ -641,6 +726,7 @@ class FormulaJob(SchemaJob[Brought]):
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
         measures: how numbers are counted, where ranges alone do not tell.
+        errors: robust ones, if any.
     """
 
     follows = "the coefficients, their standard errors, and tests"
@@ -652,6 +738,7 @@ class FormulaJob(SchemaJob[Brought]):
     ridge: float = 0.0
     bits: int = BITS
     measures: RowMeasures | None = None
+    errors: Errors | None = None
 
     @classmethod
     def of(
@@ -663,13 +750,15 @@ class FormulaJob(SchemaJob[Brought]):
         offset: str | None = None,
         ridge: float = 0.0,
         bits: int = BITS,
+        errors: str | None = None,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
         formula = ModelFormula.of(text, schema)
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
-        return cls(narrow, family, weights, offset, ridge, bits)
+        kind = errors_of(errors)
+        return cls(narrow, family, weights, offset, ridge, bits, errors=kind)
 
     @property
     def schema(self) -> Schema:
@@ -707,6 +796,7 @@ class FormulaJob(SchemaJob[Brought]):
             measures=measures,
             ridge=self.ridge,
             variables=len(self.schema.columns),
+            errors=self.errors,
         )
 
     @property
@@ -740,6 +830,10 @@ class FormulaJob(SchemaJob[Brought]):
             weights=self.weights,
             offset=self.offset,
         )
+
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        self.model.check_parties(rules, terms)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
@@ -866,18 +960,20 @@ UNLIMITED = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FitResult(JobResult):
+class FitResult(Fitted):
     """A fit of all parties' rows, and what they released for it.
 
     Attributes:
         model: what was fitted.
         rules: what every party kept to.
+        job: the formula and its schema, where there is one.
         reference: the pooled coefficients, where one computer has all rows and was
             asked to compare.
     """
 
     model: Model
     rules: Rules
+    job: FormulaJob | None = None
     reference: Vector | None = None
 
     @property
@@ -890,7 +986,8 @@ class FitResult(JobResult):
     def fit(self) -> LeastSquaresFit | GlmFit:
         """Coefficients, their errors, and everything else that follows from sums."""
         recipe, sums = self.inner
-        return cast("RegressionRecipe", recipe).fit(sums)
+        among = cast("RegressionRecipe", recipe).among(self.released.members)
+        return among.fit(sums)
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -909,6 +1006,227 @@ class FitResult(JobResult):
         if self.reference is None:
             return None
         return float(np.linalg.norm(self.fit.coefficients - self.reference))
+
+    @property
+    def nobs(self) -> int:
+        """Rows of all parties."""
+        return self.fit.n_rows
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less coefficients in effect."""
+        return self.fit.residual_degrees
+
+    @property
+    def df_model(self) -> float:
+        """Coefficients in effect; the intercept is not counted."""
+        return self.fit.model_degrees - (self.model.intercept is not None)
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood."""
+        return self.fit.log_likelihood
+
+    @property
+    def aic(self) -> float:
+        """-2 llf + 2 coefficients."""
+        return self.fit.aic
+
+    @property
+    def bic(self) -> float:
+        """-2 llf + log(nobs) coefficients."""
+        return self.fit.bic
+
+    @property
+    def scale(self) -> float:
+        """The residual variance of least squares, or the dispersion."""
+        fit = self.fit
+        if isinstance(fit, LeastSquaresFit):
+            return fit.residual_variance
+        return fit.dispersion
+
+    @property
+    def rsquared(self) -> float:
+        """Of least squares: the part of the response's squares that is explained."""
+        return self._least_squares("rsquared").r_squared
+
+    @property
+    def rsquared_adj(self) -> float:
+        """The same, adjusted for the number of columns."""
+        return self._least_squares("rsquared_adj").adjusted_r_squared
+
+    def _least_squares(self, what: str) -> LeastSquaresFit:
+        if not isinstance(self.fit, LeastSquaresFit):
+            raise InvalidInputError(
+                f"{what} is for least squares, found {self.model.family.name}: see "
+                "deviance and null_deviance of .fit"
+            )
+        return self.fit
+
+    def ratios(self, level: float = 0.95) -> Frame:
+        """Return exp of coefficients, such as odds ratios, with their intervals."""
+        rows = ratio_rows(self.fit, level)
+        return load_pandas().DataFrame(rows).set_index("name")
+
+    def compare_lr(self, other: FitResult) -> TestOfFit:
+        """Return the likelihood-ratio test of two nested fits, in any order."""
+        return likelihood_ratio(*self._nested(other))
+
+    def compare_f(self, other: FitResult) -> TestOfFit:
+        """Return the F test of two nested fits with an estimated dispersion."""
+        return f_test(*self._nested(other))
+
+    def compare_score(self, other: FitResult) -> TestOfFit:
+        """Return the score test of two nested least squares fits."""
+        return score_test(*self._nested(other))
+
+    @property
+    def _fitting(self) -> tuple[LeastSquaresRecipe | NewtonRecipe, Sums]:
+        """The recipe of the fit itself, and its sums; one for errors may follow."""
+        recipe, sums = self.inner
+        return (recipe.inner if isinstance(recipe, RobustRecipe) else recipe), sums
+
+    def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
+        """Return the larger fit and the smaller; refuse what cannot be compared."""
+        if not isinstance(other, FitResult):
+            raise InvalidInputError(
+                f"a fit is compared with another fit, found {type(other).__name__}"
+            )
+        large, small = sorted((self, other), key=lambda one: -len(one.model.names))
+        more = [one for one in small.model.names if one not in large.model.names]
+        if more or len(large.model.names) == len(small.model.names):
+            raise InvalidInputError(
+                "of two nested fits one has all columns of the other and more: found "
+                + (
+                    f"{listed(more)} in the smaller one only"
+                    if more
+                    else "the same columns in both"
+                )
+            )
+        told = small.rows_of_fit(small.model.names)
+        for name, value in large.rows_of_fit(small.model.names).items():
+            if told[name] != value:
+                found = "" if name.startswith("sums") else f": {value}, {told[name]}"
+                raise InvalidInputError(
+                    "two fits are compared on the same rows and by the same law, and "
+                    f"their {name} differ{found}. Fit both to the same tables; where "
+                    "a column has missing values, leave these rows out of both"
+                )
+        return large.fit, small.fit
+
+    def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return what tells which rows a fit is of, and by which law, by its name.
+
+        The first sum's part about some columns is one of rows alone, to the last
+        digit, whatever other columns there are.
+        """
+        recipe, sums = self._fitting
+        pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
+        places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
+        totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
+        job = self.job
+        return {
+            "response": self.model.response,
+            "family": self.model.terms["family"],
+            "ridge": self.model.ridge,
+            "weights and offset": None if job is None else (job.weights, job.offset),
+            "parties": self.released.members,
+            "numbers of rows": self.fit.n_rows,
+            "intercepts": self.model.intercept is not None,
+            "sums over rows": totals,
+        }
+
+    def predict(
+        self,
+        new_data: Any,
+        *,
+        interval: Interval | None = None,
+        level: float = 0.95,
+        scale: Scale = "response",
+    ) -> Any:
+        """Return the mean of new rows; with an interval a table by statsmodels' names.
+
+        Args:
+            new_data: a table with the columns on the formula's right side, and the
+                offset's; its levels are checked. Of a fit of arrays, a design.
+            interval: "confidence" for the mean, "prediction" for a new response.
+            level: of the interval.
+            scale: "response", or "link" for the sum over columns.
+        """
+        offset: Any = 0.0
+        pandas = load_pandas()
+        if self.job is None:
+            design = np.asarray(new_data, dtype=np.float64)
+            if design.ndim != 2 or design.shape[1] != len(self.model.names):
+                raise InvalidInputError(
+                    f"a fit of arrays predicts for {len(self.model.names)} columns, "
+                    f"found shape {design.shape}"
+                )
+            if self.model.measures.offset is not None:
+                raise InvalidInputError(
+                    "a fit of arrays with offsets predicts nothing by itself: add "
+                    "offsets to design @ coefficients, and take the inverse link"
+                )
+            index = pandas.RangeIndex(len(design))
+        else:
+            frame = as_frame(new_data)
+            design = self.job.formula.design_at(frame)
+            index = frame.index
+            if (name := self.job.offset) is not None:
+                offset = new_numbers(frame, name)
+        fit, variance = self.fit, None
+        if isinstance(fit, LeastSquaresFit) and fit.errors == "model":
+            weighted = self.model.measures.weights is not None
+            variance = None if weighted else fit.residual_variance
+        found = predicted(
+            fit,
+            design,
+            self.model.family,
+            offset=offset,
+            scale=scale,
+            interval=interval,
+            level=level,
+            variance=variance,
+        )
+        if interval is None:
+            return pandas.Series(found["mean"], index=index, name="mean")
+        return pandas.DataFrame(found, index=index)
+
+    def marginal_means(
+        self,
+        term: str,
+        *,
+        at: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        scale: Scale = "response",
+    ) -> MarginalMeans:
+        """Return the mean at each level of a category, all else alike.
+
+        Numbers are at their means where these follow from released sums, that is of
+        least squares with an intercept, and else at values that are given; levels of
+        other categories count alike, as in R's emmeans.
+
+        Args:
+            term: such as "C(sex)".
+            at: values of other columns, by name.
+            level: of the intervals.
+            scale: "response", or "link" for the sum over columns.
+        """
+        if self.job is None:
+            raise InvalidInputError(
+                "marginal means are those of a category in a formula, and this fit is "
+                "of arrays: use predict"
+            )
+        means: dict[str, float] = {}
+        recipe, sums = self._fitting
+        if isinstance(recipe, LeastSquaresRecipe) and recipe.intercept is not None:
+            found = recipe.totals(sums[:1]).means().tolist()
+            means = dict(zip(self.model.names, found, strict=True))
+        grid = ReferenceGrid.of(self.job.formula, term, at, means)
+        notes = ("The offset is 0.",) if self.job.offset is not None else ()
+        return marginal_means(
+            self.fit, self.model.family, grid, scale=scale, level=level, notes=notes
+        )
 
     def summary(self, *, level: float = 0.95, exponentiate: bool = False) -> str:
         """Return the table that goes into a paper."""
@@ -952,6 +1270,11 @@ class FitResult(JobResult):
             ),
             "log_likelihood": _finite(fit.log_likelihood),
             "aic": _finite(fit.aic),
+            "bic": _finite(fit.bic),
+            "residual_degrees": fit.residual_degrees,
+            "errors": fit.errors,
+            "t_degrees": fit.t_degrees,
+            "cov_params": fit.covariance.tolist(),
         }
 
     def __repr__(self) -> str:
@@ -976,6 +1299,7 @@ def fit(
     offset: str | None = None,
     ridge: float = 0.0,
     bits: int = BITS,
+    errors: str | None = None,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -995,6 +1319,8 @@ def fit(
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that does not fit the unit it follows from;
             beyond 52 terms of arithmetic are computed exactly.
+        errors: of coefficients: HC0 to HC3, which rest on residuals, or cluster, by
+            party; each takes one more sum. Those of the model by default.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -1014,7 +1340,7 @@ def fit(
         ),
     )
     kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits)
+    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits, errors)
     kept = agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))
@@ -1039,7 +1365,7 @@ def fit(
         options=options,
     )
     rows = {party: part.rows for party, part in own.items()}
-    return _result(asked, job.model, rows if compare else None)
+    return _result(asked, job.model, rows if compare else None, job)
 
 
 def fit_arrays(
@@ -1052,6 +1378,7 @@ def fit_arrays(
     weights: Mapping[str, ArrayLike] | None = None,
     offset: Mapping[str, ArrayLike] | None = None,
     ridge: float = 0.0,
+    errors: str | None = None,
     measures: RowMeasures | None = None,
     rules: Rules | None = None,
     compare: bool = False,
@@ -1068,6 +1395,7 @@ def fit_arrays(
         weights: by party.
         offset: by party.
         ridge: as for `fit`.
+        errors: as for `fit`.
         measures: how numbers are counted. Without them they are read off all arrays
             together, which only a simulation can do.
         rules: what every party keeps to.
@@ -1090,6 +1418,7 @@ def fit_arrays(
         measures=measures
         or RowMeasures.inferred(rows, intercept, positive=kind.positive),
         ridge=ridge,
+        errors=errors_of(errors),
     )
     asked = ask(
         RowsJob(model),
@@ -1102,7 +1431,10 @@ def fit_arrays(
 
 
 def _result(
-    asked: TableAnswer, model: Model, rows: Mapping[str, Rows] | None
+    asked: TableAnswer,
+    model: Model,
+    rows: Mapping[str, Rows] | None,
+    job: FormulaJob | None = None,
 ) -> FitResult:
     return FitResult(
         terms=asked.terms,
@@ -1110,6 +1442,7 @@ def _result(
         released=asked.released,
         model=model,
         rules=asked.rules,
+        job=job,
         reference=None if rows is None else model.pooled(rows),
     )
 

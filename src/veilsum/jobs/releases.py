@@ -125,6 +125,7 @@ class ReleaseLimit:
         fraction: of the numbers in honest rows.
         most_rounds: sums that a fit may take.
         before: numbers that are released before the first of these.
+        after: and after the last of them.
     """
 
     honest: int
@@ -133,6 +134,7 @@ class ReleaseLimit:
     fraction: float = 0.5
     most_rounds: int = 15
     before: int = 0
+    after: int = 0
 
     @classmethod
     def of(
@@ -155,14 +157,14 @@ class ReleaseLimit:
 
     def rounds(self, size: int) -> int:
         """Return how many sums of so many numbers there is room for."""
-        room = self.fraction * self.held - self.before
+        room = self.fraction * self.held - self.before - self.after
         if size * self.most_rounds < room:
             return self.most_rounds
         return max(0, ceil(room / size) - 1)
 
     def check(self, numbers: int, rounds: int = 1) -> None:
         """Refuse to release so many numbers in each of some rounds."""
-        total = self.before + numbers * rounds
+        total = self.before + numbers * rounds + self.after
         if total < self.fraction * self.held:
             return
         enough = ceil((total + 1) / (self.fraction * self.columns * self.honest))
@@ -170,6 +172,7 @@ class ReleaseLimit:
         parts += [
             f"{numbers} in each of {rounds} rounds" if rounds > 1 else f"{numbers}"
         ]
+        parts += [f"{self.after} for robust errors"] if self.after else []
         each = f" ({', '.join(parts)})" if len(parts) > 1 or rounds > 1 else ""
         raise DisclosureError(
             "release_fraction",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from html import escape
 from math import isfinite, isnan
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from unicodedata import combining, east_asian_width
 
 import numpy as np
@@ -26,6 +26,7 @@ from veilsum.models.families import (
     LogLink,
     NegativeBinomial,
     OtherLink,
+    Poisson,
 )
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import table
@@ -37,6 +38,8 @@ Fit: TypeAlias = LeastSquaresFit | GlmFit
 Cell: TypeAlias = str | int | float | None
 Facts: TypeAlias = list[tuple[str, str]]
 
+# What standard errors rest on, in words; all others are robust.
+ERRORS = {"model": "of the model", "cluster": "clustered by party"}
 DIGITS = 5
 P_DIGITS = 3
 LIKELIHOOD_DIGITS = 7  # what counts is a difference of two, not their ratio
@@ -67,7 +70,7 @@ def summary_text(
 
     `law` is that of the masks and `level` that of the intervals; `notes` say what was
     released. Lines have `width` letters, unless the numbers need more. `exponentiate`
-    adds exp(coefficient), an odds ratio or a ratio of means.
+    adds exp(coefficient), such as an odds ratio, and gives the interval on its scale.
     """
     if width < LEAST_WIDTH:
         raise InvalidInputError(f"width must be {LEAST_WIDTH} or more, found {width}")
@@ -126,6 +129,21 @@ def table_rows(fit: Fit, level: float = 0.95) -> list[dict[str, str | float | No
         [x if isinstance(x, str) or isfinite(x) else None for x in r] for r in rows
     ]
     return [dict(zip(keys, row, strict=True)) for row in finite]
+
+
+def ratio_rows(fit: Fit, level: float = 0.95) -> list[dict[str, Any]]:
+    """Return exp of coefficients with intervals on that scale.
+
+    Keys: name, then what the ratio is called, low and high.
+    """
+    called = _ratio(fit).split(" (")[0].split(" ", 1)[1]
+    ends = fit.confidence_intervals(level).T
+    with np.errstate(over="ignore"):
+        columns = np.exp([fit.coefficients, *ends]).T.tolist()
+    return [
+        {"name": name, called: ratio, "low": low, "high": high}
+        for name, (ratio, low, high) in zip(fit.names, columns, strict=True)
+    ]
 
 
 def statistics_text(
@@ -204,11 +222,13 @@ def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts,
         ("Parties", str(n_parties)),
         ("Residual degrees", _degrees(fit.residual_degrees)),
         ("Coefficients", _degrees(fit.model_degrees)),
+        ("Errors", ERRORS.get(fit.errors, f"robust ({fit.errors})")),
         ("Method", f"sum under masks ({law})" if LAWS[law].hides else "sum, no masks"),
     ]
     likelihood = [
         ("Log-likelihood", number(fit.log_likelihood, LIKELIHOOD_DIGITS)),
         ("AIC", number(fit.aic, LIKELIHOOD_DIGITS)),
+        ("BIC", number(fit.bic, LIKELIHOOD_DIGITS)),
     ]
     if isnan(fit.log_likelihood):  # a mean and a variance are no law
         likelihood = [(name, "none") for name, _ in likelihood]
@@ -255,12 +275,11 @@ def _figures(
     low, high = fit.confidence_intervals(level).T
     tail = (1 - Decimal(str(level))) / 2
     test = "z" if fit.t_degrees is None else "t"
-    columns = {"coef": fit.coefficients}
+    columns = {"coef": fit.coefficients, "std err": fit.standard_errors}
+    columns |= {test: fit.statistics, f"P>|{test}|": fit.p_values}
     if exponentiate and _ratio(fit):
         with np.errstate(over="ignore"):
-            columns["exp(coef)"] = np.exp(fit.coefficients)
-    columns |= {"std err": fit.standard_errors, test: fit.statistics}
-    columns |= {f"P>|{test}|": fit.p_values}
+            columns["exp(coef)"], low, high = np.exp([fit.coefficients, low, high])
     columns |= {f"[{tail.normalize():f}": low, f"{(1 - tail).normalize():f}]": high}
     return {
         header: [number(x, P_DIGITS if header[0] == "P" else digits) for x in column]
@@ -275,6 +294,8 @@ def _ratio(fit: Fit) -> str:
         return "a ratio of hazards"
     if isinstance(family, Binomial) and not isinstance(family, OtherLink):
         return "an odds ratio"
+    if isinstance(family, Poisson):
+        return "a rate ratio (a risk ratio where the response is 0 or 1)"
     if isinstance(family, LogLink) and not isinstance(family, GammaInverseLink):
         return "a ratio of means"
     raise InvalidInputError(
@@ -288,7 +309,8 @@ def _remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
     remarks = []
     if exponentiate:
         remarks.append(
-            f"exp(coef) is {_ratio(fit)}; exp of the interval's ends is its interval."
+            f"exp(coef) is {_ratio(fit)}, and the interval is that of exp(coef); std "
+            f"err and {'z' if fit.t_degrees is None else 't'} are those of coef."
         )
     if fit.condition > NEARLY_DEPENDENT:
         remarks.append(
@@ -304,6 +326,11 @@ def _remarks(fit: Fit, *, exponentiate: bool) -> list[str]:
     if fit.model_degrees < len(fit.names) - 1e-6:
         bias = "A ridge pulls coefficients towards 0; intervals do not allow for that."
         remarks.append(bias)
+    if fit.errors == "cluster":
+        remarks.append(
+            "Errors are clustered by party: parties may differ as a whole, and tests "
+            f"are Student's with {fit.t_degrees:g} degrees, one less than parties."
+        )
     if not fit.covariance.any():
         remarks.append("The fit is perfect: its tests and intervals mean nothing.")
     return remarks

@@ -75,6 +75,9 @@ class TableJob(ABC, Generic[Own]):
     def n_rows(self, own: Own) -> int:
         """Return how many rows a party has to give."""
 
+    def check_parties(self, rules: Rules, terms: Terms) -> None:
+        """Refuse what so few parties, or such masks, must not be asked for."""
+
     def check(self, party: str, own: Own) -> None:
         """Refuse what does not fit the question, whatever the rules are."""
 
@@ -164,6 +167,7 @@ def prepared(
     terms = terms_of(screened(job.recipe(), groups).counts)
     if job.n_columns:
         rules.check_design(job.n_columns, terms.honest)
+    job.check_parties(rules, terms)
     limit = ReleaseLimit.of(rules, job.numbers_in_a_row, terms, size_of(groups))
     recipe = screened(job.recipe(limit), groups, terms.tolerate)
     return Prepared(recipe=recipe, terms=terms, rules=rules)

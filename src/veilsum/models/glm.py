@@ -236,12 +236,12 @@ class Scales:
         """Of V: two limbs, or what columns and the largest root need."""
         if self.family.limbs == 2:
             return 39
-        usual = _bits(self.limits.usual_root * sqrt(min(1.0, self.agreed.weight)))
+        usual = bits_below(self.limits.usual_root * sqrt(min(1.0, self.agreed.weight)))
         return min(COLUMN + max(self._root - usual, 0), self._room() // 2)
 
     @property
     def _root(self) -> int:
-        return _bits(self.limits.root * sqrt(self.agreed.weight))
+        return bits_below(self.limits.root * sqrt(self.agreed.weight))
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
@@ -251,13 +251,13 @@ class Scales:
 
     @property
     def _pull(self) -> int:
-        return _bits(self.limits.pull * self.agreed.weight)
+        return bits_below(self.limits.pull * self.agreed.weight)
 
     @cached_property
     def pull_bits(self) -> int:
         """Of the numbers whose products with the design are summed."""
         widest = max(one.bits for one in self.measures.design)
-        usual = _bits(self.limits.usual_pull * min(1.0, self.agreed.weight))
+        usual = bits_below(self.limits.usual_pull * min(1.0, self.agreed.weight))
         return min(PULL + max(self._pull - usual, 0), self._room(widest))
 
     @property
@@ -295,7 +295,7 @@ class Scales:
             w * limits.root * limits.root,
             w * limits.deviance,
         )
-        return tuple(_bits(max(pair)) for pair in zip(first, later, strict=True))
+        return tuple(bits_below(max(pair)) for pair in zip(first, later, strict=True))
 
     @cached_property
     def counts(self) -> Counts:
@@ -405,6 +405,10 @@ class Scales:
 
     def covariance(self, system: System) -> Gram:
         """Return A^-1 I A^-1 of a system in V's coordinates as that of real ones."""
+        return symmetric(lambda: self.real_balls(system))
+
+    def real_balls(self, system: System) -> arb_mat:
+        """Return the same in balls, at the precision of flint's context."""
         columns = zip(self.columns, self.measures.design, strict=True)
         lines = np.diag([_power(s) / of.unit for s, of in columns]).tolist()
         if self._intercept is not None:
@@ -413,11 +417,8 @@ class Scales:
             [fmpq(one.numerator, one.denominator) for one in line] for line in lines
         ]
 
-        def balls() -> arb_mat:
-            by = arb_mat([[arb(one) for one in line] for line in table])
-            return by * system.covariance_balls() * by.transpose()
-
-        return symmetric(balls)
+        by = arb_mat([[arb(one) for one in line] for line in table])
+        return by * system.covariance_balls() * by.transpose()
 
     def check_independent(self, system: System, n_rows: float) -> None:
         """Refuse columns that are combinations of each other but for rounding.
@@ -493,7 +494,7 @@ class Scales:
 
     def check(self, rows: Rows) -> None:
         """Refuse responses that the family never yields, and weights of nothing."""
-        for block in _blocks(self.measures, rows):
+        for block in row_blocks(self.measures, rows):
             self.family.check(block.response)
             if block.weights is not None and not (block.weights > 0.0).all():
                 raise InvalidInputError(
@@ -502,7 +503,7 @@ class Scales:
                 )
 
 
-def _bits(size: float) -> int:
+def bits_below(size: float) -> int:
     """Return an e with size < 2^e."""
     if not size < inf:
         raise InvalidInputError(TOO_WIDE)
@@ -520,7 +521,7 @@ def _power(exponent: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Block:
+class RowBlock:
     """Some rows: the design in whole numbers, all else as it is, rounded to units.
 
     The design comes in pieces of `BLOCK_ROWS`, which suit a core's cache; all that has
@@ -533,10 +534,12 @@ class _Block:
     offset: PerRow | None
 
     def weigh(self, values: FloatArray) -> FloatArray:
+        """Return values times the weights, if rows have any."""
         return values if self.weights is None else values * self.weights
 
     @property
     def pieces(self) -> Iterator[tuple[FloatArray, slice]]:
+        """The design piece by piece, and which rows each has."""
         for place, design in enumerate(self.designs):
             yield design, slice(place * BLOCK_ROWS, (place + 1) * BLOCK_ROWS)
 
@@ -570,7 +573,8 @@ def _predict_columns(design: FloatArray, point: Vector, eta: PerRow) -> None:
         eta += part
 
 
-def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:
+def row_blocks(measures: RowMeasures, rows: Rows) -> Iterator[RowBlock]:
+    """Yield a party's checked rows, some blocks at a time."""
     whole = measures.blocks(rows)
     while group := list(islice(whole, PIECES)):
 
@@ -582,7 +586,7 @@ def _blocks(measures: RowMeasures, rows: Rows) -> Iterator[_Block]:
                 else np.concatenate([_real(of, one) for one in parts])
             )
 
-        yield _Block(
+        yield RowBlock(
             # float64 has all counts, or the nearest number to each that is too wide.
             [np.asarray(one.design, dtype=np.float64) for one in group],
             np.concatenate([_real(measures.response, one.response) for one in group]),
@@ -616,12 +620,12 @@ class _Totals:
         self._factors = np.array([2.0 ** (one - self._usual) for one in powers])
         self.outside = 0
 
-    def information(self, block: _Block, information: FloatArray) -> None:
+    def information(self, block: RowBlock, information: FloatArray) -> None:
         root = np.sqrt(block.weigh(information)) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)
 
-    def pull(self, block: _Block, pull: FloatArray) -> None:
+    def pull(self, block: RowBlock, pull: FloatArray) -> None:
         scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)
         for design, piece in block.pieces:
             self._cross.add(design, scaled[piece])
@@ -655,7 +659,7 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
             f"found shape {point.shape}"
         )
     totals = _Totals(scales)
-    for block in _blocks(scales.measures, rows):
+    for block in row_blocks(scales.measures, rows):
         match request.stage:
             case "first":
                 _add_first(scales, totals, block)
@@ -668,7 +672,7 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
     return totals.vector
 
 
-def _add_first(scales: Scales, totals: _Totals, block: _Block) -> None:
+def _add_first(scales: Scales, totals: _Totals, block: RowBlock) -> None:
     family, n = scales.family, len(block.response)
     information, target = family.first(block.response)
     totals.information(block, information)
@@ -684,13 +688,15 @@ def _add_first(scales: Scales, totals: _Totals, block: _Block) -> None:
         totals.number(4, family.saturated(block.response, weights, 1.0))
 
 
-def _add_outside(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
+def _add_outside(
+    scales: Scales, totals: _Totals, block: RowBlock, point: Vector
+) -> None:
     totals.outside += _n_outside(scales.limits, block.predictor(point[:-1]), asked=True)
     away = _n_outside(scales.limits, block.null_predictor(point[-1]), asked=True)
     totals.count(4, away if block.offset is not None else away * len(block.response))
 
 
-def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
+def _add_round(scales: Scales, totals: _Totals, block: RowBlock, point: Vector) -> None:
     eta = block.predictor(point[:-1])
     null_eta = block.null_predictor(point[-1])
     _check_inside(scales.limits, eta)
@@ -710,7 +716,9 @@ def _add_round(scales: Scales, totals: _Totals, block: _Block, point: Vector) ->
         totals.number(place, block.weigh(each), times)
 
 
-def _add_closing(scales: Scales, totals: _Totals, block: _Block, point: Vector) -> None:
+def _add_closing(
+    scales: Scales, totals: _Totals, block: RowBlock, point: Vector
+) -> None:
     eta = block.predictor(point[:-1])
     _check_inside(scales.limits, eta)
     totals.information(block, scales.family.expected(eta))
@@ -770,6 +778,13 @@ class GlmFit(Inference):
     def aic(self) -> float:
         """-2 log-likelihood + 2 model degrees; the dispersion is not counted."""
         return 2.0 * (self.model_degrees - self.log_likelihood)
+
+    @property
+    def bic(self) -> float:
+        """-2 log-likelihood + log(rows) model degrees; neither is it here."""
+        return float(np.log(self.n_rows) * self.model_degrees) - (
+            2.0 * self.log_likelihood
+        )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
@@ -25,12 +25,15 @@ class Inference:
         covariance: of the estimates.
         t_degrees: degrees of freedom of Student's t where a dispersion was estimated;
             None means that the normal law is used.
+        errors: what the covariances rest on: the model's own law of responses, or
+            residuals, as in `sandwich`.
     """
 
     names: tuple[str, ...]
     coefficients: Vector
     covariance: Gram
     t_degrees: float | None
+    errors: str = field(default="model", kw_only=True)
 
     @property
     def standard_errors(self) -> Vector:

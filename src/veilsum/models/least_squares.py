@@ -399,6 +399,13 @@ class LeastSquaresFit(Inference):
         return 2.0 * (self.model_degrees - self.log_likelihood)
 
     @property
+    def bic(self) -> float:
+        """-2 log-likelihood + log(rows) model degrees."""
+        return float(np.log(self.n_rows) * self.model_degrees) - (
+            2.0 * self.log_likelihood
+        )
+
+    @property
     def rounding(self) -> float:
         """The rounding bound beside the coefficient or its error, the worst of them."""
         sizes = np.maximum(np.abs(self.coefficients), self.standard_errors)
@@ -507,18 +514,35 @@ class Exact:
 
     def covariance(self, left: float) -> Gram:
         """Return the covariances of the estimates, in real units."""
-        p, units = self._p, self._units
         if self.is_perfect:
-            return np.zeros((p, p))
+            return np.zeros((self._p, self._p))
+        return symmetric(
+            lambda: self.inverse_balls() * (self.residual_ball() / arb(left))
+        )
 
-        def balls() -> arb_mat:
-            variance = self.residual_ball() / arb(left)
-            scale = arb_mat(p, p)
-            for j, unit in enumerate(units[:-1]):
-                scale[j, j] = arb(_fmpq(1 / unit))
-            return scale * self.system.covariance_balls() * scale * variance
+    def inverse_balls(self) -> arb_mat:
+        """Return A^-1 X'WX A^-1 in balls and real units; (X'WX)^-1 without a ridge."""
+        scale = arb_mat(self._p, self._p)
+        for j, unit in enumerate(self._units[:-1]):
+            scale[j, j] = arb(_fmpq(1 / unit))
+        return scale * self.system.covariance_balls() * scale
 
-        return symmetric(balls)
+    def means(self) -> Vector:
+        """Return the weighted mean of each column; with an intercept only."""
+        one = self.intercept
+        assert one is not None
+        moments, units = self.moments, self._units
+        return np.array(
+            [
+                float(
+                    Fraction(moments[one, j])
+                    / moments[one, one]
+                    * units[j]
+                    / units[one]
+                )
+                for j in range(self._p)
+            ]
+        )
 
     def total_sum(self) -> float:
         """Return the sum of w y^2, about the weighted mean with an intercept."""
@@ -688,6 +712,26 @@ def rounding_bound(
     return bound * 1.000001 + rounding, left
 
 
+def totals(
+    vector: Integers,
+    measures: RowMeasures,
+    *,
+    names: Sequence[str] | None = None,
+    intercept: int | None = None,
+    ridge: float | Sequence[float] | Vector = 0.0,
+) -> Exact:
+    """Return what was added up in exact numbers; arguments as for `fit`."""
+    n_columns = len(measures.design)
+    labels = column_names(names, n_columns)
+    check_intercept(intercept, n_columns)
+    penalty = penalties(ridge, n_columns=n_columns, intercept=intercept)
+    if not penalty.any():
+        check_rows(Statistics.unpack(vector, n_columns).n_rows, n_columns)
+    return Exact.of(
+        vector, measures, names=labels, intercept=intercept, penalty=penalty
+    )
+
+
 def fit(
     vector: Integers,
     measures: RowMeasures,
@@ -712,23 +756,15 @@ def fit(
     Raises:
         InvalidInputError: too few rows, or dependent columns, which it names.
     """
-    n_columns = len(measures.design)
-    labels = column_names(names, n_columns)
-    check_intercept(intercept, n_columns)
-    penalty = penalties(ridge, n_columns=n_columns, intercept=intercept)
-    n_rows = Statistics.unpack(vector, n_columns).n_rows
-    if not penalty.any():
-        check_rows(n_rows, n_columns)
-    exact = Exact.of(
-        vector, measures, names=labels, intercept=intercept, penalty=penalty
-    )
+    exact = totals(vector, measures, names=names, intercept=intercept, ridge=ridge)
+    labels, n_rows, n_columns = exact.system.names, exact.sums.n_rows, len(exact.cross)
     degrees = exact.system.degrees
     check_rows(n_rows, degrees)
     left, coefficients = n_rows - degrees, exact.coefficients()
     residual = float(pinned(lambda: [exact.residual_ball()])[0])
     bound, rounded = rounding_bound(exact, coefficients, residual)
     # Residuals that rounding alone explains are those of a perfect fit.
-    perfect = not penalty.any() and residual <= rounded**2
+    perfect = not any(exact.system.ridge) and residual <= rounded**2
     return LeastSquaresFit(
         names=labels,
         coefficients=coefficients,

@@ -26,7 +26,7 @@ observation left to gain its steps shrink, and these do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -376,6 +376,13 @@ class Newton:
             names=self.labels,
             penalty=self.penalty,
         )
+
+    def bread(self, state: State) -> Callable[[], arb_mat]:
+        """Return the inverse of the expected information in balls, once it is known."""
+        if not isinstance(state, Done):
+            raise LocalProtocolError("errors were asked for before a fit was there")
+        system = self._system(state.closing.information)
+        return lambda: self.scales.real_balls(system)
 
     def fading_columns(self, state: State) -> list[str]:
         """Return the columns whose coefficients seem to grow without end, if any do."""

@@ -381,6 +381,8 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
         )
     if fit.ridge:
         yield f"ridge: {exact(fit.ridge)}"
+    if fit.errors is not None:
+        yield f"errors: {fit.errors}, which takes one more sum, at the answer"
     names = [
         "a column of ones" if place == model.intercept else quoted(name)
         for place, name in enumerate(model.names)
@@ -627,6 +629,19 @@ EXPLAINED: Mapping[str, str] = {
     "saturated log-likelihood": "the sum over all rows of the log-likelihood (how "
     "likely a model makes the responses, as a logarithm) of a model that fits every "
     "row exactly (saturated)",
+    "products of rows' scores": "for every two columns of the design, and for each "
+    "with itself, the sum of their products over all rows, each times the square of "
+    "the row's weight and of how far its response is from its fitted value",
+    "products of rows' scores, by leverage": "the same, each row divided by what its "
+    "leverage leaves, that is how much its own columns decide its fitted value",
+    "rows with a leverage next to 1": "how many rows decide their own fitted value "
+    "nearly alone, so that this cannot be divided by",
+    "products of parties' scores": "a sum over members, not over rows. A member's "
+    "score has a number for each column of the design: the sum, over that member's "
+    "rows, of the column times how far responses are from their fitted values. Known "
+    "becomes, for every two columns and for each with itself, the sum over members of "
+    "the product of these numbers. So no member's score, nor any combination of its "
+    "numbers, is further from 0 than the root of a sum of squares that everybody knows",
     "sums of columns": "for each column of numbers, its sum over all rows",
     "sums of products of columns": "for every two columns of numbers, and for each "
     "with itself, the sum of their products over all rows",
@@ -690,6 +705,8 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
         if found.rules is None
         else "rows of all members, or a count of members"
     )
+    if isinstance(found.job, FormulaJob) and found.job.errors == "cluster":
+        whose += ", or in the last round over what each member's rows come to"
     yield f"every number here is one sum over all {whose}"
     yield "every member learns it exactly"
     counting = isinstance(found.recipe, Screened)

@@ -35,10 +35,10 @@ from veilsum.errors import (
 )
 from veilsum.models.rows import PerRow
 from veilsum.numbers import elementary
-from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.units import BITS, Measure, unit_of
 from veilsum.tables.columns import Column, SchemaError
-from veilsum.tables.frames import Frame, load_pandas, needed
+from veilsum.tables.frames import Frame, as_frame, load_pandas, needed
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Bounds on what a formula may ask for; each is checked before the work is done.
@@ -100,6 +100,8 @@ def _power(base: Any, exponent: Any) -> Any:
     return found
 
 
+# Whose rows they are that somebody makes up, to predict for.
+NEW = "the new data"
 # Powers above this are no products any more.
 _MOST_FACTORS = 64
 _SIGNS: Mapping[str, Any] = {"+": operator.pos, "-": operator.neg}
@@ -331,6 +333,35 @@ class ModelFormula:
             SchemaError: a term is not a finite number in some row.
         """
         self._check_table(table)
+        design = self._evaluated(table)
+        return self._refined(table, design, bits), self._responses(table, bits)
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """The schema's columns that the right side names, in the schema's order."""
+        named = {name for node in self._right.factors for name in named_in(node)}
+        return tuple(name for name in self.schema.names if name in named)
+
+    def design_at(self, frame: Any) -> Array[Any]:
+        """Return the design of rows that need no response, such as ones to predict.
+
+        Levels are those of the schema. Numbers may be any: ranges and units are about
+        tables that are summed.
+
+        Raises:
+            SchemaError: a column is missing, or a level is none of the schema's.
+        """
+        rows, made = as_frame(frame), {}
+        for column in map(self.schema.column, self.predictors):
+            if column.is_category:
+                checked = Schema((column,), minimum_rows=1).check(NEW, rows)
+                made[column.name] = checked.frame[column.name].array
+            else:
+                made[column.name] = new_numbers(rows, column.name)
+        filled = load_pandas().DataFrame(made, index=range(len(rows)))
+        return self._evaluated(CheckedTable(NEW, self.schema, filled, 0))
+
+    def _evaluated(self, table: CheckedTable) -> Array[Any]:
         right = self._right
         with np.errstate(all="ignore"):
             values = [
@@ -339,7 +370,7 @@ class ModelFormula:
             ]
             design = right.matrix(table.frame, values)
         _check_finite(table, design, self.columns)
-        return self._refined(table, design, bits), self._responses(table, bits)
+        return design
 
     def _refined(self, table: CheckedTable, design: Array[Any], bits: int) -> Any:
         """Return the design with those columns exact that float64 would get wrong."""
@@ -501,6 +532,27 @@ class ModelFormula:
                 "the table was checked against another schema than the formula's; "
                 "check it again with the formula's schema"
             )
+
+
+def new_numbers(frame: Frame, name: str) -> PerRow:
+    """Return a column of numbers that are predicted for: any, as long as it has all."""
+    if name not in frame.columns:
+        raise SchemaError(
+            *(NEW, name, "column"),
+            f"there is no column {name!r}, which a prediction needs; "
+            f"{nearest(name, list(frame.columns))}add it",
+        )
+    try:
+        found = np.asarray(frame[name].to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.full(len(frame), np.nan)
+    if not np.isfinite(found).all():
+        raise SchemaError(
+            *(NEW, name, "number"),
+            f"the column {name!r} must have a finite number in every row: fill in "
+            "what is missing, and write numbers with a decimal point",
+        )
+    return found
 
 
 # Reading
