@@ -24,6 +24,7 @@ from veilsum.tables.formula import (
     evaluate,
     extent_of,
     read_formula,
+    read_surv,
     shown,
 )
 from veilsum.tables.schema import Column, Schema, SchemaError
@@ -876,3 +877,51 @@ def test_a_row_has_the_same_numbers_wherever_it_is(pooled, places):
     whole, _ = formula.design(checked(pooled))
     part, _ = formula.design(checked(pooled.iloc[places]))
     assert part.tobytes() == whole[places].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Surv(time, status) ~ 1", ("time", "status", "1")),
+        (" Surv(a.b,`is dead`)~ age*C(sex) ", ("a.b", "is dead", "age*C(sex)")),
+        ("Surv(days,\n  died) ~ C(arm, Sum)", ("days", "died", "C(arm, Sum)")),
+        ("Surv(Surv, event) ~ `Surv`", ("Surv", "event", "`Surv`")),
+    ],
+)
+def test_a_survival_formula_is_two_columns_and_a_right_side(text, parts):
+    assert read_surv(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("time ~ age", "has no such left side"),
+        ("Surv ~ age", "has no such left side"),
+        ("surv(time, event) ~ 1", "has no such left side"),
+        ("Surv(time, event)", "has no such left side"),
+        ("Surv(time, event) ~ 1 ~ 2", "has no such left side"),
+        ("", "has no such left side"),
+        ("Surv (time, event) ~ 1", "a space after Surv"),
+        ("Surv(time, event) ~", "nothing on the right"),
+        ("Surv(time, event) ~ Surv(age, sex)", "Surv on the right"),
+        ("Surv(time, event) + 1 ~ 1", "more than Surv on the left"),
+        ("Surv(start, stop, event) ~ 1", "three columns in Surv"),
+        ("Surv(time) ~ 1", "something else than two columns"),
+        ("Surv() ~ 1", "more than columns"),
+        ("Surv(time, 1) ~ 1", "something else than two columns"),
+        ("Surv(time, ` `) ~ 1", "something else than two columns"),
+        ("Surv(time, event == 1) ~ 1", "more than columns in Surv"),
+        ("Surv(log(time), event) ~ 1", "more than columns in Surv"),
+        ("Surv(time, event, type=counting) ~ 1", "more than columns in Surv"),
+        ("Surv(time, 'event') ~ 1", "a name in quotes"),
+        ('Surv("time", event) ~ 1', "a name in quotes"),
+        ("Surv(time, time) ~ 1", "one column for both"),
+        ("Surv(time, event ~ 1", "a bracket is not closed"),
+        ("Surv(time, event) ~ 1\u200b", "cannot be seen"),
+        (f"Surv(time, event) ~ {'a + ' * 5000}b", "at most 10,000 characters"),
+        (None, "a formula is a text"),
+    ],
+)
+def test_what_is_no_survival_formula_is_refused_with_the_reason(text, why):
+    with pytest.raises(InvalidInputError, match=re.escape(why)):
+        read_surv(text)

@@ -529,6 +529,7 @@ _TOKENS = re.compile(
 _NO_COLUMN = re.compile(r"\.|\A(?:True|False|None)\Z")
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _END = _Token("end", "", -1, -1)
+_TILDE = ("sign", "~")
 
 
 def read_formula(text: str) -> ReadFormula:
@@ -537,6 +538,36 @@ def read_formula(text: str) -> ReadFormula:
     Raises:
         InvalidInputError: it is not a formula, or asks for more than the bounds allow.
     """
+    _check_text(text)
+    return _Reader(text).formula()
+
+
+class SurvivalFormula(NamedTuple):
+    """`Surv(time, event) ~ ...`: two columns, and the right side as it was written."""
+
+    time: str
+    event: str
+    right: str
+
+
+def read_surv(text: str) -> SurvivalFormula:
+    """Return the parts of a formula whose left side is `Surv(time, event)`.
+
+    Time and event are columns, with backticks where a name needs them. What stands on
+    the right is not looked at, but that it is there and has no `Surv` in it.
+
+    >>> read_surv("Surv(days, died) ~ age + C(sex)")
+    SurvivalFormula(time='days', event='died', right='age + C(sex)')
+
+    Raises:
+        InvalidInputError: it is not such a formula.
+    """
+    _check_text(text)
+    return _Reader(text).survival()
+
+
+def _check_text(text: object) -> None:
+    """Refuse what is too long for a formula, or has what cannot be seen in it."""
     if not isinstance(text, str):
         raise InvalidInputError(
             f"a formula is a text such as 'y ~ age + C(sex)', found {text!r}"
@@ -555,7 +586,6 @@ def read_formula(text: str) -> ReadFormula:
         raise InvalidInputError(
             f"the formula {_short(text)} has a backslash; leave it out"
         )
-    return _Reader(text).formula()
 
 
 class _Reader:
@@ -591,6 +621,50 @@ class _Reader:
             self._unexpected()
         by_degree = sorted(right.values(), key=len)
         return ReadFormula(tuple(left.values()), tuple(by_degree), tuple(self.written))
+
+    def survival(self) -> SurvivalFormula:
+        """Return the columns in `Surv(time, event)`, and the text of the other side."""
+        sides = [one for one, token in enumerate(self.tokens) if token[:2] == _TILDE]
+        first = self._next()
+        if len(sides) != 1 or first.text != "Surv" or self._sign(1) != "(":
+            self._refuse_survival("has no such left side")
+        if first.end != self._next(1).start:
+            self._refuse_survival("has a space after Surv")
+        after, last = sides[0] + 1, self._closing(1)
+        if after == len(self.tokens):
+            self._refuse_survival("has nothing on the right; 1 stands for all rows")
+        if any(token[:2] == ("name", "Surv") for token in self.tokens[after:]):
+            self._refuse_survival("has Surv on the right, and it stands on the left")
+        if last + 2 != after:
+            self._refuse_survival("has more than Surv on the left")
+        inside = self.tokens[2:last]
+        if any(token.kind in {"single", "double"} for token in inside):
+            self._refuse_survival(
+                "has a name in quotes; columns have none, or backticks"
+            )
+        columns, commas = inside[::2], inside[1::2]
+        whole = len(columns) == len(commas) + 1
+        if not whole or any(token[:2] != ("sign", ",") for token in commas):
+            self._refuse_survival(
+                "has more than columns in Surv; compute a column first, such as one "
+                "that is 1 where the event was seen and 0 elsewhere"
+            )
+        if len(columns) == 3:
+            self._refuse_survival(
+                "has three columns in Surv; rows that enter late, or end within an "
+                "interval, are not known here"
+            )
+        if len(columns) != 2 or any(
+            one.kind not in {"name", "quoted"} or not one.text.strip()
+            for one in columns
+        ):
+            self._refuse_survival("has something else than two columns in Surv")
+        time, event = (one.text for one in columns)
+        if time == event:
+            self._refuse_survival("has one column for both time and event")
+        return SurvivalFormula(
+            time, event, self.text[self.tokens[after].start :].strip()
+        )
 
     # Terms: sums, products and powers of factors, as R and formulaic have them.
 
@@ -928,6 +1002,13 @@ class _Reader:
         raise InvalidInputError(
             f"the formula {_short(self.text)} must have one left and one right side, "
             "such as 'y ~ age + C(sex)'"
+        )
+
+    def _refuse_survival(self, found: str) -> NoReturn:
+        raise InvalidInputError(
+            "the formula must be one such as 'Surv(time, event) ~ C(sex)', with a "
+            "column of times and one that is 1 where the event was seen; found "
+            f"{_short(self.text)}, which {found}"
         )
 
     def _refuse(self, why: str) -> NoReturn:
