@@ -26,6 +26,7 @@ from veilsum.agreement.sections import (
     COMMANDS,
     COST_ONLY,
     JOBS,
+    CoxSection,
     DispatchSection,
     DomainSection,
     LinksSection,
@@ -136,7 +137,9 @@ class Minimisation:
 
 
 # What parties may be asked together.
-Question: TypeAlias = Minimisation | ModelSection | StatisticsSection | DispatchSection
+Question: TypeAlias = (
+    Minimisation | ModelSection | StatisticsSection | CoxSection | DispatchSection
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -240,7 +243,7 @@ class Consortium:
             "columns": []
             if self.schema is None
             else [(one.name, one.kind) for one in self.schema.columns],
-            **{name: table.get(name) for name in ("model", "statistics")},
+            **{name: table.get(name) for name in ("model", "statistics", "cox")},
         }
         return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
 
@@ -272,6 +275,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     stopping: StoppingSection | None = None
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
+    cox: CoxSection | None = None
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
@@ -448,7 +452,7 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
 
 def _question(file: ConsortiumFile) -> Question:
     """Return what is asked; which sections go together was checked before."""
-    job = file.model or file.statistics or file.dispatch
+    job = file.model or file.statistics or file.cox or file.dispatch
     if job is not None:
         (file.policy or PolicySection()).check_for(job)
         return job

@@ -398,7 +398,7 @@ class JobSection(Section, frozen=True, kw_only=True):
         on_tables: whether a schema says what every table looks like.
     """
 
-    heading: ClassVar[Literal["model", "statistics", "dispatch"]]
+    heading: ClassVar[Literal["model", "statistics", "cox", "dispatch"]]
     command: ClassVar[str]
     on_tables: ClassVar[bool] = True
 
@@ -441,6 +441,25 @@ class StatisticsSection(JobSection, frozen=True, kw_only=True):
     ) = None
 
 
+class CoxSection(JobSection, frozen=True, kw_only=True):
+    """A Cox regression, with a baseline for each party or over agreed times."""
+
+    heading = "cox"
+    command = "cox"
+
+    formula: Text = ""
+    ties: Annotated[str, Meta(extra={"choices": ("efron", "breslow")})] | None = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    strata: Annotated[str, Meta(extra={"choices": ("party", "none")})] | None = None
+    check: Flag | None = None
+
+
 class DispatchSection(JobSection, frozen=True, kw_only=True):
     """A price at which everybody's generators meet everybody's demand."""
 
@@ -456,7 +475,12 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
     unit: Unit | None = None
 
 
-JOBS: tuple[type[JobSection], ...] = (ModelSection, StatisticsSection, DispatchSection)
+JOBS: tuple[type[JobSection], ...] = (
+    ModelSection,
+    StatisticsSection,
+    CoxSection,
+    DispatchSection,
+)
 # Each section that says what is run, and the command that runs it.
 COMMANDS: dict[str, str] = {
     "cost": "solve",
@@ -507,5 +531,6 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     schema: SchemaSection | None = None
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
+    cox: CoxSection | None = None
     dispatch: DispatchSection | None = None
     deployment: DeploymentSection | None = None

@@ -22,6 +22,7 @@ import numpy as np
 
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import (
+    BY_ROW,
     SCREENED,
     Foreseen,
     Release,
@@ -263,7 +264,9 @@ class Screened(SumsOnly):
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds; the first sum counts parties, not rows."""
-        return with_releases(promise, releases, whole=True, wording=SCREENED)
+        # Of what each party makes of all its rows, less holds than of rows anyway.
+        wording = SCREENED if self.inner.wording is BY_ROW else self.inner.wording
+        return with_releases(promise, releases, whole=True, wording=wording)
 
     def contribution(self, own: Contribution, holds: Integers) -> Contribution:
         """Return how one party answers, from what it holds and how it goes on."""

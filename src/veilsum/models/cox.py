@@ -23,7 +23,7 @@ Breslow's takes nothing off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -64,7 +64,6 @@ from veilsum.numbers.units import (
     products,
     square,
     total,
-    triangle,
 )
 
 # Released numbers are whole numbers of this much of what one event can contribute.
@@ -570,7 +569,9 @@ class CoxSearch:
         def balls() -> arb_mat:
             by = [arb(fmpq(one.numerator, one.denominator)) for one in factors]
             inverse, n = system.inverse_balls(), len(by)
-            entries = [by[i] * inverse[i, j] * by[j] for i in range(n) for j in range(n)]
+            entries = [
+                by[i] * inverse[i, j] * by[j] for i in range(n) for j in range(n)
+            ]
             return arb_mat(n, n, entries)
 
         return CoxFit(
@@ -651,7 +652,7 @@ class CoxSearch:
             if before.step is None or after.step is None or before.halvings:
                 return
             powers = np.array(self.scales.powers)
-            was, new = (np.ldexp(one.step, powers) for one in (before, after))
+            was, new = (np.ldexp(one, powers) for one in (before.step, after.step))
             lengths = [sqrt(float(reference.form(one))) for one in (was, new)]
             if lengths[1] < STEADY * lengths[0] or after.size**2 >= LITTLE:
                 return
@@ -665,37 +666,19 @@ class CoxSearch:
     def _columns(self, direction: Vector, reference: System) -> list[str]:
         """Return the columns that matter most in a direction, the greatest first."""
         parts = np.abs(direction) / np.sqrt(np.diag(reference.inverse()))
-        return [self.names[k] for k in np.argsort(-parts) if parts[k] >= PART * parts.max()]
-
-
-def checked_times(measure: Measure, name: str) -> None:
-    """Refuse times that may be negative by agreement."""
-    if measure.least < 0:
-        raise InvalidInputError(
-            f"times are 0 or more, and {name!r} is agreed to be from {measure.low:g} "
-            f"to {measure.high:g}: correct rows below 0, or agree on a range from 0"
-        )
-
-
-def checked_events(measure: Measure, name: str) -> None:
-    """Refuse events that may be anything but 0 and 1 by agreement."""
-    if measure.unit != 1 or measure.least < 0 or measure.most > 1:
-        raise InvalidInputError(
-            f"an event is 1 where it was seen and 0 where it was not, and {name!r} is "
-            f"agreed to be from {measure.low:g} to {measure.high:g} in steps of "
-            f"{float(measure.unit):g}: recode it to 0 and 1"
-        )
+        return [
+            self.names[k] for k in np.argsort(-parts) if parts[k] >= PART * parts.max()
+        ]
 
 
 def unstratified(
-    n_columns: int, *, parties: int, rows: int, columns: int, times: int | None = None
+    n_columns: int, *, rows: int, columns: int, times: int | None = None
 ) -> InvalidInputError:
     """Return why one baseline for all parties is not had exactly, with the ways out.
 
     Args:
         n_columns: of the design.
-        parties: how many there are.
-        rows: all parties have at least, or have.
+        rows: all parties have, or three parties have at least.
         columns: of the tables.
         times: how many times with events there are, where that is known.
     """
@@ -715,13 +698,8 @@ def unstratified(
         )
     return InvalidInputError(
         "a Cox regression with one baseline for all parties needs sums over everybody "
-        f"at risk at each event: {found}. Ask for a baseline for each of the {parties} "
-        'parties instead (strata = "party"), which is exact with '
+        f"at risk at each event: {found}. Ask for a baseline for each party instead "
+        '(strata = "party"), which is exact with '
         f"{n_columns + n_columns * (n_columns + 1) // 2} numbers and the likelihood a "
         "round, or for one baseline over agreed time bins (times = [...])"
     )
-
-
-def names_without(names: Sequence[str], place: int) -> tuple[str, ...]:
-    """Return all names but one."""
-    return (*names[:place], *names[place + 1 :])
