@@ -294,6 +294,11 @@ class CoxResult(HazardResult):
         return cast("CoxRecipe", recipe).fit(sums)
 
     @property
+    def llf(self) -> float:
+        """The log partial likelihood."""
+        return self.fit.log_likelihood
+
+    @property
     def dropped(self) -> int:
         """Rows that all parties together left out: only this sum is known."""
         recipe, sums = self.inner
@@ -317,11 +322,11 @@ class CoxResult(HazardResult):
             "",
             *hazard_lines(fit, level),
             "",
-            f"Log partial likelihood = {number(fit.log_likelihood, 7)} "
-            f"(all coefficients 0: {number(fit.null_log_likelihood, 7)}), "
-            f"AIC = {number(fit.aic, 7)}",
+            f"Log partial likelihood = {number(fit.log_likelihood, 7)}; with all "
+            f"coefficients 0 {number(fit.null_log_likelihood, 7)}",
+            f"AIC                    = {number(fit.aic, 7)}",
             *(
-                f"{name:<22}= {number(value)} on {fit.degrees} df, "
+                f"{name:<23}= {number(value)} on {fit.degrees} df, "
                 f"p = {number(fit.chance(value), 3)}"
                 for name, value in tests
             ),

@@ -382,12 +382,9 @@ class BinnedCoxJob(TimedJob):
         """Refuse a table of which rows few end in a bin, or bins point at few rows."""
         super().check_at_home(home, own)
         periods = self.periods
-        labels = [*periods.labels, f"beyond {periods.edges[-1]:g}"]
-        home.cells(
-            [f"bin of {self.time}", self.base.formula.response],
-            ended(periods, own.time, own.event),
-            [labels, ["0", "1"]],
-        )
+        bins, events = ended(periods, own.time, own.event)
+        for event, words in enumerate(("without the event", "with the event")):
+            home.bins(f"{self.time}, rows {words}", np.bincount(bins[events == event]))
         at_risk = periods.exposures(own.time)[:, 1:] > 0.0
         ones = np.ones((len(at_risk), 1))
         design = np.hstack([ones, at_risk, self.without_ones(own).design])
@@ -506,7 +503,7 @@ class BinnedCoxResult(HazardResult):
 
     @cached_property
     def _to_bins(self) -> FloatArray:
-        """What makes log hazards of coefficients: the first bin's, and steps from it."""
+        """What makes log hazards of coefficients: the first bin's, and the steps."""
         n_bins = self.job.periods.n_bins
         found = np.zeros((n_bins, len(self.fit.names)))
         found[:, 0] = 1.0

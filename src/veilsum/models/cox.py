@@ -13,9 +13,10 @@ eta and the hazard h that each row has met so far, as sums over its own party's 
 which are sums over rows of whole numbers, exact; only w, h and m are float64. A party
 takes the middle of its own columns off first, so that nothing large cancels: neither
 sum changes by it. At the end each number is rounded once, to a unit that follows from
-the agreed ranges alone: 2^-44 of what one event can contribute. A coefficient is then
-known to 1e-9 of its standard error wherever its column spreads over more than a
-thousandth of its agreed range.
+the agreed ranges alone, a small part of what one event can contribute: 2^-44, and of
+information, whose columns stand there squared, 2^-56. A coefficient is then known to
+1e-9 of its standard error, and that to as many digits, wherever its column spreads over
+more than a thousandth of its agreed range.
 
 Efron's way with ties takes an l-th part of the tied events off at the l-th of them;
 Breslow's takes nothing off.
@@ -47,7 +48,7 @@ from veilsum.models.newton import (
     weakest,
 )
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.models.systems import System, dependent, symmetric
+from veilsum.models.systems import System, dependent, pinned, symmetric
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.elementary import exp, log
@@ -66,8 +67,9 @@ from veilsum.numbers.units import (
     total,
 )
 
-# Released numbers are whole numbers of this much of what one event can contribute.
-BELOW = 44
+# Of what one event can contribute to the score and the likelihood, so many bits below
+# its largest are released; of information, which has columns squared, some more.
+BELOW, SQUARED = 44, 56
 # What an event's logarithms, and all that pulls in one row, have beyond that.
 BEYOND = 12
 # Two rows' predictors are no further apart than this: exp of it is within float64.
@@ -115,19 +117,19 @@ class CoxScales:
     @cached_property
     def counts(self) -> Counts:
         """What every number of a vector counts, and the bits of the largest total."""
-        unit = Fraction(1, 1 << BELOW)
+        unit, square_unit = Fraction(1, 1 << BELOW), Fraction(1, 1 << SQUARED)
         sizes = [
             one.unit * (1 << b) for one, b in zip(self.design, self.powers, strict=True)
         ]
         return Counts(
             (
-                *(one * unit for one in products(sizes)),
+                *(one * square_unit for one in products(sizes)),
                 *(one * unit for one in sizes),
                 unit,
                 Fraction(1),
                 Fraction(1),
             ),
-            BELOW + BEYOND + self.measures.row_bits + 2,
+            max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2,
         )
 
     def far(self, point: Vector) -> bool:
@@ -323,7 +325,7 @@ def _cross(rows: AtRisk, pull: PerRow) -> Integers:
 def _information(
     rows: AtRisk, weights: PerRow, expected: PerRow, over: PerRow
 ) -> Array[Any]:
-    """Return the information times 2^BELOW in fractions, of this party's counts."""
+    """Return the information times 2^SQUARED in fractions, of this party's counts."""
     widest = max(rows.bits)
     factors = np.array([2.0 ** (widest - b) for b in rows.bits])
 
@@ -334,7 +336,7 @@ def _information(
         gram = GramSum(len(rows.bits), limbs_of(ROOT_BITS))
         for block, by in parts:
             gram.add_scaled(block, by * 2.0**power, factors)
-        return np.asarray(gram.value * (Fraction(2) ** (BELOW - 2 * power)))
+        return np.asarray(gram.value * (Fraction(2) ** (SQUARED - 2 * power)))
 
     root = np.sqrt(expected)
     pieces = ((rows.design[piece], root[piece]) for piece in _pieces(rows.n_rows))
@@ -614,13 +616,11 @@ class CoxSearch:
                 "party, so there is no coefficient: leave it out. Rows are compared "
                 "within parties only"
             )
-        system = self._system(sums)
-        inflated = [
-            float(size) * one
-            for size, one in zip(
-                system.diagonal(), np.diag(system.inverse()).tolist(), strict=True
-            )
-        ]
+        system, n = self._system(sums), len(self.names)
+        # Rounding may leave less than nothing in some direction.
+        alone = pinned(lambda: [system.inverse_balls()[k, k] for k in range(n)])
+        sizes = [float(one) for one in system.diagonal()]
+        inflated = (np.array(sizes) * alone).tolist()
         if any(not 0.0 < one < DEPENDENT for one in inflated):
             most = max(map(abs, inflated))
             pairs = zip(self.names, inflated, strict=True)
@@ -628,7 +628,7 @@ class CoxSearch:
             raise dependent(culprits, 1, ridge=False)
 
     def _system(self, sums: CoxSums) -> System:
-        unit = Fraction(1, 1 << BELOW)
+        unit = Fraction(1, 1 << SQUARED)
         return System.of(sums.information * unit, names=self.names)
 
     def _evaluation(self, sums: CoxSums) -> Evaluation:
