@@ -232,18 +232,20 @@ def test_far_from_0_nothing_is_lost():
         for when in sorted(set(time[event == 1])):
             risk = [k for k in range(n) if time[k] >= when]
             tied = [k for k in range(n) if time[k] == when and event[k]]
-            for l in range(len(tied)):
-                part = mpf(l) / len(tied)
+            for place in range(len(tied)):
+                part = mpf(place) / len(tied)
                 w = {k: weights[k] * (1 - part * (k in tied)) for k in risk}
                 s0 = mp.fsum(w.values())
                 mean = mp.fsum(w[k] * mpf(x[k]) for k in risk) / s0
                 spread += mp.fsum(w[k] * (mpf(x[k]) - mean) ** 2 for k in risk) / s0
-                score += mpf(x[tied[l]]) - mean
-                loglik += b * mpf(x[tied[l]]) - mp.log(s0)
+                score += mpf(x[tied[place]]) - mean
+                loglik += b * mpf(x[tied[place]]) - mp.log(s0)
     near(float(found.log_likelihood), float(loglik), digits=1e-12)
     near(float(found.score[0]), float(score), 200.0, digits=1e-8)
     b = search.scales.powers[0]
-    near(float(found.information[0, 0]) * 4.0**b / 2.0**56, float(spread), float(spread))
+    near(
+        float(found.information[0, 0]) * 4.0**b / 2.0**56, float(spread), float(spread)
+    )
 
 
 def _measures(low, high):
@@ -374,7 +376,12 @@ def test_the_summary_is_narrow_and_has_r_s_lines():
     result = vs.cox(FORMULAS["gbsg"], tables_of("gbsg"), compare=True)
     text = result.summary()
     assert max(map(len, text.splitlines())) <= 80
-    for part in ("n = 686, number of events = 299", "exp(coef)", "Wald test", "lower .95"):
+    for part in (
+        "n = 686, number of events = 299",
+        "exp(coef)",
+        "Wald test",
+        "lower .95",
+    ):
         assert part in text
     assert result.max_error == 0.0
     ratios = result.hazard_ratios()

@@ -46,7 +46,7 @@ binned <- function(right, rows, cuts) {
   list(coef = coef(fit), se = errors, loglik = as.numeric(logLik(fit)),
        aic = AIC(fit), hazard = hazard,
        each = sapply(seq_along(names), function(k) rao(X[, k])), all = rao(X),
-       anova = anova(fit, update(fit, . ~ . + X, control = tight), test = "Rao")$Rao[2])
+       anova = anova(fit, update(fit, . ~ . + X, start = NULL), test = "Rao")$Rao[2])
 }
 both <- function(right, rows, cuts) list(
   efron = stratified(right, rows, "efron"), breslow = stratified(right, rows, "breslow"),
