@@ -9,10 +9,11 @@
 The conditions are ratios: exact sums of least squares at most 5 times numpy's X'X, and
 2 times where columns fit 20 bits, a logistic regression at most 5 times a plain IRLS
 to the same tolerance, a Cox regression stratified by party (5 x 200,000 rows) at most 6
-times plain numpy with reversed cumulative sums, a sum at least 3 times as fast as MPyC's. All our parties run in
-one process, with machines, codec and signatures. The load says how many others wanted
-the cores. Where it is high, threads of a product wait for each other for long, on both
-sides but by chance: then set OPENBLAS_NUM_THREADS=1 and look at the processor time.
+times plain numpy with reversed cumulative sums, a sum at least 3 times as fast as
+MPyC's. All our parties run in one process, with machines, codec and signatures. The
+load says how many others wanted the cores. Where it is high, threads of a product wait
+for each other for long, on both sides but by chance: then set OPENBLAS_NUM_THREADS=1
+and look at the processor time.
 """
 
 from __future__ import annotations

@@ -39,16 +39,18 @@ from veilsum.models.cox import (
     CoxSearch,
     CoxState,
     Ties,
+    hazard_met,
     statistics,
     unstratified,
 )
+from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Question
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import Frame, as_frame
-from veilsum.tables.rules import Rules
+from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 Strata = Literal["party", "none"]
@@ -246,6 +248,21 @@ class CoxJob(TimedJob):
     def recipe(self, limit: ReleaseLimit | None = None) -> CoxRecipe:
         """Return what parties do to fit it."""
         return CoxRecipe(self.search, self.words, limit)
+
+    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+        """Refuse what columns show, of those rows too that count: at risk at events.
+
+        Whoever asks chooses which column is the time: rows before the first event have
+        no part in any sum, and others as much as the hazard that they have met.
+        """
+        super().check_at_home(home, own)
+        met = hazard_met(own.time, own.event)
+        there = met > 0.0
+        if not there.any():  # nothing of this table is in any sum
+            return
+        home.at_risk(int(np.count_nonzero(there)))
+        rows = Rows(own.rows.design[there], own.event[there], met[there])
+        home.design(rows, self.base.formula.columns, intercept=self.ones)
 
     def bring(self, table: CheckedTable) -> CoxRows:
         """Return a party's rows, sorted."""

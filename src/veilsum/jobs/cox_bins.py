@@ -388,7 +388,8 @@ class BinnedCoxJob(TimedJob):
         at_risk = periods.exposures(own.time)[:, 1:] > 0.0
         ones = np.ones((len(at_risk), 1))
         design = np.hstack([ones, at_risk, self.without_ones(own).design])
-        home.design(Rows(design, own.event), self.model.names, intercept=0)
+        spent = np.minimum(own.time, periods.edges[-1])
+        home.design(Rows(design, own.event, spent), self.model.names, intercept=0)
 
     def bring(self, table: CheckedTable) -> CutRows:
         """Return a party's rows, and their pieces."""

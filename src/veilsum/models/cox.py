@@ -258,6 +258,14 @@ def _order(time: PerRow, event: PerRow, design: FloatArray) -> Array[Any]:
     return order
 
 
+def hazard_met(time: PerRow, event: PerRow) -> PerRow:
+    """Return the hazard that each row has met where all coefficients are 0."""
+    times, each = np.unique(time[event == 1.0], return_counts=True)
+    at_risk = len(time) - np.searchsorted(np.sort(time), times)
+    hazard = np.concatenate([[0.0], np.cumsum(each / at_risk)])
+    return np.asarray(hazard[np.searchsorted(times, time, side="right")])
+
+
 def statistics(
     scales: CoxScales, rows: AtRisk, point: Vector, *, first: bool
 ) -> Integers:
