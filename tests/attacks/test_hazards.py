@@ -7,7 +7,7 @@ twin: with the rules off the question runs, and gives away what it was aimed at.
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import least_squares
+from scipy.optimize import approx_fprime
 
 import veilsum as vs
 from veilsum.jobs.cox import CoxJob, CoxRequest
@@ -248,12 +248,13 @@ def test_rows_follow_from_enough_sums_and_not_from_half_as_many(n_rows, solved):
         return (np.concatenate([released(x, p) for p, _ in sums]) - truth) / size
 
     start = counts - middle + stream.normal(0, 1.0 if solved else 10.0, counts.shape)
-    found = least_squares(
-        off, start.ravel() / 20.0, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=60
-    )
+    found = start.ravel() / 20.0
+    for _ in range(25):  # Newton's method, the shortest step of all that do
+        slopes = approx_fprime(found, off, 1e-6)
+        found = found - np.linalg.lstsq(slopes, off(found), rcond=1e-9)[0]
     # Both are rows that have these sums, to six digits at least.
-    assert np.abs(found.fun).max() < 1e-6
-    there = 20.0 * found.x.reshape(n_rows, 2)
+    assert np.abs(off(found)).max() < 1e-6
+    there = 20.0 * found.reshape(n_rows, 2)
     away = np.abs((there - there.mean(axis=0)) - (counts - middle))
     assert (away.max() < 0.5) if solved else (np.median(away) > 3.0)
 
