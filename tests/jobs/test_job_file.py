@@ -71,8 +71,14 @@ def test_prices_are_printed_and_written(tmp_path, case, price):
     assert kept["max_error"] < 1e-9
 
 
+def test_hospitals_print_hazard_ratios():
+    result = run("cox", EXAMPLES / "cox.toml", "--driver", "vectorised")
+    assert "n = 686, number of events = 299" in result.output
+    assert "difference from the fit without masks: 0\n" in result.output
+
+
 def test_every_example_of_a_job_is_run_here():
-    jobs = {"diabetes", "lung", "randhie", "wages"}
+    jobs = {"cox", "diabetes", "lung", "randhie", "wages"}
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}
     assert {name for name, text in files.items() if "[data]" in text} == jobs

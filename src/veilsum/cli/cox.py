@@ -25,7 +25,7 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
 
     \b
     Example:
-      veilsum cox examples/survival.toml
+      veilsum cox examples/cox.toml
     """
     run(scenario, "cox", driver=driver, out=out, as_json=as_json, show=_show)
 
