@@ -4,6 +4,7 @@ References are in tests/references/cox.json, with the script that made them.
 """
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -252,7 +253,8 @@ def _measures(low, high):
     from veilsum.models.rows import RowMeasures
     from veilsum.numbers.units import Measure
 
-    return RowMeasures((Measure.of(low, high, unit=1),), Measure.of(0, 1, unit=1))
+    one = Fraction(1)
+    return RowMeasures((Measure(one, low, high),), Measure(one, 0, 1))
 
 
 # What is refused

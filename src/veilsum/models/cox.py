@@ -53,6 +53,7 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.compiled import compiled
 from veilsum.numbers.elementary import exp, log
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
     BLOCK_ROWS,
     Counts,
@@ -80,6 +81,7 @@ ROOT_BITS = 39
 DEPENDENT = 1e9
 
 Ties = Literal["efron", "breslow"]
+PerEvent = Float[FloatArray, " events"]
 TIES: tuple[str, ...] = get_args(Ties)
 
 
@@ -201,7 +203,7 @@ class AtRisk(Secret):
     when: Array[Any]
     first: Array[Any]
     met: Array[Any]
-    share: PerRow
+    share: PerEvent
     bits: tuple[int, ...]
 
     @classmethod
@@ -331,7 +333,7 @@ def _cross(rows: AtRisk, pull: PerRow) -> Integers:
 
 
 def _information(
-    rows: AtRisk, weights: PerRow, expected: PerRow, over: PerRow
+    rows: AtRisk, weights: PerRow, expected: PerRow, over: PerEvent
 ) -> Array[Any]:
     """Return the information times 2^SQUARED in fractions, of this party's counts."""
     widest = max(rows.bits)
@@ -356,7 +358,7 @@ def _information(
 
 
 def _means(
-    rows: AtRisk, weights: PerRow, over: PerRow
+    rows: AtRisk, weights: PerRow, over: PerEvent
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield sums over who is at risk at each event, and what they are divided by."""
     sums = risk_sums(rows.design, weights, rows.first)
