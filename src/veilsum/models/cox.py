@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import frexp, fsum, sqrt
-from typing import Any, Literal, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 from flint import arb, arb_mat, fmpq
@@ -80,9 +80,10 @@ ROOT_BITS = 39
 # Columns of which all others together explain one but for 3e-5 of its size.
 DEPENDENT = 1e9
 
-Ties = Literal["efron", "breslow"]
+# A word of a file, checked by `CoxSearch`.
+Ties: TypeAlias = str
+TIES = ("efron", "breslow")
 PerEvent = Float[FloatArray, " events"]
-TIES: tuple[str, ...] = get_args(Ties)
 
 
 @dataclass(frozen=True)
