@@ -116,6 +116,15 @@ from .graphs.mixing import (
     mixing_weights as mixing_weights,
 )
 from .graphs.topology import Topology as Topology
+from .jobs.cox import (
+    CoxResult as CoxResult,
+)
+from .jobs.cox import (
+    cox as cox,
+)
+from .jobs.cox_bins import (
+    BinnedCoxResult as BinnedCoxResult,
+)
 from .jobs.dispatch import (
     DispatchResult as DispatchResult,
 )

@@ -71,6 +71,12 @@ def test_prices_are_printed_and_written(tmp_path, case, price):
     assert kept["max_error"] < 1e-9
 
 
+def test_hospitals_print_hazard_ratios():
+    result = run("cox", EXAMPLES / "cox.toml", "--driver", "vectorised")
+    assert "n = 686, number of events = 299" in result.output
+    assert "difference from the fit without masks: 0\n" in result.output
+
+
 def test_survival_prints_its_difference_and_draws_a_figure(tmp_path):
     file = EXAMPLES / "gbsg2.toml"
     words = ("--driver", "vectorised", "--out", tmp_path, "--life-table")
@@ -86,7 +92,7 @@ def test_survival_prints_its_difference_and_draws_a_figure(tmp_path):
 
 
 def test_every_example_of_a_job_is_run_here():
-    jobs = {"diabetes", "lung", "randhie", "wages", "gbsg2"}
+    jobs = {"diabetes", "lung", "randhie", "wages", "gbsg2", "cox"}
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}
     assert {name for name, text in files.items() if "[data]" in text} == jobs

@@ -15,7 +15,7 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 import veilsum as vs
 from veilsum.errors import InvalidInputError
 from veilsum.files.output import as_json
-from veilsum.models.survival import CONF_TYPES, Curve, Ends, Grid, log_rank
+from veilsum.models.survival import CONF_TYPES, Ends, SurvivalCurve, TimeGrid, log_rank
 from veilsum.tables.rules import DisclosureError, Rules
 
 REFERENCES = Path(__file__).parents[1] / "references"
@@ -106,7 +106,7 @@ def test_curves_and_test_are_those_of_statsmodels():
 def test_a_life_table_is_the_one_that_actuaries_write_down():
     """By hand: survival and Greenwood's sum in fractions, of a small table."""
     events, censored, later = [5, 4, 0, 2], [3, 6, 2, 0], 7
-    curve = Curve(
+    curve = SurvivalCurve(
         np.array([1.0, 2.0, 3.0, 5.0]),
         np.array(events),
         np.array(censored),
@@ -176,20 +176,26 @@ def test_a_time_is_looked_up_where_it_is_searched():
     """Values of few units have a table; others are searched for, one by one."""
     schema = vs.Schema((vs.Column("t", "number", 0, 5, unit=0.1),))
     times = schema.check("a", {"t": np.arange(0, 51) / 10.0}).numbers("t")
-    grid = Grid.of([0, 0.3, 0.7, 1.1, 4.9])
+    grid = TimeGrid.of([0, 0.3, 0.7, 1.1, 4.9])
     looked = grid.found(np.tile(times, 3), schema.column("t").measure)
     assert looked.tolist() == np.tile(grid.found(times), 3).tolist()
     assert [grid.found(times)[k] for k in (0, 3, 4, 49, 50)] == [0, 1, 2, 4, 5]
 
 
 def test_curves_end_where_nobody_is_left():
-    curve = Curve(np.array([1.0, 2.0, 3.0]), *np.array([[2, 0, 0], [1, 3, 0]]), 0)
+    curve = SurvivalCurve(
+        np.array([1.0, 2.0, 3.0]), *np.array([[2, 0, 0], [1, 3, 0]]), 0
+    )
     np.testing.assert_allclose(curve.survival, [2 / 3, 2 / 3, nan], rtol=1e-15)
-    dead = Curve(np.array([1.0, 2.0, 3.0]), *np.array([[2, 4, 0], [0, 0, 0]]), 0)
+    dead = SurvivalCurve(
+        np.array([1.0, 2.0, 3.0]), *np.array([[2, 4, 0], [0, 0, 0]]), 0
+    )
     np.testing.assert_allclose(dead.survival, [2 / 3, 0.0, 0.0], rtol=1e-15)
     assert np.isnan(dead.standard_error[1:]).all()
     assert dead.median.value == 2.0
-    flat = Curve(np.array([1.0, 2.0, 3.0]), *np.array([[2, 0, 1], [0, 0, 0]]), 1)
+    flat = SurvivalCurve(
+        np.array([1.0, 2.0, 3.0]), *np.array([[2, 0, 1], [0, 0, 0]]), 1
+    )
     assert flat.median.value == 2.0  # at one half from 1 to 3
 
 
@@ -387,6 +393,6 @@ def test_groups_that_are_alike_do_not_differ():
     ],
 )
 def test_a_curve_says_what_it_cannot_be_asked(asked, why):
-    curve = Curve(np.array([1.0, 2.0]), np.array([3, 1]), np.array([0, 2]), 4)
+    curve = SurvivalCurve(np.array([1.0, 2.0]), np.array([3, 1]), np.array([0, 2]), 4)
     with pytest.raises(InvalidInputError, match=why):
         asked(curve)

@@ -58,8 +58,8 @@ from veilsum.models.glm import (
 )
 from veilsum.models.least_squares import Statistics
 from veilsum.models.price import PriceSearch
-from veilsum.net import evidence
 from veilsum.models.sandwich import Meat
+from veilsum.net import evidence
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context

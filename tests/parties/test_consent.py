@@ -40,6 +40,11 @@ def fitted(**model):
     return {**MODEL, **FREE, "model": model}
 
 
+def hazards(**more):
+    asked = {name: one for name, one in fitted().items() if name != "model"}
+    return {**asked, "cox": {"formula": "Surv(x, sex) ~ y", **more}}
+
+
 QUESTIONS = {
     "gaussian": fitted(formula="y ~ x + C(sex)"),
     "logistic": fitted(formula="sex ~ x", family="logistic"),
@@ -72,6 +77,8 @@ QUESTIONS = {
             "quantiles": {"x": [0.5]},
         },
     },
+    "cox": hazards(),
+    "cox over bins": hazards(times=[2, 6], check=True),
     "dispatch": DISPATCH,
 }
 
@@ -176,6 +183,9 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     rest = max(sizes[counted:]) * (most - counted)
     if "errors" in QUESTIONS[kind].get("model", {}):  # once, and of other numbers
         rest += sizes[-1] - max(sizes[counted:])
+    if kind.startswith("cox"):
+        # The first counts rows too, and the last may have more columns.
+        rest = {"cox": 6 + 14 * 3, "cox over bins": 16 + 14 * 15 + 19}[kind]
     assert facts["numbers"][1] == counted * sizes[0] + rest
     assert facts["numbers"][1] <= found.recipe.most_numbers
 

@@ -26,8 +26,10 @@ from veilsum.agreement.sections import (
     COMMANDS,
     COST_ONLY,
     JOBS,
+    CoxSection,
     DispatchSection,
     DomainSection,
+    JobSection,
     LinksSection,
     MasksSection,
     MethodSection,
@@ -36,6 +38,7 @@ from veilsum.agreement.sections import (
     StatisticsSection,
     StoppingSection,
     SurvivalSection,
+    job_in,
     settings_of,
 )
 from veilsum.costs.domains import Domain
@@ -137,9 +140,7 @@ class Minimisation:
 
 
 # What parties may be asked together.
-Question: TypeAlias = (
-    Minimisation | ModelSection | StatisticsSection | SurvivalSection | DispatchSection
-)
+Question: TypeAlias = Minimisation | JobSection
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -243,7 +244,7 @@ class Consortium:
             "columns": []
             if self.schema is None
             else [(one.name, one.kind) for one in self.schema.columns],
-            **{name: table.get(name) for name in ("model", "statistics", "survival")},
+            **{one.heading: table.get(one.heading) for one in JOBS if one.on_tables},
         }
         return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
 
@@ -276,6 +277,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
     survival: SurvivalSection | None = None
+    cox: CoxSection | None = None
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
@@ -452,7 +454,7 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
 
 def _question(file: ConsortiumFile) -> Question:
     """Return what is asked; which sections go together was checked before."""
-    job = file.model or file.statistics or file.survival or file.dispatch
+    job = job_in(file)
     if job is not None:
         (file.policy or PolicySection()).check_for(job)
         return job

@@ -10,6 +10,7 @@ from veilsum.agreement.sections import (
     ReadGraph,
     ScenarioFile,
     SimulationSection,
+    job_in,
     settings_of,
 )
 from veilsum.costs.cost import Cost
@@ -65,7 +66,7 @@ class Scenario(Secret):
 
 def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
     """Return the run that a file describes; `read_graph` opens a graph file."""
-    job = file.model or file.statistics or file.survival or file.dispatch
+    job = job_in(file)
     if file.cost is None and job is not None:
         raise InvalidScenarioError(
             f"the scenario has a [{job.heading}] instead of a [cost]: run veilsum "

@@ -399,7 +399,7 @@ class JobSection(Section, frozen=True, kw_only=True):
         on_tables: whether a schema says what every table looks like.
     """
 
-    heading: ClassVar[Literal["model", "statistics", "survival", "dispatch"]]
+    heading: ClassVar[str]
     command: ClassVar[str]
     on_tables: ClassVar[bool] = True
 
@@ -471,6 +471,25 @@ class SurvivalSection(JobSection, frozen=True, kw_only=True):
     ]
 
 
+class CoxSection(JobSection, frozen=True, kw_only=True):
+    """A Cox regression, with a baseline for each party or over agreed times."""
+
+    heading = "cox"
+    command = "cox"
+
+    formula: Text = ""
+    ties: Annotated[str, Meta(extra={"choices": ("efron", "breslow")})] | None = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    strata: Annotated[str, Meta(extra={"choices": ("party", "none")})] | None = None
+    check: Flag | None = None
+
+
 class DispatchSection(JobSection, frozen=True, kw_only=True):
     """A price at which everybody's generators meet everybody's demand."""
 
@@ -490,8 +509,17 @@ JOBS: tuple[type[JobSection], ...] = (
     ModelSection,
     StatisticsSection,
     SurvivalSection,
+    CoxSection,
     DispatchSection,
 )
+
+
+def job_in(file: Section) -> JobSection | None:
+    """Return what a file asks of everybody's tables, if it has a section for that."""
+    found = (getattr(file, one.heading) for one in JOBS)
+    return next((one for one in found if one is not None), None)
+
+
 # Each section that says what is run, and the command that runs it.
 COMMANDS: dict[str, str] = {
     "cost": "solve",
@@ -543,5 +571,6 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
     survival: SurvivalSection | None = None
+    cox: CoxSection | None = None
     dispatch: DispatchSection | None = None
     deployment: DeploymentSection | None = None

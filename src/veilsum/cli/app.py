@@ -14,6 +14,7 @@ COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
     "check": "Say what a plan asks, what becomes known, and whether a table passes.",
     "consortium": "Write down what the members of a run agree on, or show it.",
+    "cox": "Fit a Cox regression over several parties' tables.",
     "dispatch": "Find the price that balances private demands.",
     "doctor": "Say what is wrong with a graph or a connection, and what mends it.",
     "fit": "Fit a regression over several parties' tables.",

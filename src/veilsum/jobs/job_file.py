@@ -17,6 +17,7 @@ from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.scenario import ignored_sections
 from veilsum.agreement.sections import (
     COMMANDS,
+    CoxSection,
     DataSection,
     JobSection,
     ModelSection,
@@ -28,6 +29,7 @@ from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import read_table
+from veilsum.jobs.cox import cox, cox_job
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
@@ -59,6 +61,7 @@ ON_TABLES: dict[type[JobSection], OnTables] = {
     ModelSection: OnTables(formula_job, fit),
     StatisticsSection: OnTables(StatisticsJob.of, statistics),
     SurvivalSection: OnTables(SurvivalJob.of, survival),
+    CoxSection: OnTables(cox_job, cox),
 }
 
 

@@ -30,7 +30,7 @@ from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
 from veilsum.jobs.terms import Options, by_name
 from veilsum.models import survival as models
-from veilsum.models.survival import ConfType, Curve, Ends, Grid, LogRank
+from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
@@ -166,7 +166,7 @@ class SurvivalJob(SchemaJob[Ended]):
     text: str
     formula: SurvivalFormula
     group: str | None
-    grid: Grid
+    grid: TimeGrid
     used: Schema
 
     @classmethod
@@ -177,7 +177,7 @@ class SurvivalJob(SchemaJob[Ended]):
             InvalidInputError: the formula does not fit the schema, or the times are not
                 within the agreed range.
         """
-        columns, grid = survival_columns(formula, schema), Grid.of(times)
+        columns, grid = survival_columns(formula, schema), TimeGrid.of(times)
         group = group_column(columns, schema)
         most = schema.column(columns.time).maximum
         if most is not None and grid.times[-1] > most:
@@ -340,12 +340,12 @@ class SurvivalResult(JobResult):
         return recipe.ends(sums)
 
     @cached_property
-    def curves(self) -> dict[str, Curve]:
+    def curves(self) -> dict[str, SurvivalCurve]:
         """For each group that has any rows its curve, by Kaplan and Meier."""
         return _curves(self.job, self.ends)
 
     @cached_property
-    def life_tables(self) -> dict[str, Curve]:
+    def life_tables(self) -> dict[str, SurvivalCurve]:
         """The same, with censored rows at risk for half of their interval."""
         return {
             label: replace(one, life_table=True) for label, one in self.curves.items()
@@ -376,7 +376,7 @@ class SurvivalResult(JobResult):
         """The same of the life tables."""
         return self._farthest(self.life_tables)
 
-    def _farthest(self, curves: Mapping[str, Curve]) -> float | None:
+    def _farthest(self, curves: Mapping[str, SurvivalCurve]) -> float | None:
         """Return how far curves are from the pooled rows' own, where both are known."""
         if self.reference is None:
             return None
@@ -384,7 +384,7 @@ class SurvivalResult(JobResult):
         off = np.concatenate([np.abs(one - other) for one, other in pairs])
         return float(off[np.isfinite(off)].max(initial=0.0))
 
-    def _chosen(self, *, life_table: bool) -> dict[str, Curve]:
+    def _chosen(self, *, life_table: bool) -> dict[str, SurvivalCurve]:
         return self.life_tables if life_table else self.curves
 
     def rows(
@@ -635,7 +635,7 @@ def _inferred(
     A study without an event, or without a row that reaches the last time, is none of a
     kind of its own.
     """
-    read, last = read_surv(formula), float(Grid.of(times).times[-1])
+    read, last = read_surv(formula), float(TimeGrid.of(times).times[-1])
     found = inferred_schema(read.of_time, (read.event,), frames, minimum_rows)
     made = []
     for one in found.columns:
@@ -652,7 +652,7 @@ def _inferred(
 def _pooled(job: SurvivalJob, tables: Mapping[str, CheckedTable]) -> dict[str, Vector]:
     """Return the curves that one owner of all rows would find, at the agreed times."""
     times = np.concatenate([one.numbers(job.formula.time) for one in tables.values()])
-    every = replace(job, grid=Grid.of(np.unique(times)))
+    every = replace(job, grid=TimeGrid.of(np.unique(times)))
     total = np.sum([every.bring(one).ends.vector for one in tables.values()], axis=0)
     places = np.searchsorted(every.grid.times, job.grid.times, side="right")
     curves = _curves(every, Ends.unpack(total, len(job.labels)))
@@ -661,9 +661,9 @@ def _pooled(job: SurvivalJob, tables: Mapping[str, CheckedTable]) -> dict[str, V
     }
 
 
-def _curves(job: SurvivalJob, ends: Ends) -> dict[str, Curve]:
+def _curves(job: SurvivalJob, ends: Ends) -> dict[str, SurvivalCurve]:
     parts = zip(
         job.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
     )
-    curves = {label: Curve(job.grid.times, *rest) for label, *rest in parts}
+    curves = {label: SurvivalCurve(job.grid.times, *rest) for label, *rest in parts}
     return {label: one for label, one in curves.items() if one.n}

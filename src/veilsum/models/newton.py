@@ -389,7 +389,7 @@ class Newton:
         if not isinstance(state, Running) or state.sums is None:
             return []
         reference = self._system(state.first.information)
-        ratio, direction = _weakest(self._system(state.sums.information), reference)
+        ratio, direction = weakest(self._system(state.sums.information), reference)
         return [] if ratio > FADING else self._columns(direction, reference)
 
     def _system(self, information: Integers) -> System:
@@ -517,7 +517,7 @@ class Newton:
         """Refuse data in which a coefficient grows without end; the error names it."""
         # The first round's information measures directions.
         reference = self._system(state.first.information)
-        ratio, direction = _weakest(now, reference)
+        ratio, direction = weakest(now, reference)
         if ratio > FADING:
             return
         if ratio > GONE:
@@ -571,7 +571,7 @@ def _asked(state: Running, point: Vector, outside: Outside) -> Running:
     return replace(state, model=searches["model"], null=searches["null"])
 
 
-def _weakest(information: System, reference: System) -> tuple[float, Vector]:
+def weakest(information: System, reference: System) -> tuple[float, Vector]:
     """Return about the least d'Id / d'Rd over all directions d, and that d.
 
     By the power method on I^-1 R, whose entries are exact before they are rounded: the

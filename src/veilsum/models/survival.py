@@ -38,13 +38,13 @@ NEAR = 2.0**-26
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Times that all parties agreed on; `Grid.of` takes any that ascend.
+class TimeGrid:
+    """Times that all parties agreed on; `TimeGrid.of` takes any that ascend.
 
     An interval has its last time and not the one before; the first begins at 0 and has
     it. What goes on after the last time of all is censored there, whatever comes.
 
-    >>> grid, events = Grid.of([1, 2, 4]), np.array([True, False, True, True, True])
+    >>> grid, events = TimeGrid.of([1, 2, 4]), np.array([True, False, True, True, True])
     >>> found = grid.tally(grid.found(np.array([0.5, 1, 3, 4, 9])), events)
     >>> found.events.tolist(), found.censored.tolist(), found.later.tolist()
     ([[1, 0, 2]], [[1, 0, 0]], [1])
@@ -72,7 +72,7 @@ class Grid:
                 )
 
     @classmethod
-    def of(cls, times: ArrayLike) -> Grid:
+    def of(cls, times: ArrayLike) -> TimeGrid:
         """Return the grid of these times."""
         return cls(np.atleast_1d(as_floats(times, what="times")))
 
@@ -186,7 +186,7 @@ class Mean(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Curve:
+class SurvivalCurve:
     """One group's survival at agreed times.
 
     Attributes:

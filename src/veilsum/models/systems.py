@@ -202,11 +202,14 @@ class System:
         return float(np.linalg.eigvalsh(scaled)[-1] / least)
 
 
-def dependent(names: Sequence[str], dimension: int) -> InvalidInputError:
+def dependent(
+    names: Sequence[str], dimension: int, *, ridge: bool = True
+) -> InvalidInputError:
     """Return the error about columns that are combinations of each other."""
     return InvalidInputError(
         f"the columns {listed(names)} are linearly dependent, so their coefficients "
-        f"are not determined: leave out {dimension} of them or use ridge"
+        f"are not determined: leave out {dimension} of them"
+        + (" or use ridge" if ridge else "")
     )
 
 

@@ -24,12 +24,15 @@ from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import (
+    CoxSection,
     ModelSection,
     StatisticsSection,
     SurvivalSection,
 )
 from veilsum.errors import printable
 from veilsum.files.output import as_json, write_files
+from veilsum.jobs.cox import CoxJob
+from veilsum.jobs.cox_bins import BinnedCoxJob
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.presence import FEW_VALUES, Screened
@@ -478,11 +481,40 @@ def _survival(
     )
 
 
+def _cox(
+    job: CoxJob | BinnedCoxJob, question: CoxSection, room: _Room
+) -> Iterator[str]:
+    yield "question: one Cox regression over all members' rows"
+    yield f"formula, as written: {quoted(question.formula)}"
+    yield f"time: the column {quoted(job.time)}; event: the column " + quoted(
+        job.base.formula.response
+    )
+    if isinstance(job, CoxJob):
+        yield (
+            "baseline: one for each member; rows are compared within each member's "
+            "table only, and no baseline becomes known"
+        )
+        yield f"ties: {job.ties}"
+    else:
+        bins = room.names("bins of time", job.periods.labels)
+        yield f"baseline: one for all members, constant in each bin of time: {bins}"
+        yield f"events after {job.periods.edges[-1]:g} are not seen"
+        checked = "columns times the number of the bin, in a last round"
+        yield f"hazards are checked: {checked if job.with_check else 'no'}"
+    names = [quoted(name) for name in job.names]
+    yield (
+        f"design, that is the formula multiplied out: {len(names)} columns: "
+        f"{room.names('columns of the design', names)}"
+    )
+
+
 # Each kind of question to tables in words, from the job and its section.
 DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
     FormulaJob: _model,
     StatisticsJob: _statistics,
     SurvivalJob: _survival,
+    CoxJob: _cox,
+    BinnedCoxJob: _cox,
 }
 
 
@@ -662,6 +694,22 @@ EXPLAINED: Mapping[str, str] = {
     "above, how many rows of all members end there without the event",
     "rows of each group that go on after the last time": "for each group, how many "
     "rows of all members have a later time, whatever they end with",
+    "information of the partial likelihood": "for every two columns of the design, and "
+    "for each with itself, how much they vary together among those at risk, added up "
+    "over every member's events, at the coefficients of that round",
+    "score of the partial likelihood": "for each column of the design, its value at "
+    "each event less its mean among those at risk then, added up over every member's "
+    "events, at the coefficients of that round",
+    "log partial likelihood": "how likely the coefficients make it that events fell to "
+    "the rows that had them, as a logarithm",
+    "rows, events, and rows left out": "how many rows all members have together, how "
+    "many of them have an event, and how many rows were left out because a value was "
+    "missing",
+    "rows before cuts": "how many rows all members have together, before each is cut "
+    "at the agreed times; all other numbers are about the pieces",
+    "information with columns times bins": "the same as information, with each column "
+    "of the formula times the number of the bin beside the others",
+    "score with columns times bins": "the same as score, with these columns too",
     "output less demand": "what all generators would run at that price, less all "
     "demands; everybody knows the price, which follows from the totals before",
     "its slope": "how much more that would be at a price higher by one",
@@ -886,6 +934,7 @@ FLAGS: Mapping[str, tuple[str, str]] = {
 # Rules that a question has no use for: it asks for nothing that they are about.
 NOT_ASKED: Mapping[str, tuple[str, ...]] = {
     "model": ("dominance",),
+    "cox": ("dominance",),
     "statistics": ("residual_rows", "maximum_columns"),
     "survival": (
         *("residual_rows", "maximum_columns"),

@@ -16,7 +16,7 @@ import numpy as np
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.solve import Run, Trace
 from veilsum.jobs.survival import SurvivalResult
-from veilsum.models.survival import Curve
+from veilsum.models.survival import SurvivalCurve
 from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
@@ -253,7 +253,7 @@ def survival_figure(
     return figure
 
 
-def _numbers_at_risk(axis: Any, curves: Mapping[str, Curve]) -> None:
+def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
     """Write below the axis how many rows go on after each time that has room."""
     times = [0.0, *next(iter(curves.values())).times.tolist()]
     # A number takes a fourteenth of the width; the first and the last have theirs.

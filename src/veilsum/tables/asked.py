@@ -20,7 +20,7 @@ import numpy as np
 
 from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.models.rows import PerRow
-from veilsum.models.survival import Grid
+from veilsum.models.survival import TimeGrid
 from veilsum.models.tallies import Bins
 from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.secrets import Secret
@@ -182,7 +182,7 @@ class Question(Section, frozen=True, kw_only=True):
         columns = survival_columns(text, table.schema)
         group = group_column(columns, table.schema)
         yield frozenset({columns.event}), events_of(table, columns.event)
-        beyond = Grid.of(self.times or ()).beyond(table.numbers(columns.time))
+        beyond = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time))
         if group is None:
             yield from ((frozenset({columns.time}), one) for one in beyond.T)
             return

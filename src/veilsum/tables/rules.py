@@ -393,6 +393,17 @@ class AtHome:
                 int(small.min()),
             )
 
+    def at_risk(self, n_rows: int) -> None:
+        """Refuse events at which few rows are at risk: others have no part in a sum."""
+        if 2 * n_rows < self.rules.minimum_rows:
+            self._refuse(
+                "minimum_rows",
+                f"{_rows(n_rows)} of {self.party}'s are at risk at any event, less "
+                "than half of what was agreed",
+                "choose another time or event",
+                2 * n_rows,
+            )
+
     def design(
         self,
         rows: Rows,

@@ -47,7 +47,7 @@ def survival_columns(text: str, schema: Schema) -> SurvivalFormula:
                 f"the event {event.name!r} has the levels {listed(event.categories)}: "
                 "it needs two, the second for rows where the event was seen"
             )
-    elif event.measure.unit != 1 or (event.minimum, event.maximum) != (0.0, 1.0):
+    elif (of := event.measure).unit != 1 or of.least < 0 or of.most > 1:
         raise InvalidInputError(
             f"the event {event.name!r} must be 1 where it was seen and 0 elsewhere, "
             f"and the column is {event.words}: recode it (R's 1 and 2 become 0 and 1), "

@@ -1,0 +1,520 @@
+"""Cox regressions of several parties, each with rows of its own.
+
+    result = cox("Surv(days, died) ~ age + C(sex)", {"north": frame, "south": other})
+    print(result.summary())
+
+Every party has a baseline hazard of its own, as with `strata(site)`: then the score and
+the information are sums over parties, and the fit is exact. With agreed `times` there
+is one baseline for all, constant between two of them; see `cox_bins`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Unpack, cast
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
+from veilsum.jobs.recipes import Replay, Sums, SumsOnly
+from veilsum.jobs.regression import LEAST_ROUNDS, inferred_schema
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.summary import number
+from veilsum.jobs.table_job import agreed_schema, ask, check_width, is_simulated
+from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.timed import (
+    HazardResult,
+    TimedJob,
+    TimedRows,
+    hazard_lines,
+    response_formula,
+)
+from veilsum.models.cox import (
+    AtRisk,
+    CoxFit,
+    CoxSearch,
+    CoxState,
+    Ties,
+    hazard_met,
+    statistics,
+    unstratified,
+)
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.units import Counts, Integers
+from veilsum.tables.asked import Question
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.formula import read_surv
+from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+
+Strata = Literal["party", "none"]
+
+
+@dataclass(frozen=True)
+class CoxRequest:
+    """Where parties evaluate next.
+
+    Attributes:
+        first: whether rows and events are counted as well.
+        point: the coefficients, of columns counted in their units.
+    """
+
+    first: bool
+    point: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class CoxRecipe(SumsOnly):
+    """A Cox regression with a baseline for each party: one sum for each round.
+
+    The last number of each sum counts rows that were left out, in the first of them.
+    """
+
+    wording: ClassVar[tuple[str, str, str]] = BY_PARTY
+
+    search: CoxSearch
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def _places(self) -> Replay[CoxState]:
+        return Replay(
+            self.search.start, lambda state, sums: self.search.advance(state, sums[:-1])
+        )
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, in every round."""
+        found = self.search.scales.counts
+        return replace(found, units=(*found.units, Fraction(1)))
+
+    @property
+    def size(self) -> int:
+        """The numbers of a round, and how many rows are missing."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column."""
+        return len(self.search.names)
+
+    @property
+    def most_rounds(self) -> int:
+        """As many sums as there is room for."""
+        if self.limit is None:
+            return self.search.max_rounds
+        return self.limit.rounds(self.size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        return self.size * self.most_rounds
+
+    def request(self, sums: Sums) -> CoxRequest | None:
+        """Ask for terms at Newton's next point."""
+        if not sums and self.limit is not None:
+            least = min(LEAST_ROUNDS, self.limit.most_rounds)
+            self.limit.check(self.size, least)
+        state = self._places.state(sums)
+        if state.converged:
+            return None
+        if len(sums) == self.most_rounds:
+            raise InvalidInputError(self._unfinished(state))
+        return CoxRequest(not sums, self.search.propose(state))
+
+    def _unfinished(self, state: CoxState) -> str:
+        told = (
+            f"the fit has not converged in {self.most_rounds} sums, and more than "
+            "that there is no room for: scale the columns, leave some out, or agree on "
+            "more [schema] minimum_rows, or openly on more [policy] most_rounds or "
+            "release_fraction"
+        )
+        if endless := self.search.endless_columns(state):
+            told = (
+                f"the coefficient of {listed(endless)} seems to grow without end, "
+                "which takes many rounds to be sure of: leave the column out, or merge "
+                f"categories. And {told}"
+            )
+        return told
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
+
+    def fit(self, sums: Sums) -> CoxFit:
+        """Return the fit of all parties' rows."""
+        return self.search.fit(self._places.state(sums))
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def _shown(self, *, first: bool) -> dict[str, int]:
+        p = len(self.search.names)
+        shown = {
+            "information of the partial likelihood": p * (p + 1) // 2,
+            "score of the partial likelihood": p,
+            "log partial likelihood": 1,
+        }
+        return shown | ({"rows, events, and rows left out": 3} if first else {})
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and where it is evaluated."""
+        point = self.search.propose(self._places.state(sums)).tolist()
+        design = self.search.scales.design
+        real = (float(one / of.unit) for one, of in zip(point, design, strict=True))
+        return Release(self.what, self._shown(first=not sums), tuple(real))
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the first round shows, at coefficients of 0, and every further one."""
+        found = (
+            Foreseen("the first round", self._shown(first=True)),
+            Foreseen(
+                "every round that tries coefficients",
+                self._shown(first=False),
+                0,
+                self.most_rounds - 1,
+            ),
+        )
+        return tuple(one for one in found if one.most > 0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoxRows(TimedRows):
+    """One party's rows in their one order as well."""
+
+    at_risk: AtRisk
+
+
+@dataclass(frozen=True)
+class CoxJob(TimedJob):
+    """A Cox regression, each party a stratum.
+
+    Attributes:
+        ties: how tied events are taken.
+    """
+
+    follows = "the coefficients, hazard ratios, their standard errors, and tests"
+
+    ties: Ties = "efron"
+
+    @cached_property
+    def search(self) -> CoxSearch:
+        """What is fitted."""
+        return CoxSearch(self.measures, self.names, self.ties)
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return len(self.names)
+
+    @property
+    def words(self) -> str:
+        """What is released belongs to this statistic, whatever the round."""
+        left = self.text.partition("~")[0].strip()
+        return (
+            f"Cox regression ({self.ties}) of {left} on {', '.join(self.names)}, with "
+            "a baseline for each party"
+        )
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {
+            "cox": self.words,
+            "formula": self.text,
+            "codings": self.base.formula.codings,
+            "measures": self.measures.terms,
+            "schema": self.schema.to_table(),
+            "ties": self.ties,
+        }
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return Question(
+            schema=self.asked_about,
+            formula=self.base.formula.text,
+            columns=(self.time,),
+        )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> CoxRecipe:
+        """Return what parties do to fit it."""
+        return CoxRecipe(self.search, self.words, limit)
+
+    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+        """Refuse what columns show, of those rows too that count: at risk at events.
+
+        Whoever asks chooses which column is the time: rows before the first event have
+        no part in any sum, and others as much as the hazard that they have met.
+        """
+        super().check_at_home(home, own)
+        met = hazard_met(own.time, own.event)
+        there = met > 0.0
+        if not there.any():  # nothing of this table is in any sum
+            return
+        home.at_risk(int(np.count_nonzero(there)))
+        rows = Rows(own.rows.design[there], own.event[there], met[there])
+        home.design(rows, self.base.formula.columns, intercept=self.ones)
+
+    def bring(self, table: CheckedTable) -> CoxRows:
+        """Return a party's rows, sorted."""
+        own = super().bring(table)
+        measures = self.search.scales.measures
+        at_risk = AtRisk.of(measures, own.time, self.without_ones(own), self.ties)
+        return CoxRows(own.table, own.rows, own.time, at_risk)
+
+    def answer(self, own: TimedRows, request: CoxRequest) -> Integers:
+        """Return what one party gives."""
+        assert isinstance(own, CoxRows)
+        found = statistics(
+            self.search.scales, own.at_risk, request.point, first=request.first
+        )
+        return np.append(found, own.table.n_dropped if request.first else 0)
+
+    def pooled(self, parts: Mapping[str, TimedRows]) -> Vector:
+        """Return the coefficients without masks, by the same rounds."""
+        recipe, sums = self.recipe(), list[Array[Any]]()
+        while (request := recipe.request(sums)) is not None:
+            sums.append(
+                np.sum([self.answer(one, request) for one in parts.values()], 0)
+            )
+        return recipe.answer(sums)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CoxResult(HazardResult):
+    """A Cox regression of all parties' rows, each party a stratum.
+
+    Attributes:
+        job: what was fitted.
+    """
+
+    job: CoxJob
+
+    @property
+    def inference(self) -> CoxFit:
+        """The coefficients and their covariance."""
+        return self.fit
+
+    @cached_property
+    def fit(self) -> CoxFit:
+        """Coefficients, their errors, and everything else that follows from sums."""
+        recipe, sums = self.inner
+        return cast("CoxRecipe", recipe).fit(sums)
+
+    @property
+    def llf(self) -> float:
+        """The log partial likelihood."""
+        return self.fit.log_likelihood
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        recipe, sums = self.inner
+        return cast("CoxRecipe", recipe).missing(sums)
+
+    def summary(self, *, level: float = 0.95) -> str:
+        """Return the table that goes into a paper, as R's summary of a coxph has it."""
+        fit, members = self.fit, len(self.released.members)
+        sums = len(self.inner[1])
+        tests = (
+            ("Likelihood ratio test", fit.likelihood_ratio_test),
+            ("Wald test", fit.wald_test),
+            ("Score (logrank) test", fit.score_test),
+        )
+        lines = [
+            f"Cox regression ({fit.ties}), a baseline for each of {members} parties",
+            self.job.text,
+            "",
+            f"  n = {fit.n_rows}, number of events = {fit.n_events}"
+            + (f" ({self.dropped} rows left out)" if self.dropped else ""),
+            "",
+            *hazard_lines(fit, level),
+            "",
+            f"Log partial likelihood = {number(fit.log_likelihood, 7)}; with all "
+            f"coefficients 0 {number(fit.null_log_likelihood, 7)}",
+            f"AIC                    = {number(fit.aic, 7)}",
+            *(
+                f"{name:<23}= {number(value)} on {fit.degrees} df, "
+                f"p = {number(fit.chance(value), 3)}"
+                for name, value in tests
+            ),
+            "",
+            f"Released: {sums} {'sum' if sums == 1 else 'sums'} over all parties of "
+            f"{self.recipe.size} numbers.",
+            "Concordance and baselines take more sums, and are not known.",
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the table."""
+        fit = self.fit
+        return {
+            **super().to_dict(),
+            "n_rows": fit.n_rows,
+            "n_events": fit.n_events,
+            "dropped": self.dropped,
+            "ties": fit.ties,
+            "log_likelihood": fit.log_likelihood,
+            "null_log_likelihood": fit.null_log_likelihood,
+            "aic": fit.aic,
+            "tests": {
+                name: {"statistic": one, "degrees": fit.degrees, "p": fit.chance(one)}
+                for name, one in (
+                    ("likelihood_ratio", fit.likelihood_ratio_test),
+                    ("wald", fit.wald_test),
+                    ("score", fit.score_test),
+                )
+            },
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<CoxResult: {self.job.words}, {len(self.released.members)} parties, "
+            f"{self.fit.n_rows} rows, {self.fit.n_events} events, "
+            f"{self.guarantee.status}>"
+        )
+
+
+AnyCoxJob = CoxJob | BinnedCoxJob
+
+
+def cox_job(
+    schema: Schema,
+    *,
+    formula: str,
+    ties: Ties | None = None,
+    times: Sequence[float] | None = None,
+    strata: Strata | None = None,
+    check: bool = False,
+) -> AnyCoxJob:
+    """Return a Cox regression as a file asks for it; refuse a formula beside it.
+
+    Raises:
+        InvalidInputError: it is not had exactly, or keys contradict each other.
+    """
+    if strata not in (None, "party", "none"):
+        raise InvalidInputError(
+            f'strata must be "party" or "none", found {strata!r}: to compare rows '
+            "within groups of a column, ask for each group by itself"
+        )
+    if times is not None:
+        if strata == "party":
+            raise InvalidInputError(
+                "with times there is one baseline for all parties, and strata = "
+                '"party" asks for one each: leave one of them out'
+            )
+        if ties is not None:
+            raise InvalidInputError(
+                "ties are no matter of a baseline over agreed times: leave ties out"
+            )
+        return BinnedCoxJob.of(formula, schema, times=tuple(times), with_check=check)
+    if check:
+        raise InvalidInputError(
+            "check compares coefficients between agreed times: give times = [...] too"
+        )
+    job = CoxJob.of(formula, schema, ties="efron" if ties is None else ties)
+    if strata == "none":
+        raise unstratified(
+            len(job.names),
+            rows=3 * schema.minimum_rows,
+            columns=len(job.schema.columns),
+        )
+    _ = job.search.scales.counts
+    return job
+
+
+def cox(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    ties: Ties | None = None,
+    times: Sequence[float] | None = None,
+    strata: Strata | None = None,
+    check: bool = False,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> CoxResult | BinnedCoxResult:
+    """Return a Cox regression of several parties' tables; only sums leave a party.
+
+    Args:
+        formula: such as "Surv(days, died) ~ age + C(sex)".
+        data: each party's table: pandas, polars, or a mapping of columns.
+        ties: efron, the default, or breslow.
+        times: where one baseline for all parties may change; without them each party
+            has a baseline of its own, as in R's strata(site).
+        strata: "party", the default without times; "none" for one baseline, which
+            needs times.
+        check: with times, whether to test that hazards are proportional.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to fit without masks as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    found = read_surv(formula)
+    agreed = agreed_schema(
+        schema,
+        frames,
+        options,
+        inferred=lambda: inferred_schema(
+            response_formula(found), (found.time,), frames, minimum_rows
+        ),
+    )
+    simulated = is_simulated(options)
+    if simulated and strata == "none" and times is None:
+        raise _too_many(CoxJob.of(formula, agreed), frames)
+    job = cox_job(
+        agreed, formula=formula, ties=ties, times=times, strata=strata, check=check
+    )
+    kept = agreed.rules(rules or Rules())
+    if simulated:
+        check_width(job, kept, len(frames) - options.get("tolerate", 1))
+    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
+    own = {party: job.bring(table) for party, table in tables.items()}
+    asked = ask(
+        job,
+        own,
+        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
+        rules=kept,
+        options=options,
+    )
+    known: dict[str, Any] = {
+        "terms": asked.terms,
+        "recipe": asked.recipe,
+        "released": asked.released,
+        "rules": asked.rules,
+        "reference": job.pooled(own) if compare else None,
+    }
+    if isinstance(job, BinnedCoxJob):
+        return BinnedCoxResult(job=job, **known)
+    return CoxResult(job=job, **known)
+
+
+def _too_many(job: CoxJob, frames: Mapping[str, Frame]) -> InvalidInputError:
+    """Return why one baseline is not had exactly, with the numbers of these tables."""
+    free = replace(job.schema, minimum_rows=1, maximum_rows=None)
+    parts = [free.check(party, frame) for party, frame in frames.items()]
+    event = job.base.formula.response
+    times = [one.numbers(job.time)[one.look(event) == 1] for one in parts]
+    return unstratified(
+        len(job.names),
+        rows=sum(one.n_rows for one in parts),
+        columns=len(job.schema.columns),
+        times=len(np.unique(np.concatenate(times))),
+    )

@@ -1,0 +1,285 @@
+"""Tables whose rows have a time and an event, for `Surv(time, event) ~ ...`.
+
+What stands on the right is a formula like that of a regression; its rows, its groups
+and its rules at home are those of a regression whose response is the event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Any, Self
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import Group
+from veilsum.jobs.regression import UNLIMITED, Brought, FormulaJob
+from veilsum.jobs.running import JobResult
+from veilsum.jobs.summary import number, plain_table
+from veilsum.jobs.table_job import SchemaJob
+from veilsum.models.families import Poisson
+from veilsum.models.inference import Inference, table
+from veilsum.models.rows import PerRow, RowMeasures, Rows
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.units import Measure
+from veilsum.tables.formula import (
+    ModelFormula,
+    SurvivalFormula,
+)
+from veilsum.tables.frames import load_pandas
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+from veilsum.tables.survival import survival_columns
+
+WIDTH = 80
+
+
+def response_formula(found: SurvivalFormula) -> str:
+    """Return the formula of a regression of the event on what stands on the right."""
+    event = found.event if found.event.isidentifier() else f"`{found.event}`"
+    return f"{event} ~ {found.right}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TimedRows(Brought):
+    """One party's table, the rows that a formula makes of it, and their times."""
+
+    time: PerRow
+
+    @property
+    def event(self) -> PerRow:
+        """1 where the event was seen."""
+        return self.rows.response
+
+
+@dataclass(frozen=True)
+class TimedJob(SchemaJob[TimedRows]):
+    """A regression of times to an event over an agreed schema.
+
+    Attributes:
+        text: the formula, as it was written.
+        base: the regression of the event; only its rows and rules are used.
+        time: the column of times.
+    """
+
+    text: str
+    base: FormulaJob
+    time: str
+
+    @classmethod
+    def of(cls, text: str, schema: Schema, **more: Any) -> Self:
+        """Return the job on those columns that it needs: others may be missing."""
+        found = survival_columns(text, schema)
+        formula = ModelFormula.of(response_formula(found), schema)
+        both = [found.time] if found.time in formula.variables else []
+        both += [found.event] if formula.response_is_shaped else []
+        if both:
+            raise InvalidInputError(
+                f"{listed(both)} is in Surv(...), and on the right of ~ too: leave it "
+                "out there"
+            )
+        if formula.intercept is None:
+            raise InvalidInputError(
+                "a baseline stands in for an intercept, and the formula takes that "
+                "away: leave out 0 + or - 1"
+            )
+        needed = {*formula.variables, found.time}
+        used = tuple(one for one in schema.columns if one.name in needed)
+        narrow = replace(formula, schema=replace(schema, columns=used))
+        return cls(
+            text=text, base=FormulaJob(narrow, Poisson()), time=found.time, **more
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def ones(self) -> int:
+        """Where the column of ones is in the rows."""
+        place = self.base.formula.intercept
+        assert place is not None
+        return place
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that have a coefficient."""
+        found = self.base.formula.columns
+        return tuple(one for k, one in enumerate(found) if k != self.ones)
+
+    @property
+    def time_measure(self) -> Measure:
+        """How times are counted."""
+        return self.schema.column(self.time).measure
+
+    @property
+    def measures(self) -> RowMeasures:
+        """How numbers of a row are counted, without the ones."""
+        found = self.base.model.measures
+        kept = (one for k, one in enumerate(found.design) if k != self.ones)
+        return replace(found, design=tuple(kept))
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """One for each column of the table; a design may have fewer."""
+        return min(len(self.names) + 2, len(self.schema.columns))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold; of the event too."""
+        return self.base.groups
+
+    def look(self, own: TimedRows, at: Any) -> Array[Any]:
+        """Return one party's column of its table by name, or of its rows by place."""
+        return self.base.look(own, at)
+
+    def n_rows(self, own: TimedRows) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: TimedRows) -> None:
+        """Refuse rows that go beyond ranges."""
+        model = self.base.model
+        try:
+            model.measures.check(own.rows, model.names, model.response)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+
+    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+        """Refuse a table that has few events, or whose columns would show too much."""
+        self.base.check_at_home(home, own)
+        home.column(self.time, own.time, two_valued=lambda: False)
+
+    def bring(self, table: CheckedTable) -> TimedRows:
+        """Return a party's table with the rows that the formula makes of it."""
+        return TimedRows(table, self.base.rows(table), table.numbers(self.time))
+
+    def without_ones(self, own: TimedRows) -> Rows:
+        """Return a party's rows without the column of ones."""
+        return Rows(np.delete(own.rows.design, self.ones, axis=1), own.rows.response)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class HazardResult(JobResult):
+    """What is alike in all regressions of hazards.
+
+    Attributes:
+        rules: what every party kept to.
+        reference: the coefficients without masks, where one computer has all rows and
+            was asked to compare.
+    """
+
+    rules: Rules
+    reference: Vector | None = None
+
+    @property
+    def inference(self) -> Inference:
+        """The coefficients of the formula's columns, and their covariance."""
+        raise NotImplementedError
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules about rows leave open."""
+        free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
+        return (*super().further_limits, *self.rules.open, *free)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """The estimates by column."""
+        found = self.inference
+        return dict(zip(found.names, found.coefficients.tolist(), strict=True))
+
+    @property
+    def params(self) -> Any:
+        """The coefficients, as a series by column."""
+        return self._series(self.inference.coefficients)
+
+    @property
+    def bse(self) -> Any:
+        """Their standard errors."""
+        return self._series(self.inference.standard_errors)
+
+    @property
+    def tvalues(self) -> Any:
+        """Coefficients over standard errors: z."""
+        return self._series(self.inference.statistics)
+
+    @property
+    def pvalues(self) -> Any:
+        """The chance of a z at least as far from 0."""
+        return self._series(self.inference.p_values)
+
+    def conf_int(self, alpha: float = 0.05) -> Any:
+        """Return the ends of each coefficient's interval, as a frame."""
+        ends = self.inference.confidence_intervals(1.0 - alpha)
+        return load_pandas().DataFrame(ends, index=list(self.inference.names))
+
+    def hazard_ratios(self, level: float = 0.95) -> Any:
+        """Return exp of coefficients, and of the ends of their intervals."""
+        low, high = self.inference.confidence_intervals(level).T
+        columns = {
+            "hazard ratio": self.inference.coefficients,
+            "low": low,
+            "high": high,
+        }
+        made = {name: np.exp(one) for name, one in columns.items()}
+        return load_pandas().DataFrame(made, index=list(self.inference.names))
+
+    def _series(self, values: Vector) -> Any:
+        return load_pandas().Series(values, index=list(self.inference.names))
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the coefficients are from those without masks; None if unknown."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.answer - self.reference))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and the table."""
+        lines = [vars(one) for one in table(self.inference)]
+        return {
+            **super().to_dict(),
+            "reference": None if self.reference is None else self.reference.tolist(),
+            "max_error": self.max_error,
+            "table": [
+                {**one, "hazard_ratio": exp(one["coefficient"])} for one in lines
+            ],
+        }
+
+
+def hazard_lines(fit: Inference, level: float) -> list[str]:
+    """Return two tables as R has them: coefficients, and hazard ratios."""
+    lines = table(fit, level)
+    percent = f"{level:g}".removeprefix("0")
+    first = [
+        {
+            "": one.name,
+            "coef": number(one.coefficient),
+            "exp(coef)": number(exp(one.coefficient)),
+            "se(coef)": number(one.standard_error),
+            "z": number(one.statistic, 4),
+            "Pr(>|z|)": number(one.p_value, 3),
+        }
+        for one in lines
+    ]
+    second = [
+        {
+            "": one.name,
+            "exp(coef)": number(exp(one.coefficient)),
+            "exp(-coef)": number(exp(-one.coefficient)),
+            f"lower {percent}": number(exp(one.low)),
+            f"upper {percent}": number(exp(one.high)),
+        }
+        for one in lines
+    ]
+
+    def lines_of(rows: list[dict[str, str]], align: str) -> list[str]:
+        found = plain_table(list(rows[0]), rows, align).split("\n")
+        if max(map(len, found)) > WIDTH:
+            found = plain_table(list(rows[0]), rows, align, width=WIDTH).split("\n")
+        return found
+
+    return [*lines_of(first, "<....."), "", *lines_of(second, "<....")]

@@ -1,0 +1,716 @@
+"""Cox's regression with a baseline for each party: party terms, and the search.
+
+With a stratum for each party nobody is compared across parties, and the log partial
+likelihood, its slope (score) and its curvature (information) are sums over parties. A
+party's part is a function of its whole table, and the same to the bit whatever the
+order of its rows: rows are sorted by time, event and all columns; what runs along them
+is added one by one; exp and log are `numbers/elementary`'s. With the weights w = exp
+eta and the hazard h that each row has met so far, as sums over its own party's events,
+
+    score        Z'(d - wh)                   d is 1 at an event, 0 elsewhere
+    information  Z' diag(wh) Z - sum_e m m'   m the mean of Z at risk at event e
+
+which are sums over rows of whole numbers, exact; only w, h and m are float64. A party
+takes the middle of its own columns off first, so that nothing large cancels: neither
+sum changes by it. At the end each number is rounded once, to a unit that follows from
+the agreed ranges alone, a small part of what one event can contribute: 2^-44, and of
+information, whose columns stand there squared, 2^-56. A coefficient is then known to
+1e-9 of its standard error, and that to as many digits, wherever its column spreads over
+more than a thousandth of its agreed range.
+
+Efron's way with ties takes an l-th part of the tied events off at the l-th of them;
+Breslow's takes nothing off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import frexp, fsum, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+from flint import arb, arb_mat, fmpq
+from scipy.special import chdtrc
+
+from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
+from veilsum.models.inference import Inference
+from veilsum.models.newton import (
+    FADING,
+    GONE,
+    LITTLE,
+    PART,
+    STEADY,
+    Climb,
+    Evaluation,
+    weakest,
+)
+from veilsum.models.rows import PerRow, RowMeasures, Rows
+from veilsum.models.systems import System, dependent, pinned, symmetric
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.compiled import compiled
+from veilsum.numbers.elementary import exp, log
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Float
+from veilsum.numbers.units import (
+    BLOCK_ROWS,
+    Counts,
+    CrossSum,
+    GramSum,
+    Integers,
+    Measure,
+    bits_of,
+    limbs_of,
+    products,
+    square,
+    total,
+)
+
+# Of what one event can contribute to the score and the likelihood, so many bits below
+# its largest are released; of information, which has columns squared, some more.
+BELOW, SQUARED = 44, 56
+# What an event's logarithms, and all that pulls in one row, have beyond that.
+BEYOND = 12
+# Two rows' predictors are no further apart than this: exp of it is within float64.
+FAR = 600.0
+# Rows' roots of information and means at risk have so many bits, in two limbs.
+ROOT_BITS = 39
+# Columns of which all others together explain one but for 3e-5 of its size.
+DEPENDENT = 1e9
+
+# A word of a file, checked by `CoxSearch`.
+Ties: TypeAlias = str
+TIES = ("efron", "breslow")
+PerEvent = Float[FloatArray, " events"]
+
+
+@dataclass(frozen=True)
+class CoxScales:
+    """In what units parties' terms are summed; all of it follows from the agreement.
+
+    Attributes:
+        measures: of a row's columns and its event.
+    """
+
+    measures: RowMeasures
+
+    @property
+    def design(self) -> tuple[Measure, ...]:
+        """How each column is counted."""
+        return self.measures.design
+
+    @cached_property
+    def spans(self) -> tuple[int, ...]:
+        """How far apart two counts of each column are at most."""
+        return tuple(one.most - one.least for one in self.design)
+
+    @cached_property
+    def powers(self) -> tuple[int, ...]:
+        """The b of each column with no two counts further apart than 2^b."""
+        return tuple(map(bits_of, self.spans))
+
+    @property
+    def size(self) -> int:
+        """Information, score, log-likelihood, rows and events."""
+        p = len(self.design)
+        return p * (p + 1) // 2 + p + 3
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What every number of a vector counts, and the bits of the largest total."""
+        unit, square_unit = Fraction(1, 1 << BELOW), Fraction(1, 1 << SQUARED)
+        sizes = [
+            one.unit * (1 << b) for one, b in zip(self.design, self.powers, strict=True)
+        ]
+        return Counts(
+            (
+                *(one * square_unit for one in products(sizes)),
+                *(one * unit for one in sizes),
+                unit,
+                Fraction(1),
+                Fraction(1),
+            ),
+            max(BELOW + BEYOND, SQUARED) + self.measures.row_bits + 2,
+        )
+
+    def far(self, point: Vector) -> bool:
+        """Say whether agreed ranges leave two rows' predictors too far apart."""
+        pairs = zip(self.spans, point.tolist(), strict=True)
+        return not fsum(span * abs(one) for span, one in pairs) <= FAR
+
+
+@dataclass(frozen=True)
+class CoxSums:
+    """What parties' terms add up to at a point.
+
+    Attributes:
+        information: whole numbers, of coefficients times 2^b.
+        score: for coefficients of whole numbers.
+        log_likelihood: Cox's partial one.
+        n_rows: only in the first round, else 0.
+        n_events: too.
+    """
+
+    information: Integers
+    score: tuple[Fraction, ...]
+    log_likelihood: Fraction
+    n_rows: int
+    n_events: int
+
+    @classmethod
+    def of(cls, scales: CoxScales, vector: Integers) -> CoxSums:
+        """Return what a total says."""
+        if vector.shape != (scales.size,):
+            raise InvalidInputError(
+                f"{len(scales.design)} columns have {scales.size} numbers in a round, "
+                f"found shape {vector.shape}"
+            )
+        p, unit = len(scales.design), Fraction(1, 1 << BELOW)
+        corner = p * (p + 1) // 2
+        along = zip(vector[corner : corner + p], scales.powers, strict=True)
+        rest = vector[corner + p :]
+        return cls(
+            square(vector[:corner], p),
+            tuple(int(one) * (1 << b) * unit for one, b in along),
+            int(rest[0]) * unit,
+            int(rest[1]),
+            int(rest[2]),
+        )
+
+
+# What one party adds up
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AtRisk(Secret):
+    """One party's rows in their one order, and who is at risk when.
+
+    Attributes:
+        design: whole numbers, the middle of this party's columns taken off.
+        event: 1 where it was seen.
+        events: the rows that have one.
+        when: of each of these, which of the times with events it is.
+        first: of each such time, the first row at risk.
+        met: of each row, how many such times have come.
+        share: of each event, the part of tied ones that is taken off: l of d.
+        bits: no count of a column is beyond 2^bits.
+    """
+
+    design: FloatArray
+    event: PerRow
+    events: Array[Any]
+    when: Array[Any]
+    first: Array[Any]
+    met: Array[Any]
+    share: PerEvent
+    bits: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, measures: RowMeasures, time: PerRow, rows: Rows, ties: Ties = "efron"
+    ) -> AtRisk:
+        """Return a party's checked rows, sorted; the response is the event."""
+        blocks = [np.asarray(one.design, np.float64) for one in measures.blocks(rows)]
+        design = np.concatenate([*blocks, np.empty((0, rows.n_columns))])
+        order = _order(time, rows.response, design)
+        design, time, event = design[order], time[order], rows.response[order]
+        if len(design):
+            design -= np.rint((design.min(axis=0) + design.max(axis=0)) / 2.0)
+        events = np.flatnonzero(event == 1.0)
+        times, when = np.unique(time[events], return_inverse=True)
+        each = np.bincount(when, minlength=len(times))
+        place = np.arange(len(events)) - np.concatenate([[0], np.cumsum(each)])[when]
+        share = place / each[when] if ties == "efron" else np.zeros(len(events))
+        reach = np.abs(design).max(axis=0, initial=0.0)
+        return cls(
+            design,
+            event,
+            events,
+            when,
+            np.searchsorted(time, times),
+            np.searchsorted(times, time, side="right"),
+            share,
+            tuple(bits_of(int(one)) for one in reach.tolist()),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.design)
+
+
+def _order(time: PerRow, event: PerRow, design: FloatArray) -> Array[Any]:
+    """Return rows sorted by time, event and columns, as far as it takes to tell them.
+
+    What is alike in all of it may stand in any order.
+    """
+    order = np.lexsort((event, time))
+    tied = np.ones(max(len(order) - 1, 0), dtype=bool)
+    for column in (time, event):
+        tied &= np.diff(column[order]) == 0.0
+    for column in design.T:
+        if not tied.any():
+            break
+        group = np.concatenate([[0], np.cumsum(~tied)])
+        among = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        mine = order[among]
+        order[among] = mine[np.lexsort((column[mine], group[among]))]
+        tied &= np.diff(column[order]) == 0.0
+    return order
+
+
+def hazard_met(time: PerRow, event: PerRow) -> PerRow:
+    """Return the hazard that each row has met where all coefficients are 0."""
+    times, each = np.unique(time[event == 1.0], return_counts=True)
+    at_risk = len(time) - np.searchsorted(np.sort(time), times)
+    hazard = np.concatenate([[0.0], np.cumsum(each / at_risk)])
+    return np.asarray(hazard[np.searchsorted(times, time, side="right")])
+
+
+def statistics(
+    scales: CoxScales, rows: AtRisk, point: Vector, *, first: bool
+) -> Integers:
+    """Return one party's terms at a point; parties' terms are to be added.
+
+    Args:
+        scales: in what units.
+        rows: of the party.
+        point: the coefficients of whole numbers.
+        first: whether rows and events are counted as well.
+    """
+    p = len(scales.design)
+    if point.shape != (p,) or scales.far(point):
+        raise NumericalError(
+            "terms were asked for at a point where agreed ranges leave predictors too "
+            "far apart: the sum before went wrong"
+        )
+    eta = _predictor(rows.design, point)
+    eta -= eta.max(initial=-np.inf)
+    weights = exp(eta)
+    at_event, when = weights[rows.events], rows.when
+    n_times = len(rows.first)
+    at_risk = np.cumsum(weights[::-1])[::-1][rows.first][when]
+    tied = np.bincount(when, at_event, minlength=n_times)
+    over = 1.0 / (at_risk - rows.share * tied[when])
+    steps = np.bincount(when, over, minlength=n_times)
+    hazard = np.concatenate([[0.0], np.cumsum(steps)])[rows.met]
+    hazard[rows.events] -= np.bincount(when, rows.share * over, minlength=n_times)[when]
+    expected = weights * np.maximum(hazard, 0.0)
+    score = _cross(rows, np.rint((rows.event - expected) * 2.0**BELOW))
+    spread = _information(rows, weights, expected, over)
+    logs = np.rint((eta[rows.events] + log(over)) * 2.0**BELOW)
+    likelihood = total(logs, BELOW + BEYOND)
+    counted = (rows.n_rows, len(rows.events)) if first else (0, 0)
+    powers = scales.powers
+    parts = [
+        round(spread[i, j] / (1 << (powers[i] + powers[j])))
+        for i in range(p)
+        for j in range(i + 1)
+    ]
+    parts += [
+        round(Fraction(int(one), 1 << b)) for one, b in zip(score, powers, strict=True)
+    ]
+    return np.array([*parts, likelihood, *counted], dtype=object)
+
+
+def _predictor(design: FloatArray, point: Vector) -> PerRow:
+    """Return eta, column by column in one order: no sum of BLAS's own making."""
+    eta = np.zeros(len(design))
+    for start in range(0, len(design), BLOCK_ROWS):
+        piece = slice(start, start + BLOCK_ROWS)
+        parts = design[piece].T * point[:, None]
+        for part in parts:
+            eta[piece] += part
+    return eta
+
+
+def _cross(rows: AtRisk, pull: PerRow) -> Integers:
+    largest = bits_of(int(np.abs(pull).max(initial=0.0)))
+    found = CrossSum(len(rows.bits), limbs_of(max(rows.bits)), limbs_of(largest))
+    found.add(rows.design, pull)
+    return found.value
+
+
+def _information(
+    rows: AtRisk, weights: PerRow, expected: PerRow, over: PerEvent
+) -> Array[Any]:
+    """Return the information times 2^SQUARED in fractions, of this party's counts."""
+    widest = max(rows.bits)
+    factors = np.array([2.0 ** (widest - b) for b in rows.bits])
+
+    def added(
+        parts: Iterator[tuple[FloatArray, FloatArray]], largest: float
+    ) -> Array[Any]:
+        power = ROOT_BITS - widest - frexp(largest)[1]
+        gram = GramSum(len(rows.bits), limbs_of(ROOT_BITS))
+        for block, by in parts:
+            gram.add_scaled(block, by * 2.0**power, factors)
+        return np.asarray(gram.value * (Fraction(2) ** (SQUARED - 2 * power)))
+
+    root = np.sqrt(expected)
+    pieces = ((rows.design[piece], root[piece]) for piece in _pieces(rows.n_rows))
+    around = added(pieces, float(root.max(initial=0.0)))
+    # A mean is within its column's range; half a limb leaves room for its rounding.
+    middle = added(_means(rows, weights, over), 0.75)
+    scale = np.array([Fraction(1, 2 ** (widest - b)) for b in rows.bits], dtype=object)
+    return (around - middle) * np.outer(scale, scale)
+
+
+def _means(
+    rows: AtRisk, weights: PerRow, over: PerEvent
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield sums over who is at risk at each event, and what they are divided by."""
+    sums = risk_sums(rows.design, weights, rows.first)
+    taken = np.flatnonzero(rows.share)
+    lost = np.zeros((0, len(rows.bits)))
+    places = np.zeros(len(rows.first), dtype=np.int64)
+    if taken.size:
+        which = np.unique(rows.when[taken])
+        places[which] = np.arange(len(which))
+        among = np.isin(rows.when, which)
+        tied, own = rows.events[among], places[rows.when[among]]
+        parts = rows.design[tied] * weights[tied][:, None]
+        lost = np.stack(
+            [np.bincount(own, one, minlength=len(which)) for one in parts.T], axis=1
+        )
+    for piece in _pieces(len(rows.events)):
+        when, share = rows.when[piece], rows.share[piece]
+        block = sums[when]
+        if share.any():
+            block -= share[:, None] * lost[places[when]]
+        yield block, over[piece]
+
+
+def _pieces(n_rows: int) -> Iterator[slice]:
+    for start in range(0, n_rows, BLOCK_ROWS):
+        yield slice(start, start + BLOCK_ROWS)
+
+
+def risk_sums(design: FloatArray, weights: PerRow, first: Array[Any]) -> FloatArray:
+    """Return the weighted sums of all rows from each of some rows on, in order.
+
+    From the last row to the first, one by one, compiled or not: the same bits.
+    """
+    found = np.empty((len(first), design.shape[1]))
+    quick = compiled(_risk_sums)
+    if quick is not None:
+        quick(design, weights, first, np.zeros(design.shape[1]), found)
+        return found
+    carry = np.zeros(design.shape[1])
+    for start in reversed(range(0, len(design), BLOCK_ROWS)):
+        piece = slice(start, start + BLOCK_ROWS)
+        parts = (design[piece] * weights[piece, None])[::-1]
+        parts[0] += carry
+        parts = np.cumsum(parts, axis=0)
+        carry = parts[-1]
+        low, high = np.searchsorted(first, [start, start + len(parts)])
+        found[low:high] = parts[::-1][first[low:high] - start]
+    return found
+
+
+def _risk_sums(design: Any, weights: Any, first: Any, running: Any, found: Any) -> None:
+    place = len(first) - 1
+    for i in range(len(design) - 1, -1, -1):
+        for j in range(len(running)):
+            running[j] += weights[i] * design[i, j]
+        if place >= 0 and first[place] == i:
+            for j in range(len(running)):
+                found[place, j] = running[j]
+            place -= 1
+
+
+# The search
+
+
+@dataclass(frozen=True)
+class CoxFit(Inference):
+    """The fit of all parties' rows, each party a stratum.
+
+    Attributes:
+        ties: how tied events were taken.
+        log_likelihood: Cox's partial one.
+        null_log_likelihood: with all coefficients 0.
+        score_test: of all coefficients at 0: the score there, by the information.
+        wald_test: of all coefficients.
+        n_rows: the number of rows.
+        n_events: how many of them have an event.
+        rounds: how many totals it took.
+        condition: of the scaled information.
+    """
+
+    ties: Ties
+    log_likelihood: float
+    null_log_likelihood: float
+    score_test: float
+    wald_test: float
+    n_rows: int
+    n_events: int
+    rounds: int
+    condition: float
+
+    @property
+    def degrees(self) -> int:
+        """Of the three tests: as many as there are coefficients."""
+        return len(self.names)
+
+    @property
+    def likelihood_ratio_test(self) -> float:
+        """Twice what the log-likelihood gains over all coefficients 0."""
+        return 2.0 * (self.log_likelihood - self.null_log_likelihood)
+
+    @property
+    def aic(self) -> float:
+        """-2 log-likelihood + 2 coefficients."""
+        return 2.0 * (self.degrees - self.log_likelihood)
+
+    def chance(self, test: float) -> float:
+        """Return the chance of at least so much if all coefficients were 0."""
+        return float(chdtrc(self.degrees, max(test, 0.0)))
+
+
+@dataclass(frozen=True)
+class CoxState:
+    """Where the search is.
+
+    Attributes:
+        climb: from 0, where nobody needs to be asked anything before.
+        rounds: totals taken in so far.
+        first: the first total, at 0.
+        sums: the total at `climb.here`.
+    """
+
+    climb: Climb
+    rounds: int = 0
+    first: CoxSums | None = None
+    sums: CoxSums | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the answer is known."""
+        return self.climb.settled
+
+
+@dataclass(frozen=True)
+class CoxSearch:
+    """What all parties agree on before the first round.
+
+    Attributes:
+        measures: how the numbers of a row are counted; the event is the response.
+        names: of the columns.
+        ties: how tied events are taken.
+        max_rounds: totals after which the fit is given up.
+    """
+
+    measures: RowMeasures
+    names: tuple[str, ...]
+    ties: Ties = "efron"
+    max_rounds: int = 50
+
+    def __post_init__(self) -> None:
+        if self.ties not in TIES:
+            raise InvalidInputError(
+                f"ties must be {' or '.join(TIES)}, found {self.ties!r}"
+            )
+        if not self.names:
+            raise InvalidInputError(
+                "a Cox regression needs a column on the right of ~; without one ask "
+                "for survival curves"
+            )
+
+    @cached_property
+    def scales(self) -> CoxScales:
+        """In what units parties' terms are summed."""
+        centred = tuple(one.centred() for one in self.measures.design)
+        return CoxScales(replace(self.measures, design=centred))
+
+    def start(self) -> CoxState:
+        """Return the state before anything is known: all coefficients are 0."""
+        nowhere = np.zeros(len(self.names))
+        return CoxState(Climb(here=nowhere, trial=nowhere))
+
+    def propose(self, state: CoxState) -> Vector:
+        """Return the point at which all parties evaluate next."""
+        if state.converged:
+            raise LocalProtocolError("the fit is done: no round is left")
+        return state.climb.trial
+
+    def advance(self, state: CoxState, vector: Integers) -> CoxState:
+        """Return the state after one more total; raise if there is no fit."""
+        sums = CoxSums.of(self.scales, vector)
+        if state.first is None:
+            self._check_first(sums)
+        found = self._evaluation(sums)
+        accepted = state.climb.accepts(found)
+        climb = state.climb.advance(found)
+        first = state.first or sums
+        if accepted and state.first is not None:
+            self._check_endless(state.climb, climb, found.system, first)
+        while not climb.settled and self.scales.far(climb.trial):
+            climb = climb.halve(
+                "agreed ranges leave two rows' hazards further apart than e^600, so "
+                "that they cannot be summed: agree on closer ranges"
+            )
+        after = CoxState(
+            climb, state.rounds + 1, first, sums if accepted else state.sums
+        )
+        if not after.converged and after.rounds >= self.max_rounds:
+            raise NumericalError(
+                f"the fit did not converge in {after.rounds} rounds: scale the "
+                "columns, or leave some out"
+            )
+        return after
+
+    def fit(self, state: CoxState) -> CoxFit:
+        """Return the fit of a state that has converged."""
+        climb, sums, first = state.climb, state.sums, state.first
+        if not state.converged or sums is None or first is None or climb.step is None:
+            raise LocalProtocolError("a fit was asked for before its rounds were over")
+        system, start = self._system(sums), self._evaluation(first)
+        design, powers = self.scales.design, self.scales.powers
+        point = [
+            Fraction(one) + Fraction(step)
+            for one, step in zip(climb.here.tolist(), climb.step.tolist(), strict=True)
+        ]
+        scaled = [float(one * (1 << b)) for one, b in zip(point, powers, strict=True)]
+        real = [float(one / of.unit) for one, of in zip(point, design, strict=True)]
+        factors = [
+            Fraction(1, 1 << b) / of.unit for b, of in zip(powers, design, strict=True)
+        ]
+
+        def balls() -> arb_mat:
+            by = [arb(fmpq(one.numerator, one.denominator)) for one in factors]
+            inverse, n = system.inverse_balls(), len(by)
+            entries = [
+                by[i] * inverse[i, j] * by[j] for i in range(n) for j in range(n)
+            ]
+            return arb_mat(n, n, entries)
+
+        return CoxFit(
+            names=self.names,
+            coefficients=np.array(real),
+            covariance=symmetric(balls),
+            t_degrees=None,
+            ties=self.ties,
+            log_likelihood=float(sums.log_likelihood),
+            null_log_likelihood=float(first.log_likelihood),
+            score_test=float(start.gain(start.step())),
+            wald_test=float(system.form(np.array(scaled))),
+            n_rows=first.n_rows,
+            n_events=first.n_events,
+            rounds=state.rounds,
+            condition=system.condition,
+        )
+
+    def endless_columns(self, state: CoxState) -> list[str]:
+        """Return the columns whose coefficients seem to grow without end, if any do."""
+        if state.first is None or state.sums is None or state.rounds < 2:
+            return []
+        reference = self._system(state.first)
+        ratio, direction = weakest(self._system(state.sums), reference)
+        return [] if ratio > FADING else self._columns(direction, reference)
+
+    def _check_first(self, sums: CoxSums) -> None:
+        if sums.n_events < 1:
+            raise InvalidInputError(
+                "no row of any party has an event: a Cox regression needs some"
+            )
+        still = [
+            name
+            for k, name in enumerate(self.names)
+            if not int(sums.information[k, k]) > 0
+        ]
+        if still:
+            raise InvalidInputError(
+                f"{listed(still)} does not vary among a party's rows at risk, at any "
+                "party, so there is no coefficient: leave it out. Rows are compared "
+                "within parties only"
+            )
+        system, n = self._system(sums), len(self.names)
+        # Rounding may leave less than nothing in some direction.
+        alone = pinned(lambda: [system.inverse_balls()[k, k] for k in range(n)])
+        sizes = [float(one) for one in system.diagonal()]
+        inflated = (np.array(sizes) * alone).tolist()
+        if any(not 0.0 < one < DEPENDENT for one in inflated):
+            most = max(map(abs, inflated))
+            pairs = zip(self.names, inflated, strict=True)
+            culprits = [name for name, one in pairs if abs(one) >= 1e-3 * most]
+            raise dependent(culprits, 1, ridge=False)
+
+    def _system(self, sums: CoxSums) -> System:
+        unit = Fraction(1, 1 << SQUARED)
+        return System.of(sums.information * unit, names=self.names)
+
+    def _evaluation(self, sums: CoxSums) -> Evaluation:
+        return Evaluation(
+            system=self._system(sums),
+            powers=tuple(-b for b in self.scales.powers),
+            score=sums.score,
+            objective=-2 * sums.log_likelihood,
+            dispersion=1.0,
+        )
+
+    def _check_endless(
+        self, before: Climb, after: Climb, now: System, first: CoxSums
+    ) -> None:
+        """Refuse data in which a coefficient grows without end; the error names it."""
+        reference = self._system(first)
+        ratio, direction = weakest(now, reference)
+        if ratio > FADING:
+            return
+        if ratio > GONE:
+            if before.step is None or after.step is None or before.halvings:
+                return
+            powers = np.array(self.scales.powers)
+            was, new = (np.ldexp(one, powers) for one in (before.step, after.step))
+            lengths = [sqrt(float(reference.form(one))) for one in (was, new)]
+            if lengths[1] < STEADY * lengths[0] or after.size**2 >= LITTLE:
+                return
+            direction = new
+        raise InvalidInputError(
+            f"the coefficient of {listed(self._columns(direction, reference))} grows "
+            "without end (for some of its values no event is ever seen, or always the "
+            "next), so there is no fit: leave the column out, or merge categories"
+        )
+
+    def _columns(self, direction: Vector, reference: System) -> list[str]:
+        """Return the columns that matter most in a direction, the greatest first."""
+        parts = np.abs(direction) / np.sqrt(np.diag(reference.inverse()))
+        return [
+            self.names[k] for k in np.argsort(-parts) if parts[k] >= PART * parts.max()
+        ]
+
+
+def unstratified(
+    n_columns: int, *, rows: int, columns: int, times: int | None = None
+) -> InvalidInputError:
+    """Return why one baseline for all parties is not had exactly, with the ways out.
+
+    Args:
+        n_columns: of the design.
+        rows: all parties have, or three parties have at least.
+        columns: of the tables.
+        times: how many times with events there are, where that is known.
+    """
+    each = 1 + n_columns + n_columns * (n_columns + 1) // 2
+    held = rows * columns
+    if times is None:
+        enough = -(-held // each)
+        found = (
+            f"{each} numbers in every round for each time with an event, which with "
+            f"{enough} such times are as many as {rows} rows of {columns} columns hold"
+        )
+    else:
+        found = (
+            f"{each * times:,} numbers in every round ({each} for each of {times} "
+            f"times with events), where the {rows} rows hold {held:,} (of {columns} "
+            "columns each)"
+        )
+    return InvalidInputError(
+        "a Cox regression with one baseline for all parties needs sums over everybody "
+        f"at risk at each event: {found}. Ask for a baseline for each party instead "
+        '(strata = "party"), which is exact with '
+        f"{n_columns + n_columns * (n_columns + 1) // 2} numbers and the likelihood a "
+        "round, or for one baseline over agreed time bins (times = [...])"
+    )

@@ -1,0 +1,269 @@
+"""A Cox regression cannot be aimed at one site, one event, or the rows at risk then.
+
+Whoever asks chooses which column is the time and which the event. Each refusal has a
+twin: with the rules off the question runs, and gives away what it was aimed at.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import approx_fprime
+
+import veilsum as vs
+from veilsum.jobs.cox import CoxJob, CoxRequest
+from veilsum.models.cox import BELOW, SQUARED, CoxSums
+from veilsum.tables.rules import AtHome, DisclosureError, Rules
+
+PARTIES = ("a", "b", "c", "d")
+FREE = Rules.none()
+SCHEMA = vs.Schema.from_table(
+    {
+        "minimum_rows": 30,
+        "columns": {
+            "days": {"kind": "integer", "minimum": 0, "maximum": 1000},
+            "died": {"kind": "integer", "minimum": 0, "maximum": 1},
+            "age": {"kind": "integer", "minimum": 18, "maximum": 100},
+            "dose": {"kind": "number", "minimum": 0, "maximum": 10, "unit": 0.1},
+        },
+    }
+)
+FORMULA = "Surv(days, died) ~ age + dose"
+
+
+def patients(seed=0, n_rows=60):
+    stream = np.random.default_rng(seed)
+    found = {}
+    for party in PARTIES:
+        found[party] = pd.DataFrame(
+            {
+                "days": stream.integers(1, 900, n_rows),
+                "died": (stream.random(n_rows) < 0.6).astype(int),
+                "age": stream.integers(20, 95, n_rows),
+                "dose": stream.integers(0, 100, n_rows) / 10,
+            }
+        )
+    return found
+
+
+FREE_SCHEMA = vs.Schema(SCHEMA.columns, minimum_rows=1)
+# What may be asked of so few rows at all is no matter here.
+MANY = Rules(release_fraction=np.inf, maximum_columns=np.inf)
+
+
+def asked(tables, rules=None, **more):
+    schema = FREE_SCHEMA if rules is FREE else SCHEMA
+    more = {"driver": "vectorised", "schema": schema, **more}
+    return vs.cox(more.pop("formula", FORMULA), tables, rules=rules, **more)
+
+
+def sums_at_0(result):
+    """What the first round of a stratified regression showed, of real columns."""
+    recipe, sums = result.inner
+    found = CoxSums.of(recipe.search.scales, sums[0][:-1])
+    units = [float(one.unit) for one in recipe.search.scales.design]
+    return [float(one) * unit for one, unit in zip(found.score, units, strict=True)]
+
+
+def refused(rule, told, *args, **more):
+    with pytest.raises(DisclosureError, match=told) as caught:
+        asked(*args, **more)
+    assert caught.value.rule == rule
+
+
+# One site
+
+
+def test_events_that_one_site_has_are_refused_after_the_first_sum():
+    tables = patients()
+    for party in "bcd":
+        tables[party]["died"] = 0
+    refused("site_terms", "of the values of died, 1 is held by 1", tables)
+    # The twin: the sum is that of one site alone, and so is the fit.
+    found = asked(tables, FREE)
+    assert found.fit.n_events == tables["a"].died.sum()
+    job = found.job
+    own = job.bring(job.schema.check("a", tables["a"]))
+    alone = job.answer(own, CoxRequest(True, np.zeros(2)))
+    both = found.inner[1][0].tolist()
+    assert both[:-3] == alone.tolist()[:-3]  # all but the number of rows
+
+
+def test_a_bin_with_one_site_s_events_is_refused_after_the_first_sum():
+    tables = patients()
+    for party in "bcd":
+        rows = tables[party]
+        rows["died"] = np.where(rows.days <= 300, 0, rows.died)
+    bins = {"times": [300, 600, 900]}
+    told = "ends of days by died, 0 to 300 with an event is held by 1"
+    refused("site_terms", told, tables, MANY, **bins)
+    found = asked(tables, FREE, **bins)
+    early = tables["a"][(tables["a"].days <= 300)].died.sum()
+    later = asked(tables, FREE, times=[300]).n_events
+    assert later == early
+    assert found.n_events == sum(one.died.sum() for one in tables.values())
+
+
+# One event
+
+
+@pytest.mark.parametrize("events", [1, 2])
+def test_few_events_at_a_party_are_refused_at_home(events):
+    tables = patients()
+    tables["b"]["died"] = (np.arange(60) < events).astype(int)
+    refused("minimum_count", f"b: 'died' is 1 in {events} row", tables)
+    # The twin: whoever knows all other tables knows b's events.
+    assert asked(tables, FREE).fit.n_events == events + sum(
+        tables[one].died.sum() for one in "acd"
+    )
+
+
+def test_no_events_at_a_party_say_only_that():
+    tables = patients()
+    tables["b"]["died"] = 0
+    assert asked(tables).fit.n_events == sum(tables[p].died.sum() for p in "acd")
+
+
+def test_a_bin_with_one_event_is_refused_at_home():
+    tables = patients()
+    tables["c"]["days"] = 301 + tables["c"].days // 2
+    tables["c"].loc[7, ["days", "died", "age"]] = [111, 1, 93]
+    refused(
+        "minimum_count",
+        "c: a bin of 'days, rows with the event' has 1 row here",
+        tables,
+        MANY,
+        times=[300, 600, 900],
+    )
+    assert asked(tables, FREE, times=[300, 600, 900]).n_rows == 240
+
+
+def test_bins_are_looked_at_by_person_not_by_piece():
+    """One person in three bins is one person: its pieces would be enough."""
+    tables = patients()
+    tables["c"]["dose"] = 0.0
+    tables["c"].loc[7, ["days", "dose"]] = [890, 9.0]
+    bins = {"times": [300, 600, 900]}
+    refused("minimum_count", "c: 'dose' is 9 in 1 row here", tables, MANY, **bins)
+    job = asked(patients(), FREE, **bins).job
+    own = job.bring(job.schema.check("c", tables["c"]))
+    dose = own.pieces.design[:, job.model.names.index("dose")]
+    AtHome("c", Rules()).column("dose", dose)  # of pieces it would pass
+
+
+# The rows at risk
+
+
+def aimed():
+    """Three events among the last rows of a table, and hundreds before the first."""
+    tables = patients()
+    for one in tables.values():
+        one["days"] = np.arange(len(one))
+        one["died"] = 0
+        one.loc[57:, "died"] = 1
+    return tables
+
+
+def test_events_at_which_few_rows_are_at_risk_are_refused():
+    refused("minimum_rows", "3 rows of a's are at risk at any event", aimed())
+    # The twin: the score is about these rows alone, and one of them cancels.
+    found = sums_at_0(asked(aimed(), FREE))
+    expected = 0.0
+    for one in aimed().values():
+        ages = one.age.to_numpy()[57:]
+        expected += ages[0] - ages.mean() + ages[1] - ages[1:].mean()
+    assert found[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_row_that_meets_most_of_the_hazard_is_looked_at_as_such():
+    """A column that is spread over all rows, and stands on one of those that count."""
+    tables = aimed()
+    for one in tables.values():
+        one.loc[40:45, "died"] = 1
+    tables["b"].loc[20:, "dose"] = 1.0
+    tables["b"].loc[50, "dose"] = 9.0
+    refused("minimum_count", "b: 'dose' is 9 in 1 row here", tables)
+    assert len(asked(tables, FREE).params) == 2
+
+
+# Enough sums to solve for rows
+
+
+def released(x, point):
+    """What one party's rows give, all with events, in the order in which they ended."""
+    w = np.exp(x @ point)
+    at_risk = np.cumsum(w[::-1])[::-1]
+    mean = np.cumsum((w[:, None] * x)[::-1], axis=0)[::-1] / at_risk[:, None]
+    squares = w[:, None, None] * x[:, :, None] * x[:, None, :]
+    spread = np.cumsum(squares[::-1], axis=0)[::-1] / at_risk[:, None, None]
+    spread = (spread - mean[:, :, None] * mean[:, None, :]).sum(axis=0)
+    score = (x - mean).sum(axis=0)
+    log = (x @ point - np.log(at_risk)).sum()
+    return [spread[0, 0], spread[1, 0], spread[1, 1], *score, log]
+
+
+def rounds_of(rows):
+    """Return where one party evaluated, what it gave there, and its rows in counts.
+
+    As if all others colluded, who take their own part off.
+    """
+    job = CoxJob.of(FORMULA, FREE_SCHEMA)
+    own = job.bring(job.schema.check("a", rows))
+    recipe, sums, found = job.recipe(), [], []
+    low, high = np.array(job.search.scales.powers)
+    bits = np.array([2 * low, low + high, 2 * high, low, high, 0])
+    bits -= np.array([SQUARED, SQUARED, SQUARED, BELOW, BELOW, BELOW])
+    while (request := recipe.request(sums)) is not None:
+        sums.append(job.answer(own, request))
+        found.append((request.point, sums[-1][:6].astype(float) * 2.0**bits))
+    counts = np.column_stack([rows.age, np.rint(rows.dose * 10)]).astype(float)
+    return found, counts
+
+
+@pytest.mark.parametrize(("n_rows", "solved"), [(6, True), (24, False)])
+def test_rows_follow_from_enough_sums_and_not_from_half_as_many(n_rows, solved):
+    """Six numbers a round: of six rows they are too many, of 24 rows too few.
+
+    The attacker knows in which order rows ended, and begins near the truth. Only
+    differences of rows have a part in the sums.
+    """
+    stream = np.random.default_rng(3)
+    rows = pd.DataFrame(
+        {
+            "days": np.arange(1, n_rows + 1),
+            "died": np.ones(n_rows, dtype=int),
+            "age": stream.integers(30, 90, n_rows),
+            "dose": stream.integers(0, 100, n_rows) / 10,
+        }
+    )
+    sums, counts = rounds_of(rows)
+    numbers = 6 * len(sums)
+    assert (numbers > 2 * n_rows) == solved
+    truth = np.concatenate([values for _, values in sums])
+    size = np.maximum(np.abs(truth), 1.0)
+
+    middle = counts.mean(axis=0)
+
+    def off(flat):
+        x = 20.0 * flat.reshape(n_rows, 2)
+        return (np.concatenate([released(x, p) for p, _ in sums]) - truth) / size
+
+    start = counts - middle + stream.normal(0, 1.0 if solved else 10.0, counts.shape)
+    found = start.ravel() / 20.0
+    for _ in range(25):  # Newton's method, the shortest step of all that do
+        slopes = approx_fprime(found, off, 1e-6)
+        found = found - np.linalg.lstsq(slopes, off(found), rcond=1e-9)[0]
+    # Both are rows that have these sums, to six digits at least.
+    assert np.abs(off(found)).max() < 1e-6
+    there = 20.0 * found.reshape(n_rows, 2)
+    away = np.abs((there - there.mean(axis=0)) - (counts - middle))
+    assert (away.max() < 0.5) if solved else (np.median(away) > 3.0)
+
+
+def test_so_many_sums_of_so_few_rows_are_refused():
+    table = SCHEMA.to_table() | {"minimum_rows": 6}
+    with pytest.raises(DisclosureError, match="in each of 8 rounds"):
+        asked(
+            patients(n_rows=6),
+            Rules.none(release_fraction=0.5, most_rounds=15),
+            schema=vs.Schema.from_table(table),
+        )
