@@ -416,6 +416,7 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     offset: Text | None = None
     ridge: Number | None = None
     bits: Whole | None = None
+    absorb: Flag | None = None
 
 
 class StatisticsSection(JobSection, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ import numpy as np
 
 from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
 from veilsum.jobs.releases import (
+    BY_ROW,
     SCREENED,
     Foreseen,
     Release,
@@ -32,7 +33,7 @@ from veilsum.models.tallies import Bins, CrossTable
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.tables.rules import DisclosureError
+from veilsum.tables.rules import ABSORB, DisclosureError
 
 # What is asked for: the groups follow from the agreement.
 PRESENCE = "presence"
@@ -238,8 +239,8 @@ class Screened(SumsOnly):
         raise DisclosureError(
             "site_terms",
             f"{found}, and at least {self.least} parties must, so that no sum is about "
-            "a few of them: merge levels or bins, leave the column out, or allow it "
-            "openly with [policy] site_terms = true. Nothing but such counts of "
+            f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
+            "allow it openly with [policy] site_terms = true. Nothing but such counts of "
             "parties was shown",
         )
 
@@ -263,7 +264,9 @@ class Screened(SumsOnly):
 
     def stated(self, promise: Guarantee, releases: Sequence[Release]) -> Guarantee:
         """Return what holds; the first sum counts parties, not rows."""
-        return with_releases(promise, releases, whole=True, wording=SCREENED)
+        # Of what each party makes of all its rows, less holds than of rows anyway.
+        wording = SCREENED if self.inner.wording is BY_ROW else self.inner.wording
+        return with_releases(promise, releases, whole=True, wording=wording)
 
     def contribution(self, own: Contribution, holds: Integers) -> Contribution:
         """Return how one party answers, from what it holds and how it goes on."""

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
-from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import summary_html, summary_text, table_rows
 from veilsum.jobs.table_job import (
@@ -34,7 +34,8 @@ from veilsum.jobs.table_job import (
     is_simulated,
 )
 from veilsum.jobs.terms import Options, by_name
-from veilsum.models import glm, least_squares
+from veilsum.models import absorbed, glm, least_squares
+from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.families import (
     Binomial,
     Family,
@@ -289,7 +290,79 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"saturated log-likelihood": 1}
 
 
-RegressionRecipe = LeastSquaresRecipe | NewtonRecipe
+@dataclass(frozen=True)
+class AbsorbedRecipe(SumsOnly):
+    """Least squares with an effect for each party: one sum of what is left of rows.
+
+    The last number of the sum counts the rows that were left out.
+    """
+
+    # What a party gives is made of all its rows: its own means are taken off.
+    wording = BY_PARTY
+
+    absorbing: Absorbing
+    names: tuple[str, ...]
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        found = self.absorbing.counts
+        return replace(found, units=(*found.units, Fraction(1)))
+
+    @property
+    def size(self) -> int:
+        """The statistics, and how many rows are missing."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each slope."""
+        return len(self.names)
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask for the statistics, once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return "statistics within parties"
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the slopes."""
+        return self.fit(sums).coefficients
+
+    @cached_property
+    def _fits(self) -> dict[Hashable, AbsorbedFit]:
+        return {}
+
+    def fit(self, sums: Sums) -> AbsorbedFit:
+        """Return the fit of the pooled rows; parties of one process share it."""
+        key = by_value(sums)
+        if key not in self._fits:
+            total = sums[0][:-1]
+            self._fits[key] = absorbed.fit(total, self.absorbing, names=self.names)
+        return self._fits[key]
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        p = len(self.names)
+        shown = {
+            "X'WX within parties": p * (p + 1) // 2,
+            "X'Wy within parties": p,
+            "y'Wy within parties, and the sum of the logarithms of weights": 2,
+            "rows, parties, and rows left out": 3,
+        }
+        return Release(self.what, shown)
+
+
+RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -335,6 +408,7 @@ class Model:
         ridge: what each squared coefficient but the intercept's costs.
         variables: how many numbers a row holds, if the design has more: powers and
             dummies of a number are no further numbers.
+        absorb: whether every party has an intercept of its own, which is not shown.
     """
 
     response: str
@@ -344,6 +418,43 @@ class Model:
     measures: RowMeasures
     ridge: float = 0.0
     variables: int | None = None
+    absorb: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.absorb:
+            return
+        if not isinstance(self.family, Gaussian):
+            raise InvalidInputError(
+                "absorb = true takes effects of parties off a gaussian fit, found "
+                f"family = {self.family.name!r}: leave absorb out"
+            )
+        if self.ridge:
+            raise InvalidInputError(
+                f"absorb = true goes without a ridge, found ridge = {self.ridge:g}"
+            )
+        if self.intercept is None:
+            raise InvalidInputError(
+                "absorb = true gives every party an intercept of its own: write the "
+                "formula without 0 or -1"
+            )
+        if len(self.names) == 1:
+            raise InvalidInputError(
+                "absorb = true needs a column beside the parties' own intercepts, "
+                "found none in the formula"
+            )
+
+    @property
+    def slopes(self) -> tuple[str, ...]:
+        """The columns that the answer has a coefficient of."""
+        if not self.absorb:
+            return self.names
+        return tuple(n for k, n in enumerate(self.names) if k != self.intercept)
+
+    @property
+    def absorbing(self) -> Absorbing:
+        """How parties take off their own effects."""
+        assert self.intercept is not None
+        return Absorbing(self.measures, self.intercept)
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -356,8 +467,10 @@ class Model:
     @property
     def words(self) -> str:
         """What is released belongs to this statistic, whatever the round."""
-        return f"{self.family.name} regression of {self.response} on " + ", ".join(
-            self.names
+        within = " within parties" if self.absorb else ""
+        return (
+            f"{self.family.name} regression of {self.response} on "
+            f"{', '.join(self.slopes)}{within}"
         )
 
     @property
@@ -373,6 +486,7 @@ class Model:
             "variables": self.variables,
             "weighted": self.measures.weights is not None,
             "offset": self.measures.offset is not None,
+            "absorb": self.absorb,
         }
 
     @property
@@ -397,6 +511,11 @@ class Model:
             raise InvalidInputError(
                 f"{party}: the model has {len(self.names)} columns, found "
                 f"{rows.n_columns}"
+            )
+        if self.absorb and rows.n_rows < 2:
+            raise InvalidInputError(
+                f"{party}: nothing is left of {rows.n_rows} row once the party's own "
+                "mean is taken off, and absorb = true does that: 2 rows or more"
             )
         try:
             self.measures.check(rows, self.names, self.response)
@@ -455,6 +574,8 @@ class Model:
         """Return what parties do to fit it."""
         if not isinstance(self.family, Gaussian):
             return NewtonRecipe(self.newton, self.words, limit)
+        if self.absorb:
+            return AbsorbedRecipe(self.absorbing, self.slopes, self.words, limit)
         return LeastSquaresRecipe(
             self.measures, self.names, self.intercept, self.ridge, self.words, limit
         )
@@ -474,6 +595,8 @@ class Model:
         """Return what some rows add up to; the last number counts rows left out."""
         if isinstance(request, Request):
             found = glm.statistics(self.newton.scales, rows, request)
+        elif self.absorb:
+            found = self.absorbing.vector(rows)
         else:
             found = least_squares.statistics(rows, self.measures)
         return np.append(found, np.array([dropped], dtype=object))
@@ -485,12 +608,30 @@ class Model:
         everything else by the same rounds, without masks.
         """
         everything = _joined(rows)
+        if self.absorb:
+            return self._about_means(rows)
         if isinstance(self.family, Gaussian):
             return self._by_orthogonal_columns(everything)
         recipe, sums = self.recipe(), list[Integers]()
         while (request := recipe.request(sums)) is not None:
             sums.append(self.vector(everything, 0, request))
         return recipe.answer(sums)
+
+    def _about_means(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the slopes of columns about each party's own means."""
+        parts = []
+        for part in rows.values():
+            weights = part.weigh(np.ones(part.n_rows))
+            target = part.response.astype(np.float64)
+            if part.offset is not None:
+                target = target - part.offset
+            columns = np.column_stack([part.design.astype(np.float64), target])
+            columns -= weights @ columns / weights.sum()
+            parts.append(columns * np.sqrt(weights)[:, None])
+        columns = np.concatenate(parts)
+        kept = [k for k in range(len(self.names)) if k != self.intercept]
+        found, *_ = np.linalg.lstsq(columns[:, kept], columns[:, -1], rcond=None)
+        return np.asarray(found)
 
     def _by_orthogonal_columns(self, rows: Rows) -> Vector:
         root = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
@@ -628,6 +769,7 @@ class FormulaJob(SchemaJob[Brought]):
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
+        absorb: whether every party has an intercept of its own, which is not shown.
         measures: how numbers are counted, where ranges alone do not tell.
     """
 
@@ -639,6 +781,7 @@ class FormulaJob(SchemaJob[Brought]):
     offset: str | None = None
     ridge: float = 0.0
     bits: int = BITS
+    absorb: bool = False
     measures: RowMeasures | None = None
 
     @classmethod
@@ -651,13 +794,14 @@ class FormulaJob(SchemaJob[Brought]):
         offset: str | None = None,
         ridge: float = 0.0,
         bits: int = BITS,
+        absorb: bool = False,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
         formula = ModelFormula.of(text, schema)
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
-        return cls(narrow, family, weights, offset, ridge, bits)
+        return cls(narrow, family, weights, offset, ridge, bits, absorb)
 
     @property
     def schema(self) -> Schema:
@@ -695,6 +839,7 @@ class FormulaJob(SchemaJob[Brought]):
             measures=measures,
             ridge=self.ridge,
             variables=len(self.schema.columns),
+            absorb=self.absorb,
         )
 
     @property
@@ -913,10 +1058,16 @@ class FitResult(JobResult):
             f"Released to every party: {sums} {'sum' if sums == 1 else 'sums'} of "
             f"{self.recipe.size} numbers over all parties.",
         ]
+        if self.model.absorb:
+            notes.append(
+                "Each party has an intercept of its own, which it took off at home; "
+                "none of them is known. R-squared is that within parties."
+            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
-            "title": f"Pooled {self.model.family.name} regression under masks",
+            "title": f"Pooled {self.model.family.name} regression "
+            f"{'within parties ' if self.model.absorb else ''}under masks",
             "response": self.model.response,
             "n_parties": len(self.released.members),
             "law": self.terms.law.name,
@@ -964,6 +1115,7 @@ def fit(
     offset: str | None = None,
     ridge: float = 0.0,
     bits: int = BITS,
+    absorb: bool = False,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -982,6 +1134,8 @@ def fit(
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that does not fit the unit it follows from;
             beyond 52 terms of arithmetic are computed exactly.
+        absorb: whether every party has an intercept of its own, as by a dummy variable
+            for each: it is taken off at home, and not shown. Gaussian fits only.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -1001,7 +1155,7 @@ def fit(
         ),
     )
     kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits)
+    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits, absorb)
     kept = agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))

@@ -25,6 +25,10 @@ MINIMUM_ROWS = 5
 # Of the leverage that combinations may have, what one column may have: whoever asks
 # chooses it freely, and ordinary columns of twenty rows and more stay well below.
 ALONE = 0.9
+# What to do instead of a column that tells parties apart.
+ABSORB = (
+    "for a gaussian fit, [model] absorb = true takes off what differs between parties"
+)
 # A term that varies less at a party, as a part of what was agreed, is constant there.
 STEADY = 0.01
 
@@ -265,8 +269,8 @@ class AtHome:
             self._refuse(
                 "site_terms",
                 f"{what!r} {varies} here",
-                "it tells this party from the others: leave it out, agree on closer "
-                "ranges, or absorb sites by columns that vary within each",
+                f"it tells this party from the others: leave it out ({ABSORB}), or "
+                "agree on closer ranges",
             )
         if low == high:
             return
@@ -353,8 +357,8 @@ class AtHome:
             self._refuse(
                 "site_terms",
                 f"all rows here have {name} = {labels[int(codes[0])]}",
-                "it tells this party from the others: leave it out, or merge levels "
-                "so that every party has several",
+                f"it tells this party from the others: leave it out ({ABSORB}), or "
+                "merge levels so that every party has several",
             )
 
     def dominated(self, what: str, values: Array[Any]) -> None:
