@@ -6,9 +6,9 @@ and the same with the response, from exact sums: a fraction over its own sum of 
 rounded once to a public unit. Totals of these are the normal equations of all slopes;
 no party's mean, effect or sum of a column is among them.
 
-The unit is a part 2^-40 of what one row may add by agreement, for every two columns.
+The unit is a part 2^-34 of what one row may add by agreement, for every two columns.
 With 20 rows of each party, and ranges of 30 standard deviations, that moves a total by
-1e-11 of its size. Finer units would only say more of the parties' fractions.
+1e-9 of its size at most. Finer units would only say more of the parties' fractions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from veilsum.numbers.units import (
 )
 
 # What a column keeps of its agreed range: twice as much of a product of two.
-ABSORBED_BITS = 20
+ABSORBED_BITS = 17
 # Beside the sums of products: logarithms of weights, rows and parties.
 N_NUMBERS = 3
 # A column that has this part in a dependency is named.
@@ -155,9 +155,7 @@ class AbsorbedFit(LeastSquaresFit):
         return 1.0 - freedom * (1.0 - self.r_squared)
 
 
-def fit(
-    vector: Integers, absorbing: Absorbing, *, names: Sequence[str]
-) -> AbsorbedFit:
+def fit(vector: Integers, absorbing: Absorbing, *, names: Sequence[str]) -> AbsorbedFit:
     """Return the least squares fit of all rows, an effect for each party included.
 
     Args:

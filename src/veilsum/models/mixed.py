@@ -10,6 +10,10 @@ and s^2 out of the totals, and takes the next theta from the exact gradient (BFG
 A'A is exact, and so is all that follows from it, a logarithm apart: a party's numbers
 are rounded once, to a public unit, and do not depend on the order of its rows. theta is
 a whole number of a public unit too, by the same few operations on every machine.
+
+As functions of theta such sums have a pole for each party, where its size says: enough
+digits of them at different thetas would tell parties apart. So the unit is coarse while
+steps are long, and fine only at the end, where all thetas are the same, nearly.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, log, log2, pi, sqrt
+from math import ceil, frexp, log, pi
 from typing import Any, Literal
 
 import numpy as np
@@ -35,19 +39,40 @@ from veilsum.numbers.units import Counts, Integers, bits_of, power_unit
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
 
-# Columns are scaled to at most 1 by agreed ranges; their products keep so many bits.
-MIXED_BITS = 40
+# Columns are scaled to at most 1 by agreed ranges; their products keep so many bits at
+# the end, and fewer at first: so many and, for each halving of the step, two more.
+MIXED_BITS = 38
+FIRST_BITS = 12
+# The expected information only says how long a step is: a few digits of it do.
+INFORMATION_BITS = 4
 # What theta is a whole number of, and the most it may be.
 THETA_BITS, MOST_THETA_BITS = 40, 10
 # How far from 0, in half its length, a range with a random slope may lie.
-MOST_FAR = 2**12
+MOST_FAR = 2**10
 MOST_RANDOM = 4
 # A step that is less is none: in columns of length 1, where theta is about 1.
 SMALL_STEP = 1e-9
-# Below this the rounding of sums hides which of two criteria is less.
-FLAT = 1e-8
+# A longer step leads to where second derivatives are others.
+LONG_STEP = 0.02
+# How far apart criteria are that rounding may have exchanged, in parties' units.
+FLAT = 100.0
+# A step that is not much less than the last one is due to rounding, if it is so small.
+STALLED = 1e-6
 # lme4 calls a fit singular where a diagonal of theta is less than this.
 SINGULAR = 1e-4
+
+
+@dataclass(frozen=True)
+class At:
+    """What all parties are asked for next.
+
+    Attributes:
+        theta: in whole numbers of its unit.
+        bits: to how many behind the point numbers are rounded.
+    """
+
+    theta: Theta
+    bits: int
 
 
 @dataclass(frozen=True)
@@ -147,13 +172,16 @@ class Mixing:
         p, q = self.n_columns + 1, len(self.random)
         unit = Fraction(1, 2**MIXED_BITS)
         n = (p * (p + 1) // 2 + 1) * (1 + self.n_theta)
+        n_information = self.n_theta * (self.n_theta + 1) // 2
         far = max((ceil(abs(self.far[k])) + 1 for k in self.random), default=1)
         # (Z'V^-1 A)' (dT) (Z'V^-1 A), each number of the first at most rows times far.
-        reach = 2 * q * q * far * far
-        bits = MIXED_BITS + MOST_THETA_BITS + bits_of(reach) + 2
+        step = MOST_THETA_BITS + bits_of(2 * q * q * far * far)
+        # And tr(dT B dT B) with B = Z'V^-1 Z.
+        bits = max(MIXED_BITS + step, INFORMATION_BITS + 2 * step)
+        information = (Fraction(1, 2**INFORMATION_BITS),) * n_information
         return Counts(
-            (*(unit,) * n, Fraction(1), Fraction(1)),
-            bits + 2 * self.measures.row_bits,
+            (*(unit,) * n, *information, Fraction(1), Fraction(1)),
+            bits + 2 + 2 * self.measures.row_bits,
         )
 
     def triangle(self, theta: Sequence[Fraction]) -> fmpq_mat:
@@ -177,33 +205,40 @@ class Mixing:
         counted[p, p] = fmpq(sums.square)
         return self.made.transpose() * counted * self.made
 
-    def vector(self, moments: fmpq_mat, n_rows: int, theta: Theta) -> Integers:
+    def vector(self, moments: fmpq_mat, n_rows: int, at: At) -> Integers:
         """Return what one party gives at a theta, from its own A'A.
 
         With G = Z'Z and P = (I + G T)^-1: log det V is that of I + G T, and
         A'V^-1 A = A'A - (Z'A)' T P Z'A, Z'V^-1 A = P Z'A, Z'V^-1 Z = P G.
         """
         p, q = self.n_columns, len(self.random)
-        columns = fmpq_mat(p, p + 1, [moments[j, k] for j in range(p) for k in range(p + 1)])
+        columns = fmpq_mat(
+            p, p + 1, [moments[j, k] for j in range(p) for k in range(p + 1)]
+        )
         cross = self.chosen.transpose() * columns  # Z'A
         design = fmpq_mat(q, p, [cross[j, k] for j in range(q) for k in range(p)])
         gram = design * self.chosen
-        lower = self.triangle([Fraction(one, 2**THETA_BITS) for one in theta])
+        lower = self.triangle([Fraction(one, 2**THETA_BITS) for one in at.theta])
         one = fmpq_mat(q, q, [fmpq(int(i == j)) for i in range(q) for j in range(q)])
         covariance = lower * lower.transpose()
         spread = one + gram * covariance
         inverse = spread.inv()
         weighed = inverse * cross
-        found = _rounded(moments - cross.transpose() * covariance * weighed)
-        found.append(_log(spread.det()))
-        within = inverse * gram
+        found = _rounded(moments - cross.transpose() * covariance * weighed, at.bits)
+        found.append(_log(spread.det(), at.bits))
+        within, moved = inverse * gram, []
         for place in _triangle(q):
             step = fmpq_mat(q, q)
             step[place[0], place[1]] = fmpq(1)
             change = step * lower.transpose() + lower * step.transpose()
-            found += _rounded(-(weighed.transpose() * change * weighed))
-            trace = change * within
-            found.append(_round(sum((trace[k, k] for k in range(q)), fmpq(0))))
+            found += _rounded(-(weighed.transpose() * change * weighed), at.bits)
+            moved.append(change * within)
+            found.append(_round(_trace(moved[-1]), at.bits))
+        found += [
+            round(_fraction(_trace(left * right)) * 2**INFORMATION_BITS)
+            for j, left in enumerate(moved)
+            for right in moved[: j + 1]
+        ]
         return np.array([*found, n_rows, 1], dtype=object)
 
 
@@ -216,19 +251,23 @@ def _q(number: Fraction) -> fmpq:
     return fmpq(number.numerator, number.denominator)
 
 
-def _round(number: fmpq) -> int:
-    """Return the nearest whole number of units."""
-    return round(Fraction(int(number.p), int(number.q)) * 2**MIXED_BITS)
+def _trace(matrix: fmpq_mat) -> fmpq:
+    return sum((matrix[k, k] for k in range(matrix.nrows())), fmpq(0))
 
 
-def _rounded(matrix: fmpq_mat) -> list[int]:
-    """Return the lower triangle of a symmetric matrix in whole numbers of units."""
+def _round(number: fmpq, bits: int) -> int:
+    """Return a number rounded to a coarse unit, in whole numbers of the finest."""
+    return round(_fraction(number) * 2**bits) << (MIXED_BITS - bits)
+
+
+def _rounded(matrix: fmpq_mat, bits: int) -> list[int]:
+    """Return the lower triangle of a symmetric matrix, rounded."""
     n = matrix.nrows()
-    return [_round(matrix[j, k]) for j in range(n) for k in range(j + 1)]
+    return [_round(matrix[j, k], bits) for j in range(n) for k in range(j + 1)]
 
 
-def _log(number: fmpq) -> int:
-    """Return the logarithm in whole numbers of units, the nearest to its exact value.
+def _log(number: fmpq, bits: int) -> int:
+    """Return the logarithm, rounded from its exact value.
 
     The logarithm of a fraction other than 1 is no fraction, so some precision tells.
     """
@@ -236,10 +275,10 @@ def _log(number: fmpq) -> int:
         return 0
     for precision in PRECISIONS:
         with ctx.workprec(precision):
-            ball = arb(number).log() * 2**MIXED_BITS
-            low, high = (ball.lower() + 0.5).floor(), (ball.upper() + 0.5).floor()
-            if low.is_exact() and high.is_exact() and low == high:
-                return int(low.unique_fmpz())
+            ball = arb(number).log() * 2**bits + 0.5
+            found = ball.floor().unique_fmpz()
+            if found is not None:
+                return int(found) << (MIXED_BITS - bits)
     raise NumericalError(UNDETERMINED)
 
 
@@ -251,9 +290,10 @@ class Profile:
     """The criterion at one theta, with everything else at its best.
 
     Attributes:
-        theta: in columns over their scales.
+        at: where, for columns over their scales.
         criterion: -2 log-likelihood, or REML's; for scaled columns.
         gradient: of the criterion.
+        information: its second derivatives, as expected.
         fixed: X'V^-1 X of scaled columns.
         coefficients: of scaled columns, exact.
         residual: y'V^-1 y less what the coefficients explain.
@@ -261,9 +301,10 @@ class Profile:
         n_parties: that gave something.
     """
 
-    theta: Theta
+    at: At
     criterion: float
     gradient: tuple[float, ...]
+    information: fmpq_mat
     fixed: fmpq_mat
     coefficients: tuple[fmpq, ...]
     residual: fmpq
@@ -289,7 +330,7 @@ class MixedModel:
         """Return what the residual sum is divided by."""
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
-    def profile(self, theta: Theta, total: Integers) -> Profile:
+    def profile(self, at: At, total: Integers) -> Profile:
         """Return the criterion and its gradient from the parties' sum.
 
         Raises:
@@ -298,7 +339,8 @@ class MixedModel:
         p, size = len(self.names), (len(self.names) + 1) * (len(self.names) + 2) // 2
         n_rows, n_parties = int(total[-2]), int(total[-1])
         check_rows(n_rows, p + 1)
-        blocks = [total[k : k + size + 1] for k in range(0, len(total) - 2, size + 1)]
+        n_theta, width = self.mixing.n_theta, size + 1
+        blocks = [total[k * width : (k + 1) * width] for k in range(n_theta + 1)]
         sums, change = _matrix(blocks[0], p + 1), blocks[1:]
         fixed = _part(sums, range(p), range(p))
         right = _part(sums, range(p), [p])
@@ -311,7 +353,7 @@ class MixedModel:
             )
         found = fixed.solve(right)
         residual = sums[p, p] - (right.transpose() * found)[0, 0]
-        if not residual > _q(Fraction(2 * n_parties * (p + 1), 2**MIXED_BITS)):
+        if not residual > _q(Fraction(2 * n_parties * (p + 1), 2**at.bits)):
             raise InvalidInputError(
                 "the fit is perfect as far as agreed units tell: there is no variance "
                 "to divide between parties and rows"
@@ -324,8 +366,7 @@ class MixedModel:
             part = _unit(block[-1])
             part += (about.transpose() * moved * about)[0, 0] * n / residual
             if self.method == "reml":
-                inner = fixed.solve(_part(moved, range(p), range(p)))
-                part += sum((inner[k, k] for k in range(p)), fmpq(0))
+                part += _trace(fixed.solve(_part(moved, range(p), range(p))))
             gradient.append(_float(part))
 
         def criterion() -> list[arb]:
@@ -334,10 +375,16 @@ class MixedModel:
                 value += arb(fixed.det()).log()
             return [value]
 
+        # Of the criterion that s^2 is profiled out of, as far as sums expect it.
+        information = _matrix(total[(n_theta + 1) * width : -2], n_theta)
+        information *= fmpq(2) ** (MIXED_BITS - INFORMATION_BITS)
+        traces = fmpq_mat(n_theta, 1, [_unit(block[-1]) for block in change])
+        information -= traces * traces.transpose() * fmpq(1, n_rows)
         return Profile(
-            theta=theta,
+            at=at,
             criterion=float(pinned(criterion)[0]),
             gradient=tuple(gradient),
+            information=information,
             fixed=fixed,
             coefficients=tuple(found[k, 0] for k in range(p)),
             residual=residual,
@@ -345,17 +392,17 @@ class MixedModel:
             n_parties=n_parties,
         )
 
-    def fit(self, at: Profile, rounds: int) -> MixedFit:
+    def fit(self, best: Profile, rounds: int) -> MixedFit:
         """Return the answer in real units."""
-        mixing, n = self.mixing, self.degrees(at.n_rows)
+        mixing, n = self.mixing, self.degrees(best.n_rows)
         p, scales = len(self.names), mixing.scales
         response = scales[p]
         coefficients = [
             _fraction(one) * response / scale
-            for one, scale in zip(at.coefficients, scales, strict=False)
+            for one, scale in zip(best.coefficients, scales, strict=False)
         ]
-        variance = _fraction(at.residual) / n * response**2
-        inverse = at.fixed.inv()
+        variance = _fraction(best.residual) / n * response**2
+        inverse = best.fixed.inv()
         # Of real coefficients in terms of scaled ones; the intercept takes up middles.
         back = fmpq_mat(p, p)
         for j in range(p):
@@ -372,7 +419,7 @@ class MixedModel:
                 Fraction(0),
             )
         covariance = back * inverse * back.transpose() * _q(variance)
-        lower = mixing.triangle([Fraction(one, 2**THETA_BITS) for one in at.theta])
+        lower = mixing.triangle([Fraction(one, 2**THETA_BITS) for one in best.at.theta])
         random = lower * lower.transpose() * _q(variance)
         q, sizes = len(mixing.random), [scales[k] for k in mixing.random]
         spread = [
@@ -383,7 +430,7 @@ class MixedModel:
         if self.method == "reml":
             logs += 2.0 * sum(log(one) for one in scales[:p])
         diagonal = [place for place, (i, j) in enumerate(_triangle(q)) if i == j]
-        least = min(abs(at.theta[place]) for place in diagonal) / 2.0**THETA_BITS
+        least = min(abs(best.at.theta[place]) for place in diagonal) / 2.0**THETA_BITS
         return MixedFit(
             names=self.names,
             coefficients=np.array([float(one) for one in coefficients]),
@@ -392,10 +439,10 @@ class MixedModel:
             random=tuple(self.names[k] for k in mixing.random),
             random_covariance=np.array(spread),
             residual_variance=float(variance),
-            criterion=at.criterion + logs,
+            criterion=best.criterion + logs,
             method=self.method,
-            n_rows=at.n_rows,
-            n_parties=at.n_parties,
+            n_rows=best.n_rows,
+            n_parties=best.n_parties,
             rounds=rounds,
             singular=least < SINGULAR,
         )
@@ -509,9 +556,9 @@ class Search:
 
     Attributes:
         model: what is fitted.
-        tried: the theta that parties are asked for next.
-        at: the best so far; None before the first sum.
-        inverse: of the criterion's second derivatives, as BFGS knows it.
+        tried: what parties are asked for next.
+        best: so far; None before the first sum.
+        inverse: of the criterion's second derivatives, as far as it is known.
         direction: from the best to what is tried, at full length.
         length: of the step, as a part of that.
         rounds: sums so far.
@@ -519,8 +566,8 @@ class Search:
     """
 
     model: MixedModel
-    tried: Theta
-    at: Profile | None = None
+    tried: At
+    best: Profile | None = None
     inverse: tuple[tuple[float, ...], ...] = ()
     direction: tuple[float, ...] = ()
     length: float = 1.0
@@ -531,63 +578,69 @@ class Search:
     def start(cls, model: MixedModel) -> Search:
         """Return the beginning: random effects as large as residuals, apart."""
         places = _triangle(len(model.mixing.random))
-        return cls(model, tuple(int(i == j) << THETA_BITS for i, j in places))
+        theta = tuple(int(i == j) << THETA_BITS for i, j in places)
+        return cls(model, At(theta, FIRST_BITS))
 
     def advance(self, total: Integers) -> Search:
         """Return where the sum at `tried` leads."""
-        here, rounds = self.model.profile(self.tried, total), self.rounds + 1
-        if self.at is None:
-            # About what m parties know of a logarithm of a variance.
-            flat = 1.0 / (4.0 * here.n_parties)
-            size = range(len(here.theta))
-            inverse = tuple(tuple(flat * (i == j) for j in size) for i in size)
-            return replace(self, at=here, inverse=inverse, rounds=rounds)._onwards()
-        before = self.at
+        here, before = self.model.profile(self.tried, total), self.best
+        after = replace(self, rounds=self.rounds + 1)
+        if before is None:
+            return replace(after, best=here, inverse=_expected(here)).onwards()
         slope = _dot(before.gradient, self.direction)
         ahead = _dot(here.gradient, self.direction)
         drop = here.criterion - before.criterion
+        flat = FLAT * here.n_parties * 2.0 ** -min(before.at.bits, here.at.bits)
         # Near the end rounding hides the drop, and the slope still tells.
         better = drop <= 1e-4 * self.length * slope or (
-            abs(drop) <= FLAT and abs(ahead) < abs(slope)
+            abs(drop) <= flat and abs(ahead) < abs(slope)
         )
         if not better:
             # The least of a parabola through both values and the slope, within limits.
             bend = 2.0 * (drop - self.length * slope)
-            best = -slope * self.length / bend if bend > 0.0 else 0.5
-            part = min(max(best, 0.1), 0.5)
-            return replace(self, rounds=rounds)._trying(self.length * part)
+            least = -slope * self.length / bend if bend > 0.0 else 0.5
+            return after.trying(self.length * min(max(least, 0.1), 0.5))
         step = [
             (a - b) / 2.0**THETA_BITS
-            for a, b in zip(here.theta, before.theta, strict=True)
+            for a, b in zip(here.at.theta, before.at.theta, strict=True)
         ]
         bent = [a - b for a, b in zip(here.gradient, before.gradient, strict=True)]
-        inverse = _updated(self.inverse, step, bent, first=self.rounds == 1)
-        return replace(self, at=here, inverse=inverse, rounds=rounds)._onwards()
+        if self.length == 1.0 and max(map(abs, step)) > LONG_STEP:
+            inverse = _expected(here)
+        else:
+            inverse = _updated(self.inverse, step, bent)
+        return replace(after, best=here, inverse=inverse).onwards()
 
-    def _onwards(self) -> Search:
+    def onwards(self) -> Search:
         """Return the next full step, or the end."""
-        assert self.at is not None
-        direction = [-_dot(row, self.at.gradient) for row in self.inverse]
-        if _dot(direction, self.at.gradient) >= 0.0:
-            still = not any(self.at.gradient)
-            return replace(self, converged=True) if still else self
+        assert self.best is not None
+        gradient = self.best.gradient
+        direction = [-_dot(row, gradient) for row in self.inverse]
         longest = max(map(abs, direction))
-        if longest <= SMALL_STEP:
+        last = max(map(abs, self.direction), default=1.0)
+        finest = self.best.at.bits == MIXED_BITS
+        stalled = finest and longest <= STALLED and longest > last / 4.0
+        if (finest and longest <= SMALL_STEP) or stalled or not any(gradient):
             return replace(self, converged=True)
-        theta = max(abs(one) for one in self.at.theta) / 2.0**THETA_BITS
-        limit = max(1.0, theta)
+        limit = max(1.0, *(abs(one) / 2.0**THETA_BITS for one in self.best.at.theta))
         if longest > limit:
             direction = [one * (limit / longest) for one in direction]
-        return replace(self, direction=tuple(direction))._trying(1.0)
+        return replace(self, direction=tuple(direction)).trying(1.0)
 
-    def _trying(self, length: float) -> Search:
-        assert self.at is not None
+    def trying(self, length: float) -> Search:
+        """Return a step of this length, as a part of the full one, to be tried."""
+        assert self.best is not None
         most = 1 << (THETA_BITS + MOST_THETA_BITS)
-        tried = tuple(
+        theta = tuple(
             min(max(a + round(length * d * 2.0**THETA_BITS), -most), most)
-            for a, d in zip(self.at.theta, self.direction, strict=True)
+            for a, d in zip(self.best.at.theta, self.direction, strict=True)
         )
-        if tried == self.at.theta:
+        longest = length * max(map(abs, self.direction))
+        # frexp is exact, and a logarithm is not the same everywhere.
+        halvings = max(0, -frexp(longest)[1])
+        bits = min(FIRST_BITS + 2 * halvings, MIXED_BITS)
+        tried = At(theta, max(bits, self.best.at.bits))
+        if tried == self.best.at:
             return replace(self, converged=True)
         return replace(self, tried=tried, length=length)
 
@@ -599,22 +652,27 @@ def _dot(left: Sequence[float], right: Sequence[float]) -> float:
     return found
 
 
+def _expected(at: Profile) -> tuple[tuple[float, ...], ...]:
+    """Return the inverse of the expected second derivatives, which are at least 1."""
+    size = range(len(at.gradient))
+    # At a theta of 0 nothing is expected to change.
+    one = fmpq_mat(
+        len(size), len(size), [fmpq(int(i == j)) for i in size for j in size]
+    )
+    found = (at.information + one).inv()
+    return tuple(tuple(_float(found[i, j]) for j in size) for i in size)
+
+
 def _updated(
     inverse: tuple[tuple[float, ...], ...],
     step: Sequence[float],
     bent: Sequence[float],
-    *,
-    first: bool,
 ) -> tuple[tuple[float, ...], ...]:
     """Return BFGS's next inverse; the one before where the criterion bends down."""
     along = _dot(step, bent)
     if not along > 0.0:
         return inverse
     size = range(len(step))
-    if first:
-        # What the first step shows of the curvature holds for all directions, so far.
-        flat = along / _dot(bent, bent)
-        inverse = tuple(tuple(flat * (i == j) for j in size) for i in size)
     moved = [_dot(row, bent) for row in inverse]
     weight = (1.0 + _dot(bent, moved) / along) / along
     return tuple(
