@@ -120,8 +120,11 @@ mixed <- function(formula, data, random, reml) {
 # DerSimonian and Laird's own formulas, on lm or glm of every party.
 meta <- function(formula, data, name, family = gaussian()) {
   parts <- lapply(split(data, data$party), function(part) {
-    fit <- if (family$family == "gaussian") lm(formula, part) else
-      glm(formula, family, part, control = glm.control(epsilon = 1e-14, maxit = 100))
+    if (family$family == "gaussian") fit <- lm(formula, part) else {
+      fit <- glm(formula, family, part)
+      # Errors are those of the last weights but one: once more, at the answer.
+      for (again in 1:4) fit <- glm(formula, family, part, start = coef(fit))
+    }
     coef(summary(fit))[name, 1:2]
   })
   y <- sapply(parts, `[`, 1); w <- 1 / sapply(parts, `[`, 2)^2

@@ -30,7 +30,9 @@ from veilsum.agreement.sections import (
     DomainSection,
     LinksSection,
     MasksSection,
+    MetaSection,
     MethodSection,
+    MixedSection,
     ModelSection,
     PolicySection,
     StatisticsSection,
@@ -136,7 +138,14 @@ class Minimisation:
 
 
 # What parties may be asked together.
-Question: TypeAlias = Minimisation | ModelSection | StatisticsSection | DispatchSection
+Question: TypeAlias = (
+    Minimisation
+    | ModelSection
+    | StatisticsSection
+    | MixedSection
+    | MetaSection
+    | DispatchSection
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -240,7 +249,10 @@ class Consortium:
             "columns": []
             if self.schema is None
             else [(one.name, one.kind) for one in self.schema.columns],
-            **{name: table.get(name) for name in ("model", "statistics")},
+            **{
+                name: table.get(name)
+                for name in ("model", "statistics", "mixed", "meta")
+            },
         }
         return hashlib.sha256(b"veilsum question\0" + canonical(asked)).hexdigest()
 
@@ -272,6 +284,8 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     stopping: StoppingSection | None = None
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
+    mixed: MixedSection | None = None
+    meta: MetaSection | None = None
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
@@ -448,7 +462,7 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
 
 def _question(file: ConsortiumFile) -> Question:
     """Return what is asked; which sections go together was checked before."""
-    job = file.model or file.statistics or file.dispatch
+    job = file.model or file.statistics or file.mixed or file.meta or file.dispatch
     if job is not None:
         (file.policy or PolicySection()).check_for(job)
         return job

@@ -65,7 +65,7 @@ class Scenario(Secret):
 
 def scenario_from(file: ScenarioFile, read_graph: ReadGraph) -> Scenario:
     """Return the run that a file describes; `read_graph` opens a graph file."""
-    job = file.model or file.statistics or file.dispatch
+    job = file.model or file.statistics or file.mixed or file.meta or file.dispatch
     if file.cost is None and job is not None:
         raise InvalidScenarioError(
             f"the scenario has a [{job.heading}] instead of a [cost]: run veilsum "

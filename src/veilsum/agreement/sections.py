@@ -82,6 +82,9 @@ Sigma: TypeAlias = Annotated[
     float | tuple[float, ...],
     Meta(description="a number, or one for each coefficient"),
 ]
+Ends: TypeAlias = Annotated[
+    tuple[float, float], Meta(description="the least and the largest")
+]
 PartyTexts: TypeAlias = Annotated[
     dict[str, str], Meta(description="a table with one text for each party")
 ]
@@ -398,7 +401,7 @@ class JobSection(Section, frozen=True, kw_only=True):
         on_tables: whether a schema says what every table looks like.
     """
 
-    heading: ClassVar[Literal["model", "statistics", "dispatch"]]
+    heading: ClassVar[Literal["model", "statistics", "mixed", "meta", "dispatch"]]
     command: ClassVar[str]
     on_tables: ClassVar[bool] = True
 
@@ -442,6 +445,32 @@ class StatisticsSection(JobSection, frozen=True, kw_only=True):
     ) = None
 
 
+class MixedSection(JobSection, frozen=True, kw_only=True):
+    """A regression with coefficients that differ between parties."""
+
+    heading = "mixed"
+    command = "mixed"
+
+    formula: Text = ""
+    random: Names | None = None
+    method: Text | None = None
+    bits: Whole | None = None
+
+
+class MetaSection(JobSection, frozen=True, kw_only=True):
+    """A coefficient that every party fits to its own rows, pooled."""
+
+    heading = "meta"
+    command = "meta"
+
+    formula: Text = ""
+    coefficient: Text = ""
+    family: Text | None = None
+    effects: Ends | None = None
+    errors: Ends | None = None
+    bits: Whole | None = None
+
+
 class DispatchSection(JobSection, frozen=True, kw_only=True):
     """A price at which everybody's generators meet everybody's demand."""
 
@@ -457,7 +486,13 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
     unit: Unit | None = None
 
 
-JOBS: tuple[type[JobSection], ...] = (ModelSection, StatisticsSection, DispatchSection)
+JOBS: tuple[type[JobSection], ...] = (
+    ModelSection,
+    StatisticsSection,
+    MixedSection,
+    MetaSection,
+    DispatchSection,
+)
 # Each section that says what is run, and the command that runs it.
 COMMANDS: dict[str, str] = {
     "cost": "solve",
@@ -508,5 +543,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     schema: SchemaSection | None = None
     model: ModelSection | None = None
     statistics: StatisticsSection | None = None
+    mixed: MixedSection | None = None
+    meta: MetaSection | None = None
     dispatch: DispatchSection | None = None
     deployment: DeploymentSection | None = None

@@ -19,6 +19,8 @@ from veilsum.agreement.sections import (
     COMMANDS,
     DataSection,
     JobSection,
+    MetaSection,
+    MixedSection,
     ModelSection,
     PolicySection,
     StatisticsSection,
@@ -28,6 +30,8 @@ from veilsum.files.datasets import DATASETS, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import read_table
 from veilsum.jobs.dispatch import dispatch
+from veilsum.jobs.meta import MetaJob, meta
+from veilsum.jobs.mixed import MixedJob, mixed
 from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.statistics import StatisticsJob, statistics
@@ -56,6 +60,8 @@ class OnTables:
 ON_TABLES: dict[type[JobSection], OnTables] = {
     ModelSection: OnTables(formula_job, fit),
     StatisticsSection: OnTables(StatisticsJob.of, statistics),
+    MixedSection: OnTables(MixedJob.of, mixed),
+    MetaSection: OnTables(MetaJob.of, meta),
 }
 
 

@@ -240,8 +240,8 @@ class Screened(SumsOnly):
             "site_terms",
             f"{found}, and at least {self.least} parties must, so that no sum is about "
             f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
-            "allow it openly with [policy] site_terms = true. Nothing but such counts of "
-            "parties was shown",
+            "allow it openly with [policy] site_terms = true. Nothing but such counts "
+            "of parties was shown",
         )
 
     def answer(self, sums: Sums) -> Vector:

@@ -290,6 +290,14 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"saturated log-likelihood": 1}
 
 
+FRACTIONS = (
+    "what a party takes off is a fraction of its number of rows: where few honest "
+    "parties are in a sum, and a column has few values, such as 0 and 1, trying all "
+    "numbers may tell how many rows of a party there are, and with which value; "
+    "whose they are is not told"
+)
+
+
 @dataclass(frozen=True)
 class AbsorbedRecipe(SumsOnly):
     """Least squares with an effect for each party: one sum of what is left of rows.
@@ -299,6 +307,7 @@ class AbsorbedRecipe(SumsOnly):
 
     # What a party gives is made of all its rows: its own means are taken off.
     wording = BY_PARTY
+    left_open = (FRACTIONS,)
 
     absorbing: Absorbing
     names: tuple[str, ...]
@@ -794,6 +803,7 @@ class FormulaJob(SchemaJob[Brought]):
         offset: str | None = None,
         ridge: float = 0.0,
         bits: int = BITS,
+        *,
         absorb: bool = False,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
@@ -1155,7 +1165,9 @@ def fit(
         ),
     )
     kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits, absorb)
+    job = FormulaJob.of(
+        formula, agreed, kind, weights, offset, ridge, bits, absorb=absorb
+    )
     kept = agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))

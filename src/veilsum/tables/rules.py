@@ -165,6 +165,16 @@ class Rules:
                 f"or openly on [policy] residual_rows = {max(rows - n_columns, 0)}",
             )
 
+    def check_honest(self, least: int, honest: int) -> None:
+        """Refuse a question whose sums would tell so few honest parties apart."""
+        if honest < least and not self.site_terms:
+            raise DisclosureError(
+                "site_terms",
+                f"{honest} parties are honest at least, and with fewer than {least} "
+                "the sums of this question would tell one party from another: ask "
+                "more parties, or agree openly on [policy] site_terms = true",
+            )
+
     def check_levels(self, levels: Mapping[str, int]) -> None:
         """Refuse a category with more levels than were agreed on: as public as they."""
         for name, number in levels.items():
