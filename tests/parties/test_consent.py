@@ -5,7 +5,15 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from parties.test_agreed import COST, DISPATCH, MODEL, NAMES, STATISTICS, agreed
+from parties.test_agreed import (
+    COST,
+    DISPATCH,
+    MODEL,
+    NAMES,
+    ON_DATA,
+    STATISTICS,
+    agreed,
+)
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import Screened
@@ -50,6 +58,24 @@ QUESTIONS = {
         **STATISTICS,
         **FREE,
         "statistics": {"tables": [["sex"]], "histograms": {"x": [1, 5]}},
+    },
+    "absorbed": fitted(formula="y ~ x + C(sex)", absorb=True),
+    "mixed": {
+        **ON_DATA,
+        **FREE,
+        "mixed": {"formula": "y ~ x", "random": ["1", "x"]},
+        "policy": {"site_terms": True},
+    },
+    "meta": {
+        **ON_DATA,
+        **FREE,
+        "meta": {
+            "formula": "y ~ x",
+            "coefficient": "x",
+            "effects": [-5, 5],
+            "errors": [0.001, 1],
+        },
+        "policy": {"site_terms": True},
     },
     "dispatch": DISPATCH,
 }

@@ -54,8 +54,8 @@ from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
-# Sums at several thetas are functions with a pole for each party. Of so many honest
-# ones, rounding leaves open which; of fewer, sizes and means follow (tests/attacks).
+# Sums at several thetas are functions with a pole for each party. Rounding leaves means
+# open where there are six honest ones or more (tests/attacks), and two to spare.
 LEAST_HONEST = 8
 # Nearly every fit that there is ends by then; with room for fewer none is begun.
 LEAST_ROUNDS = 8
@@ -63,10 +63,11 @@ MOST_ROUNDS = 40
 INTERCEPT = "1"
 
 POLES = (
-    "sums at several thetas depend on how many rows each party has: with fewer than "
-    f"{LEAST_HONEST} honest parties of different sizes, every party's size and the "
-    "means of its columns can be solved for, without names, and with more of them "
-    "they can be narrowed down"
+    "sums at several thetas depend on how many rows each party has: of five honest "
+    "parties or fewer, with different numbers of rows, every party's size and the "
+    "means of its columns can be solved for, without names; of more they can be "
+    f"narrowed down. Fewer than {LEAST_HONEST} honest parties are refused, unless "
+    "site_terms is allowed"
 )
 
 

@@ -660,6 +660,7 @@ AT_FIRST: Mapping[str, str] = {
 # Of numbers that are 0 wherever a table with a missing value takes no part.
 ALWAYS_0: Mapping[str, str] = {
     "rows, and rows left out": "the second is always 0 here",
+    "rows, parties, and rows left out": "the third is always 0 here",
     "rows left out": "always 0 here",
 }
 
