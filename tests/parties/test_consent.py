@@ -64,7 +64,7 @@ QUESTIONS = {
         **ON_DATA,
         **FREE,
         "mixed": {"formula": "y ~ x", "random": ["1", "x"]},
-        "policy": {"site_terms": True},
+        "policy": {"site_terms": True, "most_rounds": 40},
     },
     "meta": {
         **ON_DATA,
@@ -176,10 +176,13 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     """Sums are filled up to one length, and what fills them up shows nothing."""
     found = agreed_on(agreed(QUESTIONS[kind]))
     facts = consent_to(agreed(QUESTIONS[kind])).facts
-    sizes = [sum(one.statistics.values()) for one in found.recipe.foreseen]
+    kinds = [(sum(one.statistics.values()), one.most) for one in found.recipe.foreseen]
     most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
-    rest = max(sizes[counted:]) * (most - counted)
-    assert facts["numbers"][1] == counted * sizes[0] + rest
+    sizes = sorted(
+        (size for size, n in kinds[counted:] for _ in range(n)), reverse=True
+    )
+    rest = sum(sizes[: most - counted])
+    assert facts["numbers"][1] == counted * kinds[0][0] + rest
     assert facts["numbers"][1] <= found.recipe.most_numbers
 
 

@@ -86,8 +86,8 @@ class MetaRecipe(SumsOnly):
 
     @property
     def most_numbers(self) -> int:
-        """Those of both sums."""
-        return 9
+        """Those of both sums, filled up."""
+        return 2 * self.size
 
     def request(self, sums: Sums) -> tuple[str, Fraction] | None:
         """Ask for weights, then for weights at the variance that follows."""

@@ -130,9 +130,9 @@ class MixedRecipe(SumsOnly):
         if len(sums) == self.most_rounds:
             raise InvalidInputError(
                 f"the variances have not converged in {len(sums)} sums, and more than "
-                "that there is no room for: leave out a random slope, agree on more "
-                "[schema] minimum_rows, or openly on more [policy] most_rounds or "
-                "release_fraction"
+                "that there is no room for: one of them may be 0. Leave out a random "
+                "slope, agree on more [schema] minimum_rows, or openly on more "
+                "[policy] most_rounds or release_fraction"
             )
         return place.tried
 

@@ -39,10 +39,13 @@ from veilsum.numbers.units import Counts, Integers, bits_of, power_unit
 Method = Literal["reml", "ml"]
 Theta = tuple[int, ...]
 
-# Columns are scaled to at most 1 by agreed ranges; their products keep so many bits at
-# the end, and fewer at first: so many and, for each halving of the step, two more.
-MIXED_BITS = 38
-FIRST_BITS = 12
+# Columns are scaled to at most 1 by agreed ranges. Products keep few bits at first
+# and, for each halving of the step, two more; more, too, where residuals are small
+# beside the range of the response. So many at most.
+MIXED_BITS = 46
+FIRST_BITS, LAST_BITS, MORE_BITS = 12, 38, 8
+# Residuals' variance beside the squared half of the agreed range, as usual.
+USUAL = 0.03
 # The expected information only says how long a step is: a few digits of it do.
 INFORMATION_BITS = 4
 # What theta is a whole number of, and the most it may be.
@@ -50,8 +53,10 @@ THETA_BITS, MOST_THETA_BITS = 40, 10
 # How far from 0, in half its length, a range with a random slope may lie.
 MOST_FAR = 2**10
 MOST_RANDOM = 4
-# A step that is less is none: in columns of length 1, where theta is about 1.
+# A step that is less is none: in columns of length 1, where theta is about 1; and what
+# is so small on theta's diagonal is 0.
 SMALL_STEP = 1e-9
+NOTHING = 1e-6
 # A longer step leads to where second derivatives are others.
 LONG_STEP = 0.02
 # How far apart criteria are that rounding may have exchanged, in parties' units.
@@ -311,6 +316,21 @@ class Profile:
     n_rows: int
     n_parties: int
 
+    @property
+    def more_bits(self) -> int:
+        """How many more bits residuals of this size need than usual ones do."""
+        return max(0, frexp(USUAL * self.n_rows / _float(self.residual))[1])
+
+    @property
+    def first_bits(self) -> int:
+        """To how many bits numbers are rounded while steps are long."""
+        return min(FIRST_BITS + self.more_bits, MIXED_BITS)
+
+    @property
+    def last_bits(self) -> int:
+        """And at the end."""
+        return min(LAST_BITS + self.more_bits, MIXED_BITS)
+
 
 @dataclass(frozen=True)
 class MixedModel:
@@ -330,8 +350,10 @@ class MixedModel:
         """Return what the residual sum is divided by."""
         return n_rows - len(self.names) if self.method == "reml" else n_rows
 
-    def profile(self, at: At, total: Integers) -> Profile:
+    def profile(self, at: At, total: Integers) -> Profile | None:
         """Return the criterion and its gradient from the parties' sum.
+
+        None where units are too coarse to tell.
 
         Raises:
             InvalidInputError: too few rows, dependent columns, or a perfect fit.
@@ -346,6 +368,8 @@ class MixedModel:
         right = _part(sums, range(p), [p])
         flat = [name for k, name in enumerate(self.names) if not fixed[k, k] > 0]
         if flat or fixed.det() <= 0:
+            if at.bits < MIXED_BITS:
+                return None
             raise InvalidInputError(
                 f"the columns {listed(flat or list(self.names))} are linearly "
                 "dependent or 0, so their coefficients are not determined: leave out "
@@ -353,7 +377,9 @@ class MixedModel:
             )
         found = fixed.solve(right)
         residual = sums[p, p] - (right.transpose() * found)[0, 0]
-        if not residual > _q(Fraction(2 * n_parties * (p + 1), 2**at.bits)):
+        if not residual > _q(Fraction(8 * n_parties * (p + 1), 2**at.bits)):
+            if at.bits < MIXED_BITS:
+                return None
             raise InvalidInputError(
                 "the fit is perfect as far as agreed units tell: there is no variance "
                 "to divide between parties and rows"
@@ -585,6 +611,9 @@ class Search:
         """Return where the sum at `tried` leads."""
         here, before = self.model.profile(self.tried, total), self.best
         after = replace(self, rounds=self.rounds + 1)
+        if here is None:
+            bits = min(self.tried.bits + MORE_BITS, MIXED_BITS)
+            return replace(after, tried=replace(self.tried, bits=bits))
         if before is None:
             return replace(after, best=here, inverse=_expected(here)).onwards()
         slope = _dot(before.gradient, self.direction)
@@ -605,10 +634,13 @@ class Search:
             for a, b in zip(here.at.theta, before.at.theta, strict=True)
         ]
         bent = [a - b for a, b in zip(here.gradient, before.gradient, strict=True)]
-        if self.length == 1.0 and max(map(abs, step)) > LONG_STEP:
+        inverse, moved = _curved(here), max(map(abs, step))
+        if inverse is None:
             inverse = _expected(here)
-        else:
-            inverse = _updated(self.inverse, step, bent)
+            left = max(abs(_dot(row, here.gradient)) for row in inverse)
+            # What is expected serves while it leads on quickly.
+            if moved < LONG_STEP or left > 0.75 * moved:
+                inverse = _updated(self.inverse, step, bent)
         return replace(after, best=here, inverse=inverse).onwards()
 
     def onwards(self) -> Search:
@@ -618,11 +650,11 @@ class Search:
         direction = [-_dot(row, gradient) for row in self.inverse]
         longest = max(map(abs, direction))
         last = max(map(abs, self.direction), default=1.0)
-        finest = self.best.at.bits == MIXED_BITS
-        stalled = finest and longest <= STALLED and longest > last / 4.0
-        if (finest and longest <= SMALL_STEP) or stalled or not any(gradient):
-            return replace(self, converged=True)
         limit = max(1.0, *(abs(one) / 2.0**THETA_BITS for one in self.best.at.theta))
+        finest = self.best.at.bits >= self.best.last_bits
+        stalled = longest <= STALLED * limit and longest > last / 4.0
+        if finest and (longest <= SMALL_STEP * limit or stalled or not any(gradient)):
+            return replace(self, converged=True)
         if longest > limit:
             direction = [one * (limit / longest) for one in direction]
         return replace(self, direction=tuple(direction)).trying(1.0)
@@ -631,15 +663,18 @@ class Search:
         """Return a step of this length, as a part of the full one, to be tried."""
         assert self.best is not None
         most = 1 << (THETA_BITS + MOST_THETA_BITS)
-        theta = tuple(
+        theta = [
             min(max(a + round(length * d * 2.0**THETA_BITS), -most), most)
             for a, d in zip(self.best.at.theta, self.direction, strict=True)
-        )
+        ]
+        for place, (i, j) in enumerate(_triangle(len(self.model.mixing.random))):
+            if i == j and abs(theta[place]) < NOTHING * 2.0**THETA_BITS:
+                theta[place] = 0
         longest = length * max(map(abs, self.direction))
         # frexp is exact, and a logarithm is not the same everywhere.
-        halvings = max(0, -frexp(longest)[1])
-        bits = min(FIRST_BITS + 2 * halvings, MIXED_BITS)
-        tried = At(theta, max(bits, self.best.at.bits))
+        bits = self.best.first_bits + 2 * max(0, -frexp(longest)[1])
+        bits = max(min(bits, self.best.last_bits), self.best.at.bits)
+        tried = At(tuple(theta), bits)
         if tried == self.best.at:
             return replace(self, converged=True)
         return replace(self, tried=tried, length=length)
@@ -661,6 +696,46 @@ def _expected(at: Profile) -> tuple[tuple[float, ...], ...]:
     )
     found = (at.information + one).inv()
     return tuple(tuple(_float(found[i, j]) for j in size) for i in size)
+
+
+def _curved(at: Profile) -> tuple[tuple[float, ...], ...] | None:
+    """Return an inverse for where a diagonal of theta is about to change its sign.
+
+    There the minimum is that of a parabola in theta: as a function of T = L L' the
+    criterion has a gradient G, which makes for second derivatives 2 G of each column of
+    L beside the expected ones. It follows from the gradient 2 G L, the last column
+    first. None where theta is not about to, or second derivatives are not positive.
+    """
+    numbers = [Fraction(one, 2**THETA_BITS) for one in at.at.theta]
+    size = len(numbers)
+    expected = _expected(at)
+    q = next(k for k in range(1, size + 1) if k * (k + 1) // 2 == size)
+    places = {place: k for k, place in enumerate(_triangle(q))}
+    diagonal = [places[j, j] for j in range(q)]
+    if not all(numbers[k] for k in diagonal) or not any(
+        2.0 * abs(_dot(expected[k], at.gradient)) > abs(float(numbers[k]))
+        for k in diagonal
+    ):
+        return None
+    slopes = [[Fraction(0)] * q for _ in range(q)]
+    for j in reversed(range(q)):
+        for i in reversed(range(j, q)):
+            known = sum(
+                (slopes[i][k] * numbers[places[k, j]] for k in range(j + 1, q)),
+                Fraction(0),
+            )
+            half = Fraction(at.gradient[places[i, j]]) / 2
+            slopes[i][j] = slopes[j][i] = (half - known) / numbers[places[j, j]]
+    second = fmpq_mat(at.information)
+    for (i, j), row in places.items():
+        for (k, column_of), column in places.items():
+            if j == column_of:
+                second[row, column] += _q(2 * slopes[i][k])
+    leading = (_part(second, range(k), range(k)) for k in range(1, size + 1))
+    if not all(one.det() > 0 for one in leading):
+        return None
+    found = second.inv()
+    return tuple(tuple(_float(found[i, j]) for j in range(size)) for i in range(size))
 
 
 def _updated(
