@@ -19,12 +19,7 @@ from attacks.catalogue import FEWEST, PARTIES, SCHEMA, even, people
 from attacks.curious import low_bits, minus
 from attacks.organiser import refused_by
 from attacks.studies import SCHEMA as CLINICS
-from attacks.studies import (
-    contributions,
-    guesses_of_ages,
-    guesses_of_smokers,
-    patients,
-)
+from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
 from attacks.watching import total, totals, watched
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.mixed import MixedJob, together
@@ -81,14 +76,25 @@ def test_whole_tables_exchanged_leave_every_bit(kind):
 # Low bits of a small party
 
 
-def of_clinics(tables):
-    ask = partial(vs.fit, "pressure ~ age + smoker", absorb=True, schema=CLINICS)
-    return contributions(partial(ask, rules=vs.Rules.none()), tables)
+FORMULA = {"formula": "pressure ~ age + smoker"}
+ABOUT_CLINICS = {
+    "absorbed": formula_job(CLINICS, absorb=True, **FORMULA),
+    "mixed": MixedJob.of(CLINICS, **FORMULA),
+}
 
 
 @pytest.mark.parametrize("guesses", [guesses_of_ages, guesses_of_smokers])
-def test_low_bits_leave_every_candidate_of_a_clinic(guesses):
+@pytest.mark.parametrize("kind", ABOUT_CLINICS)
+def test_low_bits_leave_every_candidate_of_a_clinic(kind, guesses):
     """As in test_low_bits: large parties' numbers have no spacing beyond a unit."""
+
+    job = ABOUT_CLINICS[kind]
+    request = job.recipe().request(())
+
+    def of_clinics(tables):
+        checked = (job.schema.check("", as_frame(one)) for one in tables)
+        return [job.answer(job.bring(one), request).tolist() for one in checked]
+
     sizes = {"a": 60, "b": 11, "c": 4_000, "d": 4_000}
     tables = {p: patients((0, k), n) for k, (p, n) in enumerate(sizes.items())}
     given = dict(zip(sizes, of_clinics(list(tables.values())), strict=True))

@@ -194,6 +194,13 @@ def test_parties_that_do_not_differ_are_singular():
     assert len(sums) <= 40
 
 
+def test_rounds_of_a_mixed_model_come_after_one_that_counts_members():
+    result = vs.mixed("y ~ x + flag", some(9, 40), compare=True)
+    assert result.max_error == 0.0
+    assert result.fit.rounds == len(result.released.sums) - 1
+    assert "rounded for each party" in " ".join(result.guarantee.limits)
+
+
 def test_a_mixed_model_under_masks():
     result = vs.mixed("y ~ x", some(9), compare=True)
     assert result.max_error == 0.0
