@@ -71,8 +71,21 @@ def test_prices_are_printed_and_written(tmp_path, case, price):
     assert kept["max_error"] < 1e-9
 
 
+@pytest.mark.parametrize(
+    ("command", "example", "line"),
+    [
+        ("mixed", "sleep", "x           10.467   1.5458   6.7715"),
+        ("meta", "sleep-meta", "random   10.156   1.6101    6.3078"),
+    ],
+)
+def test_laboratories_print_what_r_has(command, example, line):
+    result = run(command, EXAMPLES / f"{example}.toml", "--driver", "vectorised")
+    assert line in result.output
+    assert "without masks: 0" in result.output
+
+
 def test_every_example_of_a_job_is_run_here():
-    jobs = {"diabetes", "lung", "randhie", "wages"}
+    jobs = {"diabetes", "lung", "randhie", "wages", "sleep", "sleep-meta"}
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}
     assert {name for name, text in files.items() if "[data]" in text} == jobs

@@ -43,7 +43,7 @@ from veilsum.models.mixed import (
     MixedFit,
     MixedModel,
     Mixing,
-    Search,
+    ThetaSearch,
 )
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
@@ -87,9 +87,10 @@ class MixedRecipe(SumsOnly):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def _places(self) -> Replay[Search]:
+    def _places(self) -> Replay[ThetaSearch]:
         return Replay(
-            lambda: Search.start(self.model), lambda at, sums: at.advance(sums[:-1])
+            lambda: ThetaSearch.start(self.model),
+            lambda at, sums: at.advance(sums[:-1]),
         )
 
     @cached_property

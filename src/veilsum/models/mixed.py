@@ -574,7 +574,7 @@ def _floats(matrix: fmpq_mat) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Search:
+class ThetaSearch:
     """Where BFGS is: an accepted theta, and one that is tried next.
 
     Plain float64 in a fixed order, each theta rounded to its unit: the same everywhere.
@@ -601,13 +601,13 @@ class Search:
     converged: bool = False
 
     @classmethod
-    def start(cls, model: MixedModel) -> Search:
+    def start(cls, model: MixedModel) -> ThetaSearch:
         """Return the beginning: random effects as large as residuals, apart."""
         places = _triangle(len(model.mixing.random))
         theta = tuple(int(i == j) << THETA_BITS for i, j in places)
         return cls(model, At(theta, FIRST_BITS))
 
-    def advance(self, total: Integers) -> Search:
+    def advance(self, total: Integers) -> ThetaSearch:
         """Return where the sum at `tried` leads."""
         here, before = self.model.profile(self.tried, total), self.best
         after = replace(self, rounds=self.rounds + 1)
@@ -643,7 +643,7 @@ class Search:
                 inverse = _updated(self.inverse, step, bent)
         return replace(after, best=here, inverse=inverse).onwards()
 
-    def onwards(self) -> Search:
+    def onwards(self) -> ThetaSearch:
         """Return the next full step, or the end."""
         assert self.best is not None
         gradient = self.best.gradient
@@ -659,7 +659,7 @@ class Search:
             direction = [one * (limit / longest) for one in direction]
         return replace(self, direction=tuple(direction)).trying(1.0)
 
-    def trying(self, length: float) -> Search:
+    def trying(self, length: float) -> ThetaSearch:
         """Return a step of this length, as a part of the full one, to be tried."""
         assert self.best is not None
         most = 1 << (THETA_BITS + MOST_THETA_BITS)
