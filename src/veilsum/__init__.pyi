@@ -173,6 +173,10 @@ from .jobs.job_file import (
 from .jobs.job_file import (
     read_job as read_job,
 )
+from .jobs.meta import MetaResult as MetaResult
+from .jobs.meta import meta as meta
+from .jobs.mixed import MixedResult as MixedResult
+from .jobs.mixed import mixed as mixed
 from .jobs.quadratic import (
     QuadraticResult as QuadraticResult,
 )

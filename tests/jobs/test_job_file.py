@@ -91,8 +91,31 @@ def test_survival_prints_its_difference_and_draws_a_figure(tmp_path):
     assert (tmp_path / "survival.svg").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "example", "line"),
+    [
+        ("mixed", "sleep", "x           10.467   1.5458   6.7715"),
+        ("meta", "sleep-meta", "random   10.156   1.6101    6.3078"),
+    ],
+)
+def test_laboratories_print_what_r_has(command, example, line):
+    result = run(command, EXAMPLES / f"{example}.toml", "--driver", "vectorised")
+    assert line in result.output
+    assert "without masks: 0" in result.output
+
+
 def test_every_example_of_a_job_is_run_here():
-    jobs = {"diabetes", "lung", "randhie", "wages", "gbsg2", "cox"}
+    jobs = {
+        "diabetes",
+        "lung",
+        "randhie",
+        "wages",
+        "sleep",
+        "sleep-meta",
+        "gbsg2",
+        "cox",
+        "table1",
+    }
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}
     assert {name for name, text in files.items() if "[data]" in text} == jobs

@@ -5,7 +5,15 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from parties.test_agreed import COST, DISPATCH, MODEL, NAMES, STATISTICS, agreed
+from parties.test_agreed import (
+    COST,
+    DISPATCH,
+    MODEL,
+    NAMES,
+    ON_DATA,
+    STATISTICS,
+    agreed,
+)
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import Screened
@@ -79,6 +87,24 @@ QUESTIONS = {
     },
     "cox": hazards(),
     "cox over bins": hazards(times=[2, 6], check=True),
+    "absorbed": fitted(formula="y ~ x + C(sex)", absorb=True),
+    "mixed": {
+        **ON_DATA,
+        **FREE,
+        "mixed": {"formula": "y ~ x", "random": ["1", "x"]},
+        "policy": {"site_terms": True, "most_rounds": 40},
+    },
+    "meta": {
+        **ON_DATA,
+        **FREE,
+        "meta": {
+            "formula": "y ~ x",
+            "coefficient": "x",
+            "effects": [-5, 5],
+            "errors": [0.001, 1],
+        },
+        "policy": {"site_terms": True},
+    },
     "dispatch": DISPATCH,
 }
 
@@ -178,15 +204,13 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     """Sums are filled up to one length, and what fills them up shows nothing."""
     found = agreed_on(agreed(QUESTIONS[kind]))
     facts = consent_to(agreed(QUESTIONS[kind])).facts
-    sizes = [sum(one.statistics.values()) for one in found.recipe.foreseen]
+    kinds = [(sum(one.statistics.values()), one.most) for one in found.recipe.foreseen]
     most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
-    rest = max(sizes[counted:]) * (most - counted)
-    if "errors" in QUESTIONS[kind].get("model", {}):  # once, and of other numbers
-        rest += sizes[-1] - max(sizes[counted:])
-    if kind.startswith("cox"):
-        # The first counts rows too, and the last may have more columns.
-        rest = {"cox": 6 + 14 * 3, "cox over bins": 16 + 14 * 15 + 19}[kind]
-    assert facts["numbers"][1] == counted * sizes[0] + rest
+    sizes = sorted(
+        (size for size, n in kinds[counted:] for _ in range(n)), reverse=True
+    )
+    rest = sum(sizes[: most - counted])
+    assert facts["numbers"][1] == counted * kinds[0][0] + rest
     assert facts["numbers"][1] <= found.recipe.most_numbers
 
 

@@ -32,7 +32,9 @@ from veilsum.agreement.sections import (
     JobSection,
     LinksSection,
     MasksSection,
+    MetaSection,
     MethodSection,
+    MixedSection,
     ModelSection,
     PolicySection,
     StatisticsSection,
@@ -278,6 +280,8 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     statistics: StatisticsSection | None = None
     survival: SurvivalSection | None = None
     cox: CoxSection | None = None
+    mixed: MixedSection | None = None
+    meta: MetaSection | None = None
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None

@@ -83,6 +83,9 @@ Sigma: TypeAlias = Annotated[
     float | tuple[float, ...],
     Meta(description="a number, or one for each coefficient"),
 ]
+Ends: TypeAlias = Annotated[
+    tuple[float, float], Meta(description="the least and the largest")
+]
 PartyTexts: TypeAlias = Annotated[
     dict[str, str], Meta(description="a table with one text for each party")
 ]
@@ -418,6 +421,7 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     ridge: Number | None = None
     bits: Whole | None = None
     errors: Text | None = None
+    absorb: Flag | None = None
 
     def given(self) -> dict[str, Any]:
         """Return what was written; a family by its one name."""
@@ -490,6 +494,32 @@ class CoxSection(JobSection, frozen=True, kw_only=True):
     check: Flag | None = None
 
 
+class MixedSection(JobSection, frozen=True, kw_only=True):
+    """A regression with coefficients that differ between parties."""
+
+    heading = "mixed"
+    command = "mixed"
+
+    formula: Text = ""
+    random: Names | None = None
+    method: Text | None = None
+    bits: Whole | None = None
+
+
+class MetaSection(JobSection, frozen=True, kw_only=True):
+    """A coefficient that every party fits to its own rows, pooled."""
+
+    heading = "meta"
+    command = "meta"
+
+    formula: Text = ""
+    coefficient: Text = ""
+    family: Text | None = None
+    effects: Ends | None = None
+    errors: Ends | None = None
+    bits: Whole | None = None
+
+
 class DispatchSection(JobSection, frozen=True, kw_only=True):
     """A price at which everybody's generators meet everybody's demand."""
 
@@ -510,6 +540,8 @@ JOBS: tuple[type[JobSection], ...] = (
     StatisticsSection,
     SurvivalSection,
     CoxSection,
+    MixedSection,
+    MetaSection,
     DispatchSection,
 )
 
@@ -572,5 +604,7 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     statistics: StatisticsSection | None = None
     survival: SurvivalSection | None = None
     cox: CoxSection | None = None
+    mixed: MixedSection | None = None
+    meta: MetaSection | None = None
     dispatch: DispatchSection | None = None
     deployment: DeploymentSection | None = None

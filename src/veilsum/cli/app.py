@@ -21,6 +21,8 @@ COMMANDS = {
     "identity": "Make a party's key and certificate, or show one.",
     "join": "Take part in a run with the other members of a consortium.",
     "ledger": "Show what a party's data has spent and what is left.",
+    "meta": "Pool a coefficient that every party fits at home.",
+    "mixed": "Fit coefficients that differ between parties, and by how much.",
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",

@@ -20,6 +20,8 @@ from veilsum.agreement.sections import (
     CoxSection,
     DataSection,
     JobSection,
+    MetaSection,
+    MixedSection,
     ModelSection,
     PolicySection,
     StatisticsSection,
@@ -31,6 +33,8 @@ from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import read_table
 from veilsum.jobs.cox import cox, cox_job
 from veilsum.jobs.dispatch import dispatch
+from veilsum.jobs.meta import MetaJob, meta
+from veilsum.jobs.mixed import MixedJob, mixed
 from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.statistics import StatisticsJob, statistics
@@ -62,6 +66,8 @@ ON_TABLES: dict[type[JobSection], OnTables] = {
     StatisticsSection: OnTables(StatisticsJob.of, statistics),
     SurvivalSection: OnTables(SurvivalJob.of, survival),
     CoxSection: OnTables(cox_job, cox),
+    MixedSection: OnTables(MixedJob.of, mixed),
+    MetaSection: OnTables(MetaJob.of, meta),
 }
 
 

@@ -34,7 +34,7 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.tables.axes import Axis, tallied
-from veilsum.tables.rules import DisclosureError
+from veilsum.tables.rules import ABSORB, DisclosureError
 
 # What is asked for: the groups follow from the agreement.
 PRESENCE = "presence"
@@ -260,9 +260,9 @@ class Screened(SumsOnly):
         raise DisclosureError(
             "site_terms",
             f"{found}, and at least {self.least} parties must, so that no sum is about "
-            "a few of them: merge levels or bins, leave the column out, or allow it "
-            "openly with [policy] site_terms = true. Nothing but such counts of "
-            "parties was shown",
+            f"a few of them: merge levels or bins, leave the column out ({ABSORB}), or "
+            "allow it openly with [policy] site_terms = true. Nothing but such counts "
+            "of parties was shown",
         )
 
     def answer(self, sums: Sums) -> Vector:

@@ -112,6 +112,8 @@ class SumsOnly:
     stand_in: ClassVar[bool] = True
     # What a party gives is a sum over rows, each of them rounded by itself.
     wording: ClassVar[tuple[str, str, str]] = BY_ROW
+    # What its sums may tell of a party all the same, a sentence each.
+    left_open: ClassVar[tuple[str, ...]] = ()
 
     @property
     def most_numbers(self) -> int:

@@ -31,7 +31,7 @@ from veilsum.jobs.fitted import (
 )
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
-from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
 from veilsum.jobs.summary import (
     ratio_rows,
@@ -49,7 +49,8 @@ from veilsum.jobs.table_job import (
     is_simulated,
 )
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models import glm, least_squares
+from veilsum.models import absorbed, glm, least_squares
+from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -337,7 +338,88 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return shown | {"saturated log-likelihood": 1}
 
 
-RegressionRecipe = LeastSquaresRecipe | NewtonRecipe | RobustRecipe
+FRACTIONS = (
+    "what a party takes off is a fraction of its number of rows: where few honest "
+    "parties are in a sum, and a column has few values, such as 0 and 1, trying all "
+    "numbers may tell how many rows of a party there are, and with which value; "
+    "whose they are is not told"
+)
+
+
+@dataclass(frozen=True)
+class AbsorbedRecipe(SumsOnly):
+    """Least squares with an effect for each party: one sum of what is left of rows.
+
+    The last number of the sum counts the rows that were left out.
+    """
+
+    # What a party gives is made of all its rows: its own means are taken off.
+    wording = BY_PARTY
+    left_open = (FRACTIONS,)
+
+    absorbing: Absorbing
+    names: tuple[str, ...]
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        found = self.absorbing.counts
+        return replace(found, units=(*found.units, Fraction(1)))
+
+    @property
+    def size(self) -> int:
+        """The statistics, and how many rows are missing."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each slope."""
+        return len(self.names)
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask for the statistics, once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return "statistics within parties"
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the slopes."""
+        return self.fit(sums).coefficients
+
+    @cached_property
+    def _fits(self) -> dict[Hashable, AbsorbedFit]:
+        return {}
+
+    def fit(self, sums: Sums) -> AbsorbedFit:
+        """Return the fit of the pooled rows; parties of one process share it."""
+        key = by_value(sums)
+        if key not in self._fits:
+            total = sums[0][:-1]
+            self._fits[key] = absorbed.fit(total, self.absorbing, names=self.names)
+        return self._fits[key]
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        p = len(self.names)
+        shown = {
+            "X'WX within parties": p * (p + 1) // 2,
+            "X'Wy within parties": p,
+            "y'Wy within parties, and the sum of the logarithms of weights": 2,
+            "rows, parties, and rows left out": 3,
+        }
+        return Release(self.what, shown)
+
+
+RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -390,6 +472,7 @@ class Model:
         variables: how many numbers a row holds, if the design has more: powers and
             dummies of a number are no further numbers.
         errors: robust ones, which take one more sum; None for the model's own.
+        absorb: whether every party has an intercept of its own, which is not shown.
     """
 
     response: str
@@ -400,6 +483,7 @@ class Model:
     ridge: float = 0.0
     variables: int | None = None
     errors: Errors | None = None
+    absorb: bool = False
 
     def __post_init__(self) -> None:
         if self.errors is not None and self.ridge:
@@ -407,6 +491,45 @@ class Model:
                 f"errors = {self.errors!r} are those of a fit without a ridge, found "
                 f"ridge = {self.ridge:g}: leave one of them out"
             )
+        if not self.absorb:
+            return
+        if not isinstance(self.family, Gaussian):
+            raise InvalidInputError(
+                "absorb = true takes effects of parties off a gaussian fit, found "
+                f"family = {self.family.name!r}: leave absorb out"
+            )
+        if self.ridge:
+            raise InvalidInputError(
+                f"absorb = true goes without a ridge, found ridge = {self.ridge:g}"
+            )
+        if self.intercept is None:
+            raise InvalidInputError(
+                "absorb = true gives every party an intercept of its own: write the "
+                "formula without 0 or -1"
+            )
+        if self.errors is not None:
+            raise InvalidInputError(
+                f"absorb = true goes without robust errors, found errors = "
+                f"{self.errors!r}: leave one of them out"
+            )
+        if len(self.names) == 1:
+            raise InvalidInputError(
+                "absorb = true needs a column beside the parties' own intercepts, "
+                "found none in the formula"
+            )
+
+    @property
+    def slopes(self) -> tuple[str, ...]:
+        """The columns that the answer has a coefficient of."""
+        if not self.absorb:
+            return self.names
+        return tuple(n for k, n in enumerate(self.names) if k != self.intercept)
+
+    @property
+    def absorbing(self) -> Absorbing:
+        """How parties take off their own effects."""
+        assert self.intercept is not None
+        return Absorbing(self.measures, self.intercept)
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -419,8 +542,10 @@ class Model:
     @property
     def words(self) -> str:
         """What is released belongs to this statistic, whatever the round."""
-        return f"{self.family.name} regression of {self.response} on " + ", ".join(
-            self.names
+        within = " within parties" if self.absorb else ""
+        return (
+            f"{self.family.name} regression of {self.response} on "
+            f"{', '.join(self.slopes)}{within}"
         )
 
     @property
@@ -437,6 +562,7 @@ class Model:
             "weighted": self.measures.weights is not None,
             "offset": self.measures.offset is not None,
             "errors": self.errors,
+            "absorb": self.absorb,
         }
 
     @property
@@ -461,6 +587,11 @@ class Model:
             raise InvalidInputError(
                 f"{party}: the model has {len(self.names)} columns, found "
                 f"{rows.n_columns}"
+            )
+        if self.absorb and rows.n_rows < 2:
+            raise InvalidInputError(
+                f"{party}: nothing is left of {rows.n_rows} row once the party's own "
+                "mean is taken off, and absorb = true does that: 2 rows or more"
             )
         try:
             self.measures.check(rows, self.names, self.response)
@@ -536,9 +667,13 @@ class Model:
         kind = ClusterRecipe if self.meat.by_party else RobustRecipe
         return kind(inner, self.meat, limit)
 
-    def _fitting(self, limit: ReleaseLimit | None) -> LeastSquaresRecipe | NewtonRecipe:
+    def _fitting(
+        self, limit: ReleaseLimit | None
+    ) -> LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe:
         if not isinstance(self.family, Gaussian):
             return NewtonRecipe(self.newton, self.words, limit)
+        if self.absorb:
+            return AbsorbedRecipe(self.absorbing, self.slopes, self.words, limit)
         return LeastSquaresRecipe(
             self.measures, self.names, self.intercept, self.ridge, self.words, limit
         )
@@ -567,6 +702,8 @@ class Model:
             return np.concatenate([meat, filling])
         if isinstance(request, Request):
             found = glm.statistics(self.newton.scales, rows, request)
+        elif self.absorb:
+            found = self.absorbing.vector(rows)
         else:
             found = least_squares.statistics(rows, self.measures)
         return np.append(found, np.array([dropped], dtype=object))
@@ -578,12 +715,30 @@ class Model:
         everything else by the same rounds, without masks.
         """
         everything = _joined(rows)
+        if self.absorb:
+            return self._about_means(rows)
         if isinstance(self.family, Gaussian):
             return self._by_orthogonal_columns(everything)
         recipe, sums = self._fitting(None), list[Integers]()
         while (request := recipe.request(sums)) is not None:
             sums.append(self.vector(everything, 0, request))
         return recipe.answer(sums)
+
+    def _about_means(self, rows: Mapping[str, Rows]) -> Vector:
+        """Return the slopes of columns about each party's own means."""
+        parts = []
+        for part in rows.values():
+            weights = part.weigh(np.ones(part.n_rows))
+            target = part.response.astype(np.float64)
+            if part.offset is not None:
+                target = target - part.offset
+            columns = np.column_stack([part.design.astype(np.float64), target])
+            columns -= weights @ columns / weights.sum()
+            parts.append(columns * np.sqrt(weights)[:, None])
+        columns = np.concatenate(parts)
+        kept = [k for k in range(len(self.names)) if k != self.intercept]
+        found, *_ = np.linalg.lstsq(columns[:, kept], columns[:, -1], rcond=None)
+        return np.asarray(found)
 
     def _by_orthogonal_columns(self, rows: Rows) -> Vector:
         root = np.sqrt(rows.weigh(np.ones(rows.n_rows)))
@@ -725,6 +880,7 @@ class FormulaJob(SchemaJob[Brought]):
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
+        absorb: whether every party has an intercept of its own, which is not shown.
         measures: how numbers are counted, where ranges alone do not tell.
         errors: robust ones, if any.
     """
@@ -737,6 +893,7 @@ class FormulaJob(SchemaJob[Brought]):
     offset: str | None = None
     ridge: float = 0.0
     bits: int = BITS
+    absorb: bool = False
     measures: RowMeasures | None = None
     errors: Errors | None = None
 
@@ -751,6 +908,8 @@ class FormulaJob(SchemaJob[Brought]):
         ridge: float = 0.0,
         bits: int = BITS,
         errors: str | None = None,
+        *,
+        absorb: bool = False,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
         formula = ModelFormula.of(text, schema)
@@ -758,7 +917,9 @@ class FormulaJob(SchemaJob[Brought]):
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
         kind = errors_of(errors)
-        return cls(narrow, family, weights, offset, ridge, bits, errors=kind)
+        return cls(
+            narrow, family, weights, offset, ridge, bits, absorb=absorb, errors=kind
+        )
 
     @property
     def schema(self) -> Schema:
@@ -797,6 +958,7 @@ class FormulaJob(SchemaJob[Brought]):
             ridge=self.ridge,
             variables=len(self.schema.columns),
             errors=self.errors,
+            absorb=self.absorb,
         )
 
     @property
@@ -1243,10 +1405,16 @@ class FitResult(Fitted):
             f"Released to every party: {sums} {'sum' if sums == 1 else 'sums'} of "
             f"{self.recipe.size} numbers over all parties.",
         ]
+        if self.model.absorb:
+            notes.append(
+                "Each party has an intercept of its own, which it took off at home; "
+                "none of them is known. R-squared is that within parties."
+            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
-            "title": f"Pooled {self.model.family.name} regression under masks",
+            "title": f"Pooled {self.model.family.name} regression "
+            f"{'within parties ' if self.model.absorb else ''}under masks",
             "response": self.model.response,
             "n_parties": len(self.released.members),
             "law": self.terms.law.name,
@@ -1300,6 +1468,7 @@ def fit(
     ridge: float = 0.0,
     bits: int = BITS,
     errors: str | None = None,
+    absorb: bool = False,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -1321,6 +1490,8 @@ def fit(
             beyond 52 terms of arithmetic are computed exactly.
         errors: of coefficients: HC0 to HC3, which rest on residuals, or cluster, by
             party; each takes one more sum. Those of the model by default.
+        absorb: whether every party has an intercept of its own, as by a dummy variable
+            for each: it is taken off at home, and not shown. Gaussian fits only.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -1340,7 +1511,9 @@ def fit(
         ),
     )
     kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(formula, agreed, kind, weights, offset, ridge, bits, errors)
+    job = FormulaJob.of(
+        *(formula, agreed, kind, weights, offset, ridge, bits, errors), absorb=absorb
+    )
     kept = agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
         check_width(job, kept, len(frames) - options.get("tolerate", 1))

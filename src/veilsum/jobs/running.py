@@ -55,7 +55,7 @@ class JobResult:
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What these terms, and this kind of job, do not hide either."""
-        return self.terms.caveats
+        return (*self.terms.caveats, *getattr(self.inner[0], "left_open", ()))
 
     @cached_property
     def releases(self) -> tuple[Release, ...]:

@@ -245,10 +245,9 @@ def _quality(fit: Fit) -> Facts:
             ("Dispersion", number(fit.dispersion)),
             ("Pearson chi-squared", number(fit.pearson)),
         ]
-    about = "" if fit.has_intercept else " (about 0)"
     return [
-        (f"R-squared{about}", number(fit.r_squared)),
-        (f"Adj. R-squared{about}", number(fit.adjusted_r_squared)),
+        (f"R-squared{fit.about}", number(fit.r_squared)),
+        (f"Adj. R-squared{fit.about}", number(fit.adjusted_r_squared)),
         ("Residual std. error", number(fit.residual_variance**0.5)),
         ("Condition number", f"{fit.condition:.1e}"),
     ]

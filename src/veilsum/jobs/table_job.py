@@ -36,6 +36,8 @@ class TableJob(ABC, Generic[Own]):
 
     # What becomes known with the numbers, since it follows from them.
     follows: ClassVar[str] = "the answer"
+    # Sums over fewer honest parties would tell one from another.
+    least_honest: ClassVar[int] = 0
 
     @property
     @abstractmethod
@@ -165,6 +167,7 @@ def prepared(
     rules.check_levels(job.levels)
     groups = () if rules.site_terms else job.groups
     terms = terms_of(screened(job.recipe(), groups).counts)
+    rules.check_honest(job.least_honest, terms.honest)
     if job.n_columns:
         rules.check_design(job.n_columns, terms.honest)
     job.check_parties(rules, terms)

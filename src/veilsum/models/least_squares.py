@@ -373,6 +373,11 @@ class LeastSquaresFit(Inference):
         return self.residual_sum / self.residual_degrees
 
     @property
+    def about(self) -> str:
+        """What the total sum of squares is about, where that is not the mean."""
+        return "" if self.has_intercept else " (about 0)"
+
+    @property
     def r_squared(self) -> float:
         """1 - residual sum / total sum; nan for a response without any scatter."""
         if self.total_sum == 0.0:

@@ -25,6 +25,8 @@ from typing import Any
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import (
     CoxSection,
+    MetaSection,
+    MixedSection,
     ModelSection,
     StatisticsSection,
     SurvivalSection,
@@ -34,10 +36,12 @@ from veilsum.files.output import as_json, write_files
 from veilsum.jobs.cox import CoxJob
 from veilsum.jobs.cox_bins import BinnedCoxJob
 from veilsum.jobs.dispatch import PriceRecipe
+from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
+from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.presence import FEW_VALUES, Screened
 from veilsum.jobs.regression import FormulaJob
-from veilsum.jobs.releases import Foreseen
+from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survival import SurvivalJob
 from veilsum.models.families import Gaussian
@@ -386,14 +390,54 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
         yield f"ridge: {exact(fit.ridge)}"
     if fit.errors is not None:
         yield f"errors: {fit.errors}, which takes one more sum, at the answer"
+    if fit.absorb:
+        yield (
+            "effects of members: each member has an intercept of its own and takes its "
+            "own means off its columns at home (absorb = true)"
+        )
+    yield _design(fit, room)
+
+
+def _design(fit: FormulaJob, room: _Room) -> str:
+    model = fit.model
     names = [
         "a column of ones" if place == model.intercept else quoted(name)
         for place, name in enumerate(model.names)
     ]
-    yield (
+    return (
         f"design, that is the formula multiplied out: {len(names)} columns: "
         f"{room.names('columns of the design', names)}"
     )
+
+
+def _mixed(job: MixedJob, question: MixedSection, room: _Room) -> Iterator[str]:
+    yield (
+        "question: one mixed model over all members' rows: coefficients on average, "
+        "and how much some of them differ between members"
+    )
+    yield f"formula, as written: {quoted(question.formula)}"
+    yield f"response: {quoted(job.base.model.response)}"
+    names = ["the intercept" if name == "1" else quoted(name) for name in job.random]
+    yield f"coefficients that differ between members: {', '.join(names)}"
+    yield f"method: {job.method}"
+    yield _design(job.base, room)
+
+
+def _meta(job: MetaJob, question: MetaSection, room: _Room) -> Iterator[str]:
+    model, ranges = job.base.model, job.agreed_ranges
+    yield (
+        "question: one coefficient, which each member fits to its own rows, pooled "
+        "over all members (a meta-analysis)"
+    )
+    yield f"formula, as written: {quoted(question.formula)}"
+    yield f"response: {quoted(model.response)}; family: {model.family.name}"
+    yield f"coefficient: that of {quoted(job.coefficient)}"
+    for what, (low, high) in (
+        ("estimates", ranges.effects),
+        ("standard errors", ranges.errors),
+    ):
+        yield f"agreed range of members' {what}: {exact(low)} to {exact(high)}"
+    yield _design(job.base, room)
 
 
 def _statistics(
@@ -515,6 +559,8 @@ DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
     SurvivalJob: _survival,
     CoxJob: _cox,
     BinnedCoxJob: _cox,
+    MixedJob: _mixed,
+    MetaJob: _meta,
 }
 
 
@@ -635,6 +681,31 @@ EXPLAINED: Mapping[str, str] = {
     "row is 1: then the third sum is the number of rows, and the fourth is 0",
     "rows, and rows left out": "how many rows all members have together, and how many "
     "rows they left out because a value was missing",
+    "X'WX within parties": "for every two columns of the design but the ones, and for "
+    "each with itself, the sum over all members of what the products of their rows "
+    "come to about the member's own means, each row times its weight; every member "
+    "rounds its part once",
+    "X'Wy within parties": "the same for each of these columns with the response",
+    "y'Wy within parties, and the sum of the logarithms of weights": "the same for the "
+    "response with itself; and the sum over all rows of the logarithms of their "
+    "weights, 0 where there are none",
+    "rows, parties, and rows left out": "how many rows and how many members are in the "
+    "sum, and how many rows they left out because a value was missing",
+    "X'V^-1X, X'V^-1y, y'V^-1y": "for every two of the columns of the design and the "
+    "response, the sum over all members of their products, each member's rows "
+    "weighted by how alike they are (V) if coefficients differ between members as "
+    "much as the theta of that round says; every member rounds its part once",
+    "log det V": "the sum over all members of how much that likeness takes off what "
+    "their rows say, as a logarithm; it depends on how many rows a member has",
+    "their derivatives by theta": "how fast these sums change with each number of "
+    "theta",
+    "expected information about theta": "for every two numbers of theta, how much all "
+    "rows are expected to say of them, to a few digits",
+    "sums over studies of w, w y, w y^2 and w^2": "four sums over members, with y the "
+    "coefficient that a member finds in its own rows alone, and w one over its squared "
+    "standard error",
+    "sums over studies of v and v y": "two more, with weights v that allow for the "
+    "variance between members (tau2) which follows from the first sums",
     "rows": "how many rows all members have together",
     "rows left out": "how many rows all members left out because a value was missing",
     "information": "for every two columns of the design, and for each with itself, the "
@@ -725,6 +796,7 @@ AT_FIRST: Mapping[str, str] = {
 # Of numbers that are 0 wherever a table with a missing value takes no part.
 ALWAYS_0: Mapping[str, str] = {
     "rows, and rows left out": "the second is always 0 here",
+    "rows, parties, and rows left out": "the third is always 0 here",
     "rows left out": "always 0 here",
 }
 
@@ -755,6 +827,9 @@ def _known(found: Asked, room: _Room) -> Iterator[str]:
     )
     if isinstance(found.job, FormulaJob) and found.job.errors == "cluster":
         whose += ", or in the last round over what each member's rows come to"
+    inner = getattr(found.recipe, "inner", found.recipe)
+    if getattr(inner, "wording", None) is BY_PARTY and found.rules is not None:
+        whose = "members, of what each makes of all its rows, or a count of members"
     yield f"every number here is one sum over all {whose}"
     yield "every member learns it exactly"
     counting = isinstance(found.recipe, Screened)
@@ -802,7 +877,7 @@ def _times(kind: Foreseen) -> str:
 
 def _counts(found: Asked, room: _Room) -> Iterator[str]:
     """Say which of a regression's sums are counts and totals that people recognise."""
-    if not isinstance(found.job, FormulaJob):
+    if not isinstance(found.job, FormulaJob) or found.job.absorb:
         return
     fit, schema = found.job, found.job.schema
     categories = [
@@ -940,6 +1015,8 @@ NOT_ASKED: Mapping[str, tuple[str, ...]] = {
         *("residual_rows", "maximum_columns"),
         *("dominance", "maximum_leverage"),
     ),
+    "mixed": ("dominance",),
+    "meta": ("dominance",),
 }
 
 
@@ -1043,6 +1120,8 @@ def _open(found: Asked) -> Iterator[str]:
         "Your own ledger, a file of yours that counts what your data were used for, "
         "keeps count of it, and nobody else does."
     )
+    inner = getattr(found.recipe, "inner", found.recipe)
+    yield from (f"- {line}" for line in getattr(inner, "left_open", ()))
     if isinstance(found.recipe, PriceRecipe):
         yield f"- {GENERATORS}"
     if isinstance(found.recipe, Minimise):

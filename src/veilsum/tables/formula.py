@@ -1047,6 +1047,12 @@ class _Reader:
         )
 
     def _unexpected(self) -> NoReturn:
+        if self._sign() == "|":
+            self._unreadable(
+                "(1 | site) is no term here: coefficients that differ between parties "
+                'are asked for by [mixed], random = ["1"], and effects of parties are '
+                "taken off a gaussian fit by [model] absorb = true"
+            )
         found = _short(self._next().text) if self._next() is not _END else "the end"
         self._unreadable(f"{found} is not expected where it stands")
 

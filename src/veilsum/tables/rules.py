@@ -25,6 +25,10 @@ MINIMUM_ROWS = 5
 # Of the leverage that combinations may have, what one column may have: whoever asks
 # chooses it freely, and ordinary columns of twenty rows and more stay well below.
 ALONE = 0.9
+# What to do instead of a column that tells parties apart.
+ABSORB = (
+    "for a gaussian fit, [model] absorb = true takes off what differs between parties"
+)
 # A term that varies less at a party, as a part of what was agreed, is constant there.
 STEADY = 0.01
 
@@ -161,6 +165,16 @@ class Rules:
                 f"or openly on [policy] residual_rows = {max(rows - n_columns, 0)}",
             )
 
+    def check_honest(self, least: int, honest: int) -> None:
+        """Refuse a question whose sums would tell so few honest parties apart."""
+        if honest < least and not self.site_terms:
+            raise DisclosureError(
+                "site_terms",
+                f"{honest} parties are honest at least, and with fewer than {least} "
+                "the sums of this question would tell one party from another: ask "
+                "more parties, or agree openly on [policy] site_terms = true",
+            )
+
     def check_levels(self, levels: Mapping[str, int]) -> None:
         """Refuse a category with more levels than were agreed on: as public as they."""
         for name, number in levels.items():
@@ -265,8 +279,8 @@ class AtHome:
             self._refuse(
                 "site_terms",
                 f"{what!r} {varies} here",
-                "it tells this party from the others: leave it out, agree on closer "
-                "ranges, or absorb sites by columns that vary within each",
+                f"it tells this party from the others: leave it out ({ABSORB}), or "
+                "agree on closer ranges",
             )
         if low == high:
             return
@@ -353,8 +367,8 @@ class AtHome:
             self._refuse(
                 "site_terms",
                 f"all rows here have {name} = {labels[int(codes[0])]}",
-                "it tells this party from the others: leave it out, or merge levels "
-                "so that every party has several",
+                f"it tells this party from the others: leave it out ({ABSORB}), or "
+                "merge levels so that every party has several",
             )
 
     def dominated(self, what: str, values: Array[Any]) -> None:

@@ -1,0 +1,518 @@
+"""Meta-analysis of fits that every party makes at home; no party's estimate is shown.
+
+    result = meta("y ~ age + dose", tables, coefficient="dose")
+    print(result.summary())
+
+Where rows of different parties should not be pooled, estimates still may be: each party
+fits the formula to its own rows, and gives weights and weighted estimates to two sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.mixed import together
+from veilsum.jobs.presence import Group
+from veilsum.jobs.recipes import Sums, SumsOnly
+from veilsum.jobs.regression import Brought, FormulaJob, family_of, inferred_schema
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.running import JobResult
+from veilsum.jobs.summary import number, plain_table, table_rows
+from veilsum.jobs.table_job import (
+    SchemaJob,
+    agreed_schema,
+    ask,
+    check_width,
+    is_simulated,
+)
+from veilsum.jobs.terms import Options, by_name
+from veilsum.models.inference import table
+from veilsum.models.meta import Pooled, Ranges, Totals
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.tables.asked import Question
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.frames import as_frame
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+
+# Each honest study has two unknown numbers, and both rounds show six.
+LEAST_HONEST = 4
+FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
+
+FEW_STUDIES = (
+    "each study is two numbers, and six sums of them are shown: whoever knows all "
+    "studies but three can solve for these three, and for two of them with the first "
+    "round alone; of four or more, other studies would give the same sums"
+)
+
+
+@dataclass(frozen=True)
+class MetaRecipe(SumsOnly):
+    """Two sums over studies: of weights, and of weights that allow for differences."""
+
+    wording = BY_PARTY
+    left_open = (FEW_STUDIES,)
+
+    ranges: Ranges
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of; of the second sum, the first two."""
+        found = self.ranges.counts
+        rows = Fraction(1), Fraction(1)
+        # Rows of all parties are counted too.
+        return replace(found, units=(*found.units, *rows), bits=max(found.bits, 64))
+
+    @property
+    def size(self) -> int:
+        """Four sums, studies, rows, and rows left out."""
+        return 7
+
+    @property
+    def answer_size(self) -> int:
+        """Both means with their errors, Q, and the variance between studies."""
+        return 6
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of both sums, filled up."""
+        return 2 * self.size
+
+    def request(self, sums: Sums) -> tuple[str, Fraction] | None:
+        """Ask for weights, then for weights at the variance that follows."""
+        if not sums:
+            if self.limit is not None:
+                self.limit.check(self.most_numbers)
+            return FIRST, Fraction(0)
+        if len(sums) == 2:
+            return None
+        totals = self.totals(sums)
+        if not totals.weight > 0:
+            raise InvalidInputError("no study has any weight: there is nothing to pool")
+        return SECOND, totals.tau2
+
+    def totals(self, sums: Sums) -> Totals:
+        """Return the first sums."""
+        return Totals.of(self.ranges, sums[0])
+
+    def pooled(self, sums: Sums) -> tuple[Pooled, Pooled]:
+        """Return the fixed and the random mean."""
+        totals = self.totals(sums)
+        return totals.fixed, totals.random(sums[1])
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return both means with their errors, Q, and the variance between studies."""
+        fixed, random = self.pooled(sums)
+        both = [
+            float(one)
+            for mean in (fixed, random)
+            for one in (mean.coefficients[0], mean.standard_errors[0])
+        ]
+        return np.array([*both, fixed.q, fixed.tau2])
+
+    @property
+    def _shown(self) -> tuple[dict[str, int], dict[str, int]]:
+        first = {
+            "sums over studies of w, w y, w y^2 and w^2": 4,
+            "rows, parties, and rows left out": 3,
+        }
+        return first, {"sums over studies of v and v y": 2}
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        if not sums:
+            return Release(self.what, self._shown[0])
+        tau2 = float(self.totals(sums).tau2)
+        return Release(self.what, self._shown[1], (tau2,), f"tau2 = {tau2:.6g}")
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Both rounds."""
+        first, second = self._shown
+        return Foreseen("the first round", first), Foreseen("a last round", second)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Secret):
+    """One party's rows, and the estimate that it makes of them."""
+
+    brought: Brought
+    job: FormulaJob
+    coefficient: str
+
+    @cached_property
+    def estimate(self) -> tuple[float, float]:
+        """The coefficient of the party's own fit, and its standard error."""
+        model = self.job.model
+        recipe, sums = model.recipe(), list[Integers]()
+        while (request := recipe.request(sums)) is not None:
+            sums.append(model.vector(self.brought.rows, 0, request))
+        fit = recipe.fit(sums)
+        place = fit.names.index(self.coefficient)
+        return float(fit.coefficients[place]), float(fit.standard_errors[place])
+
+
+@dataclass(frozen=True)
+class MetaJob(SchemaJob[Study]):
+    """One coefficient of a formula that every party fits to its own rows.
+
+    Attributes:
+        base: the formula, with its rows and its rules.
+        coefficient: which column's is pooled.
+        ranges: of estimates and errors.
+    """
+
+    follows = "the pooled estimates, their errors, and how much studies differ"
+    least_honest = LEAST_HONEST
+
+    base: FormulaJob
+    coefficient: str
+    ranges: Ranges | None
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        *,
+        formula: str,
+        coefficient: str = "",
+        family: str = "gaussian",
+        effects: Sequence[float] | None = None,
+        errors: Sequence[float] | None = None,
+        bits: int = BITS,
+    ) -> MetaJob:
+        """Return the job; refuse a coefficient that the formula does not have."""
+        base = FormulaJob.of(formula, schema, family_of(family), bits=bits)
+        columns = base.formula.columns
+        if coefficient not in columns:
+            raise InvalidInputError(
+                f"coefficient is {coefficient!r}, which is no column of the formula's "
+                f"design: choose from {listed(columns)}"
+            )
+        if (effects is None) != (errors is None):
+            raise InvalidInputError(
+                "effects and errors go together: the ranges of all parties' estimates "
+                "and of their standard errors"
+            )
+        ranges = None
+        if effects is not None and errors is not None:
+            (low, high), (least, most) = effects, errors
+            ranges = Ranges((float(low), float(high)), (float(least), float(most)))
+        return cls(base, coefficient, ranges)
+
+    @property
+    def agreed_ranges(self) -> Ranges:
+        """Between what estimates and errors lie."""
+        if self.ranges is None:
+            raise InvalidInputError(
+                "[meta] needs effects and errors, the ranges of all parties' estimates "
+                "and of their standard errors: these say what sums are counted in"
+            )
+        return self.ranges
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def n_columns(self) -> int:
+        """How wide each party's own design is."""
+        return self.base.n_columns
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.base.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold."""
+        return self.base.groups
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        ranges = self.agreed_ranges
+        more = [self.coefficient, list(ranges.effects), list(ranges.errors)]
+        return {**self.base.agreed, "meta": more}
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return self.base.question
+
+    @property
+    def words(self) -> str:
+        """What is released belongs to this statistic."""
+        model = self.base.model
+        return (
+            f"meta-analysis of {self.coefficient} in the {model.family.name} "
+            f"regression of {model.response} on {', '.join(model.names)}"
+        )
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> MetaRecipe:
+        """Return what parties do."""
+        return MetaRecipe(self.agreed_ranges, self.words, limit)
+
+    def bring(self, table: CheckedTable) -> Study:
+        """Return a party's rows."""
+        return Study(self.base.bring(table), self.base, self.coefficient)
+
+    def n_rows(self, own: Study) -> int:
+        """Return how many rows a party has to give."""
+        return self.base.n_rows(own.brought)
+
+    def check(self, party: str, own: Study) -> None:
+        """Refuse rows that cannot be fitted alone, and estimates beyond ranges."""
+        self.base.check(party, own.brought)
+        try:
+            self.agreed_ranges.check(self.coefficient, *own.estimate)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+
+    def check_at_home(self, home: AtHome, own: Study) -> None:
+        """Refuse a table of which columns, or what they make, would show too much."""
+        self.base.check_at_home(home, own.brought)
+
+    def look(self, own: Study, at: str | int) -> Array[Any]:
+        """Return a column of the table by name, or of the design by place."""
+        return self.base.look(own.brought, at)
+
+    def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
+        """Return what one party gives."""
+        stage, tau2 = request
+        ranges, found = self.agreed_ranges, np.full(7, 0, dtype=object)
+        if stage == SECOND:
+            found[:2] = ranges.random_vector(*own.estimate, tau2)
+            return found
+        found[:5] = ranges.vector(*own.estimate)
+        found[5:] = self.n_rows(own), own.brought.table.n_dropped
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MetaResult(JobResult):
+    """A pooled estimate, and what parties released for it.
+
+    Attributes:
+        job: what was pooled.
+        rules: what every party kept to.
+        reference: the same without masks, where one computer has all rows and was asked
+            to compare.
+    """
+
+    job: MetaJob
+    rules: Rules
+    reference: Vector | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        return (*super().further_limits, *self.rules.open)
+
+    @cached_property
+    def pooled(self) -> tuple[Pooled, Pooled]:
+        """The fixed and the random mean."""
+        recipe, sums = self.inner
+        return cast("MetaRecipe", recipe).pooled(sums)
+
+    @property
+    def fixed(self) -> Pooled:
+        """The mean if all studies estimate the same."""
+        return self.pooled[0]
+
+    @property
+    def random(self) -> Pooled:
+        """The mean if studies differ."""
+        return self.pooled[1]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parties."""
+        return int(self.inner[1][0][5])
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out."""
+        return int(self.inner[1][0][6])
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the answer is from that without masks; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.answer - self.reference))
+
+    def forest(self, *, level: float = 0.95, width: int = 60) -> str:
+        """Return both pooled estimates and their intervals as a plot of letters."""
+        rows = [table(one, level)[0] for one in self.pooled]
+        low, high = (
+            min([0.0, *(r.low for r in rows)]),
+            max([0.0, *(r.high for r in rows)]),
+        )
+        places = np.linspace(low, high, width)
+
+        def at(value: float) -> int:
+            return int(np.abs(places - value).argmin())
+
+        lines = []
+        for row in rows:
+            letters = [" "] * width
+            letters[at(0.0)] = "|"
+            for place in range(at(row.low), at(row.high) + 1):
+                letters[place] = "-"
+            letters[at(row.coefficient)] = "#"
+            lines.append(f"{row.name:<8}{''.join(letters)}".rstrip())
+        ends = f"{number(low, 3):<{width - 8}}{number(high, 3):>8}"
+        return "\n".join([*lines, f"{'':<8}{ends}"])
+
+    def summary(self, *, level: float = 0.95) -> str:
+        """Return the pooled estimates, and how much studies differ."""
+        fixed = self.fixed
+        head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
+        rows = [list(vars(table(one, level)[0]).values()) for one in self.pooled]
+        facts = [
+            f"{fixed.n_studies} studies of {self.n_rows} rows; no study's own estimate "
+            "is shown.",
+            f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
+            f"{number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} %; "
+            f"tau^2 = {number(fixed.tau2)}",
+            "(DerSimonian and Laird).",
+        ]
+        if self.dropped:
+            facts.append(f"{self.dropped} rows with missing values were left out.")
+        title = f"Meta-analysis of the coefficient of {self.job.coefficient}"
+        return "\n\n".join(
+            [
+                title,
+                plain_table(head, rows, "<......"),
+                self.forest(level=level),
+                "\n".join(facts),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        fixed = self.fixed
+        rows = [row for one in self.pooled for row in table_rows(cast("Any", one))]
+        return {
+            **super().to_dict(),
+            "reference": None if self.reference is None else self.reference.tolist(),
+            "max_error": self.max_error,
+            "table": rows,
+            "n_studies": fixed.n_studies,
+            "n_rows": self.n_rows,
+            "dropped": self.dropped,
+            "q": fixed.q,
+            "q_p": fixed.q_p_value,
+            "i_squared": fixed.i_squared,
+            "tau2": fixed.tau2,
+        }
+
+
+def meta(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    coefficient: str,
+    family: str = "gaussian",
+    effects: Sequence[float] | None = None,
+    errors: Sequence[float] | None = None,
+    bits: int = BITS,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> MetaResult:
+    """Return a meta-analysis of one coefficient, which every party fits at home.
+
+    Args:
+        formula: such as "y ~ age + dose".
+        data: each party's table: pandas, polars, or a mapping of columns.
+        coefficient: the column of the design whose coefficient is pooled.
+        family: as for `fit`.
+        effects: the least and the largest estimate that any party may have.
+        errors: the least and the largest standard error. Without these two a simulation
+            reads them off all parties' fits.
+        bits: what a term keeps of its range that does not fit the unit it follows from.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to pool without masks as well, as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    agreed = agreed_schema(
+        schema,
+        frames,
+        options,
+        inferred=lambda: inferred_schema(formula, (), frames, minimum_rows),
+    )
+    job = MetaJob.of(
+        agreed,
+        formula=formula,
+        coefficient=coefficient,
+        family=family,
+        effects=effects,
+        errors=errors,
+        bits=bits,
+    )
+    kept = agreed.rules(rules or Rules())
+    simulated = is_simulated(options)
+    if simulated:
+        check_width(job, kept, len(frames) - options.get("tolerate", 1))
+    own = {
+        party: job.bring(job.schema.check(party, frame))
+        for party, frame in frames.items()
+    }
+    if simulated and job.ranges is None:
+        job = replace(job, ranges=_inferred(own))
+    asked = ask(
+        job,
+        own,
+        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
+        rules=kept,
+        options=options,
+    )
+    reference = None
+    if compare:
+        recipe, sums = together(job, own)
+        reference = recipe.answer(sums)
+    return MetaResult(
+        terms=asked.terms,
+        recipe=asked.recipe,
+        released=asked.released,
+        job=job,
+        rules=asked.rules,
+        reference=reference,
+    )
+
+
+def _inferred(own: Mapping[str, Study]) -> Ranges:
+    """Return ranges that all parties' fits are within, as only a simulation can."""
+    found = []
+    for party, study in own.items():
+        try:
+            found.append(study.estimate)
+        except InvalidInputError as error:
+            raise type(error)(f"{party}: {error}", plain=error.plain) from None
+    effects, errors = zip(*found, strict=True)
+    room = max(errors)
+    least = min((one for one in errors if one > 0.0), default=0.0)
+    return Ranges((min(effects) - room, max(effects) + room), (least / 2, 2 * room))

@@ -1,0 +1,206 @@
+"""Meta-analysis from sums over studies: the inverse-variance mean, fixed and random.
+
+Every party has one estimate y with a standard error, and its weight is w = 1 / error^2.
+The sums of w, w y, w y^2 and w^2 and the number of studies give the fixed mean,
+Cochran's Q, and DerSimonian and Laird's variance between studies; two more sums, with
+weights 1 / (1 / w + tau^2) at that public tau^2, give the random mean.
+
+A party's numbers are fractions, rounded once to a public unit that follows from agreed
+ranges of estimates and errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+from scipy.special import chdtrc
+
+from veilsum.errors import InvalidInputError
+from veilsum.models.inference import Inference
+from veilsum.numbers.units import Counts, Integers, bits_of, power_unit
+
+# What the least weight that was agreed on keeps.
+META_BITS = 34
+# Studies of one analysis.
+STUDY_BITS = 12
+# How many times as large as the least the largest error may be.
+MOST_RATIO = 2**16
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Between what estimates and standard errors lie, by agreement."""
+
+    effects: tuple[float, float]
+    errors: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        low, high = self.effects
+        least, most = self.errors
+        if not -np.inf < low < high < np.inf:
+            raise InvalidInputError(
+                "effects must be the least and the largest estimate that any party "
+                f"may have, found {low:g} to {high:g}"
+            )
+        if not 0.0 < least <= most <= least * MOST_RATIO:
+            raise InvalidInputError(
+                "errors must be the least and the largest standard error that any "
+                "party may have, above 0 and no more than "
+                f"{MOST_RATIO:,} times apart, found {least:g} to {most:g}"
+            )
+
+    @property
+    def middle(self) -> Fraction:
+        """What is taken off estimates."""
+        return (Fraction(self.effects[0]) + Fraction(self.effects[1])) / 2
+
+    @property
+    def scale(self) -> Fraction:
+        """What estimates are divided by."""
+        half = (Fraction(self.effects[1]) - Fraction(self.effects[0])) / 2
+        return power_unit(half, 0)
+
+    @property
+    def unit(self) -> Fraction:
+        """What weights are counted in."""
+        return power_unit(1 / Fraction(self.errors[1]) ** 2, META_BITS)
+
+    @property
+    def counts(self) -> Counts:
+        """What w, w y, w y^2, w^2 and the number of studies count."""
+        squares = power_unit(1 / Fraction(self.errors[1]) ** 4, META_BITS)
+        ratio = int(Fraction(self.errors[1]) ** 4 / Fraction(self.errors[0]) ** 4) + 2
+        return Counts(
+            (self.unit, self.unit, self.unit, squares, Fraction(1)),
+            META_BITS + bits_of(ratio) + STUDY_BITS + 3,
+        )
+
+    def check(self, name: str, effect: float, error: float) -> None:
+        """Refuse an estimate beyond what was agreed; for its owner's eyes."""
+        for what, found, (low, high) in (
+            ("estimate", effect, self.effects),
+            ("standard error", error, self.errors),
+        ):
+            if not low <= found <= high:
+                raise InvalidInputError(
+                    f"the {what} of {name} is {found:.6g} here, and {low:g} to "
+                    f"{high:g} was agreed: agree on a wider range",
+                    plain=f"the {what} of {name} is outside the agreed range",
+                )
+
+    def vector(self, effect: float, error: float) -> Integers:
+        """Return what one study gives first."""
+        weight = 1 / Fraction(error) ** 2
+        y = (Fraction(effect) - self.middle) / self.scale
+        numbers = weight, weight * y, weight * y * y, weight * weight, Fraction(1)
+        counts = zip(numbers, self.counts.units, strict=True)
+        return np.array([round(one / unit) for one, unit in counts], dtype=object)
+
+    def random_vector(self, effect: float, error: float, tau2: Fraction) -> Integers:
+        """Return what one study gives when the variance between studies is known."""
+        weight = 1 / (Fraction(error) ** 2 + tau2)
+        y = (Fraction(effect) - self.middle) / self.scale
+        numbers = [round(one / self.unit) for one in (weight, weight * y)]
+        return np.array(numbers, dtype=object)
+
+
+@dataclass(frozen=True)
+class Pooled(Inference):
+    """A pooled estimate, and how much studies differ.
+
+    Attributes:
+        n_studies: that were pooled.
+        q: Cochran's, the weighted sum of squares about the fixed mean.
+        tau2: the variance between studies by DerSimonian and Laird.
+    """
+
+    n_studies: int
+    q: float
+    tau2: float
+
+    @property
+    def q_degrees(self) -> int:
+        """One less than there are studies."""
+        return self.n_studies - 1
+
+    @property
+    def q_p_value(self) -> float:
+        """The chance of such a Q, or a larger one, if all studies were alike."""
+        return float(chdtrc(self.q_degrees, self.q))
+
+    @property
+    def i_squared(self) -> float:
+        """The share of Q that chance does not explain, 0 at least."""
+        return max(0.0, (self.q - self.q_degrees) / self.q) if self.q > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The first sums, in exact real numbers; estimates are scaled.
+
+    Attributes:
+        ranges: that numbers were counted by.
+        weight: the sum of w.
+        cross: of w y.
+        square: of w y^2.
+        weight_square: of w^2.
+        n_studies: how many there are.
+    """
+
+    ranges: Ranges
+    weight: Fraction
+    cross: Fraction
+    square: Fraction
+    weight_square: Fraction
+    n_studies: int
+
+    @classmethod
+    def of(cls, ranges: Ranges, total: Integers) -> Totals:
+        """Return the totals of a first sum."""
+        units = ranges.counts.units
+        weight, cross, square, weights = (int(total[k]) * units[k] for k in range(4))
+        return cls(ranges, weight, cross, square, weights, int(total[4]))
+
+    @property
+    def q(self) -> Fraction:
+        """Cochran's Q."""
+        return max(
+            (self.square - self.cross**2 / self.weight) * self.ranges.scale**2,
+            Fraction(0),
+        )
+
+    @property
+    def tau2(self) -> Fraction:
+        """DerSimonian and Laird's variance between studies, as float64 has it."""
+        rest = self.weight - self.weight_square / self.weight
+        if rest <= 0:
+            return Fraction(0)
+        found = (self.q - (self.n_studies - 1)) / rest
+        return Fraction(float(max(found, Fraction(0))))
+
+    def pooled(self, weight: Fraction, cross: Fraction, name: str) -> Pooled:
+        """Return the mean with these weights."""
+        mean = cross / weight * self.ranges.scale + self.ranges.middle
+        error = 1.0 / sqrt(weight)
+        return Pooled(
+            names=(name,),
+            coefficients=np.array([float(mean)]),
+            covariance=np.array([[error**2]]),
+            t_degrees=None,
+            n_studies=self.n_studies,
+            q=float(self.q),
+            tau2=float(self.tau2),
+        )
+
+    @property
+    def fixed(self) -> Pooled:
+        """The mean if all studies estimate the same."""
+        return self.pooled(self.weight, self.cross, "fixed")
+
+    def random(self, total: Integers) -> Pooled:
+        """Return the mean if studies differ, from the second sum."""
+        weight, cross = (int(one) * self.ranges.unit for one in total[:2])
+        return self.pooled(weight, cross, "random")

@@ -1,0 +1,418 @@
+"""Numbers that a party makes of all its rows: absorbed effects, mixed models, studies.
+
+Whole tables exchanged between honest parties leave every total as it was, and so does
+any order of rows at home; a single row exchanged need not, and that is said. What the
+digits of totals tell of a party is tried here, with what is refused for it.
+"""
+
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat, fmpz
+from scipy.optimize import least_squares
+
+import veilsum as vs
+from attacks.catalogue import FEWEST, PARTIES, SCHEMA, even, people
+from attacks.curious import low_bits, minus
+from attacks.organiser import refused_by
+from attacks.studies import SCHEMA as CLINICS
+from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
+from attacks.watching import total, totals, watched
+from veilsum.jobs.meta import MetaJob
+from veilsum.jobs.mixed import MixedJob, together
+from veilsum.jobs.regression import formula_job
+from veilsum.models.mixed import MIXED_BITS, THETA_BITS
+from veilsum.tables.frames import as_frame
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+FREE = {"schema": SCHEMA, "rules": vs.Rules.none()}
+RANGES = {"effects": (-50, 50), "errors": (0.001, 10)}
+KINDS = {
+    "absorbed": partial(vs.fit, "pressure ~ age + smoker", absorb=True, **FREE),
+    "absorbed, with weights": partial(
+        vs.fit, "pressure ~ age + bmi", absorb=True, weights="share", **FREE
+    ),
+    "mixed": partial(vs.mixed, "pressure ~ age", random=["1", "age"], **FREE),
+    "meta": partial(vs.meta, "pressure ~ age", coefficient="age", **RANGES, **FREE),
+}
+
+
+def hands(seed=0):
+    """Four tables of different sizes."""
+    rows = people(seed)
+    dealing = even(rows)
+    found = {party: rows.iloc[dealing[party]] for party in PARTIES}
+    found["c"] = pd.concat([found["c"], found["d"].tail(13)])
+    found["d"] = found["d"].head(len(found["d"]) - 13)
+    assert min(map(len, found.values())) > FEWEST + 2
+    return found
+
+
+def seen(kind, tables):
+    return totals(watched(partial(KINDS[kind], tables), PARTIES)[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_tables_exchanged_leave_every_bit(kind):
+    tables = hands()
+    chance = np.random.default_rng(5)
+    others = {"a": tables["a"], "b": tables["d"], "c": tables["b"], "d": tables["c"]}
+    mixed = {
+        party: one.iloc[chance.permutation(len(one))] for party, one in others.items()
+    }
+    first = seen(kind, tables)
+    assert seen(kind, mixed) == first
+    # The twin: single rows exchanged show, and the guarantee does not cover them.
+    swapped = {**tables}
+    swapped["b"] = pd.concat([tables["b"].iloc[1:], tables["c"].iloc[:1]])
+    swapped["c"] = pd.concat([tables["c"].iloc[1:], tables["b"].iloc[:1]])
+    assert seen(kind, swapped) != first
+
+
+# Low bits of a small party
+
+
+FORMULA = {"formula": "pressure ~ age + smoker"}
+ABOUT_CLINICS = {
+    "absorbed": formula_job(CLINICS, absorb=True, **FORMULA),
+    "mixed": MixedJob.of(CLINICS, **FORMULA),
+}
+
+
+@pytest.mark.parametrize("guesses", [guesses_of_ages, guesses_of_smokers])
+@pytest.mark.parametrize("kind", ABOUT_CLINICS)
+def test_low_bits_leave_every_candidate_of_a_clinic(kind, guesses):
+    """As in test_low_bits: large parties' numbers have no spacing beyond a unit."""
+
+    job = ABOUT_CLINICS[kind]
+    request = job.recipe().request(())
+
+    def of_clinics(tables):
+        checked = (job.schema.check("", as_frame(one)) for one in tables)
+        return [job.answer(job.bring(one), request).tolist() for one in checked]
+
+    sizes = {"a": 60, "b": 11, "c": 4_000, "d": 4_000}
+    tables = {p: patients((0, k), n) for k, (p, n) in enumerate(sizes.items())}
+    given = dict(zip(sizes, of_clinics(list(tables.values())), strict=True))
+    rest = minus(total(given), given["a"])
+    others = [patients((99, k), 4_000) for k in range(6)]
+    candidates = guesses(11)
+    assert low_bits(rest, of_clinics, candidates, others) == set(candidates)
+    assert len(candidates) > 5
+
+
+def sizes_left(tables, column, known):
+    """Which sizes of two parties the fractions in their sum allow.
+
+    A party's sum of squares about its mean is a whole number over its rows, in counts
+    of the column's unit. So n m times the sum of both is whole, for the right n and m.
+    """
+    job = formula_job(known, formula=f"y ~ {column}", absorb=True)
+    own = [
+        job.bring(job.schema.check(name, as_frame(one))) for name, one in tables.items()
+    ]
+    recipe, (found,) = together(job, dict(enumerate(own)))
+    unit = recipe.counts.units[0]
+    counted = known.column(column).measure.unit ** 2
+    squares, error = found[0] * unit / counted, unit / counted
+    rows = sum(len(one) for one in tables.values())
+    left = set()
+    for n in range(5, rows - 4):
+        whole = squares * n * (rows - n)
+        off = abs(whole - round(whole))
+        if off <= error * n * (rows - n):
+            left.add(n)
+    return left, rows
+
+
+def two_parties(column):
+    chance = np.random.default_rng(4)
+    return {
+        name: pd.DataFrame({column: make(chance, n), "y": chance.normal(size=n)})
+        for name, n in (("b", 23), ("c", 38))
+        for make in [MAKES[column]]
+    }
+
+
+MAKES = {
+    "flag": lambda chance, n: (chance.random(n) < 0.4).astype(float),
+    "x": lambda chance, n: chance.normal(size=n),
+}
+BOTH = vs.Schema(
+    (
+        vs.Column("flag", "integer", 0, 1),
+        vs.Column("x", "number", -6, 6),
+        vs.Column("y", "number", -6, 6),
+    ),
+    minimum_rows=5,
+)
+
+
+def test_numbers_with_many_digits_leave_every_size():
+    left, rows = sizes_left(two_parties("x"), "x", BOTH)
+    assert left == set(range(5, rows - 4))
+
+
+def test_of_a_column_with_two_values_the_sizes_of_two_parties_follow():
+    """A limit that is said: the unit that coefficients need lets this through."""
+    left, _ = sizes_left(two_parties("flag"), "flag", BOTH)
+    assert left == {23, 38}
+    result = vs.fit("y ~ flag", four("flag"), absorb=True, rules=vs.Rules.none())
+    assert "how many rows of a party there are" in " ".join(result.guarantee.limits)
+
+
+def four(column):
+    tables = two_parties(column)
+    return {**tables, "d": tables["b"], "e": tables["c"]}
+
+
+# Poles of a mixed model
+
+
+def sites(sizes, seed=2):
+    chance = np.random.default_rng(seed)
+    found = {}
+    for k, n in enumerate(sizes):
+        x = chance.uniform(-5, 5, n)
+        y = 0.5 * x + chance.normal() + chance.normal(size=n)
+        found[f"p{k}"] = pd.DataFrame({"x": x, "y": np.clip(y, -6, 6)})
+    return found
+
+
+def solved(tables):
+    """Every party's size and mean of y, from a mixed model's totals alone."""
+    job = MixedJob.of(BOTH, formula="y ~ x")
+    own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
+    recipe, sums = together(job, own)
+    asked = [recipe.request(sums[:k]) for k in range(len(sums))]
+    theta = np.array([one.theta[0] for one in asked]) / 2.0**THETA_BITS
+    unit = 2.0 ** np.array([one.bits for one in asked])
+    rows, h = int(sums[0][-3]), len(tables)
+    # In a sum: products of 1, x, y row by row, log det V; then their derivatives.
+    logs = np.array([float(one[6]) for one in sums]) / 2.0**MIXED_BITS
+    steps = np.array([float(one[13]) for one in sums]) / 2.0**MIXED_BITS
+
+    def off(free):
+        n = scaled(free)
+        at = theta[:, None] ** 2 * n
+        first = (np.log1p(at).sum(axis=1) - logs) * unit
+        second = ((2.0 * at / theta[:, None] / (1.0 + at)).sum(axis=1) - steps) * unit
+        return np.concatenate([first, second])
+
+    def scaled(free):
+        n = np.append(np.exp(free), 1.0)
+        return n * rows / n.sum()
+
+    ends = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
+    starts = [np.linspace(wide, 0.1 * wide, h - 1) for wide in (0.3, 1.0, 2.0)]
+    tries = [least_squares(off, one, **ends) for one in starts]
+    n = scaled(min(tries, key=lambda one: one.cost).x)
+    # 1'V^-1 y and its derivative are linear in the parties' sums of y: least squares in
+    # exact fractions, each number as good as its unit says.
+    rest = fmpq_mat(2 * len(sums), h)
+    right = fmpq_mat(2 * len(sums), 1)
+    weights = fmpq_mat(2 * len(sums), 2 * len(sums))
+    for k, (one, asked_for) in enumerate(zip(sums, asked, strict=True)):
+        t = fmpq(asked_for.theta[0], fmpz(2) ** THETA_BITS)
+        for j, size in enumerate(n):
+            share = 1 + t * t * fmpq(*Fraction(size).as_integer_ratio())
+            rest[2 * k, j] = 1 / share
+            rest[2 * k + 1, j] = -2 * t * (share - 1) / (t * t) / (share * share)
+        for j, place in enumerate((3, 10)):
+            right[2 * k + j, 0] = fmpq(int(one[place]), fmpz(2) ** MIXED_BITS)
+            weights[2 * k + j, 2 * k + j] = fmpq(4) ** asked_for.bits
+    turned = rest.transpose() * weights
+    found = (turned * rest).solve(turned * right)
+    sums_of_y = np.array([int(one.p) / int(one.q) for one in found.entries()])
+    response = float(job.model.mixing.scales[2])
+    order = np.argsort(n)
+    return n[order], (sums_of_y * response / n)[order]
+
+
+def test_of_three_parties_sizes_and_means_follow_from_a_mixed_model():
+    """Why so few are refused: their poles are far apart."""
+    tables = sites((14, 31, 77))
+    sizes, means = solved(tables)
+    np.testing.assert_allclose(sizes, [14, 31, 77], atol=0.05)
+    truth = [one["y"].mean() for one in tables.values()]
+    np.testing.assert_allclose(means, truth, atol=0.02)
+
+
+def told_at_best(tables, spread=1.0):
+    """How far off parties' means of y are at least, for who knows all of their sizes.
+
+    What is known before is that means are about 0, give or take `spread`; then every
+    total of every round is one more equation, as good as its unit. Bounds by the
+    information that all of them together have about the parties' sums of x and y.
+    """
+    job = MixedJob.of(BOTH, formula="y ~ x")
+    own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
+    recipe, sums = together(job, own)
+    sizes = [len(one) for one in tables.values()]
+    h, scale = len(sizes), float(job.model.mixing.scales[2])
+    parts = [own[p].moments for p in tables]
+    x = [arb(one[0, 1]) for one in parts]
+    y = [arb(one[0, 2]) for one in parts]
+    with ctx.workprec(800):
+        before = [(scale / (spread * n)) ** 2 for n in sizes]
+        held = arb_mat(2 * h + 3, 2 * h + 3)
+        for k, one in enumerate([*before, *before, *(1e-6,) * 3]):
+            held[k, k] = arb(one)
+        for k in range(len(sums)):
+            asked = recipe.request(sums[:k])
+            t = arb(fmpq(asked.theta[0], fmpz(2) ** THETA_BITS))
+            # Weights of sums in products, and how they change with theta.
+            weights = [t * t / (1 + t * t * n) for n in sizes]
+            steps = [2 * t / (1 + t * t * n) ** 2 for n in sizes]
+            lines = []
+            for some, pooled in ((weights, 1), (steps, 0)):
+                alone = [pooled - one * n for one, n in zip(some, sizes, strict=True)]
+                none = [0] * h
+                xx = [-2 * one * a for one, a in zip(some, x, strict=True)]
+                yy = [-2 * one * b for one, b in zip(some, y, strict=True)]
+                xy = [-one * a for one, a in zip(some, x, strict=True)]
+                yx = [-one * b for one, b in zip(some, y, strict=True)]
+                lines += [
+                    [*alone, *none, 0, 0, 0],
+                    [*none, *alone, 0, 0, 0],
+                    [*xx, *none, pooled, 0, 0],
+                    [*yx, *xy, 0, pooled, 0],
+                    [*none, *yy, 0, 0, pooled],
+                ]
+            line = arb_mat(lines)
+            held += line.transpose() * line * (arb(4) ** asked.bits * 12 / h)
+        left = held.inv()
+    return np.array(
+        [float(left[h + k, h + k]) ** 0.5 * scale / n for k, n in enumerate(sizes)]
+    )
+
+
+def test_more_parties_hide_each_other():
+    sizes = (20, 27, 33, 41, 52, 60, 71, 88)
+    assert told_at_best(sites(sizes[:3], seed=3)).max() < 1e-3
+    assert told_at_best(sites(sizes[:5], seed=3)).max() < 0.1
+    eight = told_at_best(sites(sizes, seed=3))
+    assert np.median(eight) > 0.3
+    # The smallest and the largest stand out: that is said, and no number is promised.
+    assert 1e-3 < eight.min() < 0.3
+
+
+def test_a_mixed_model_of_few_parties_is_refused_and_is_not_without_the_rule():
+    few, many = sites((30,) * 8), sites((30,) * 9)
+    assert refused_by(lambda: vs.mixed("y ~ x", few)) == "site_terms"
+    assert vs.mixed("y ~ x", many).fit.n_parties == 9
+    allowed = vs.mixed("y ~ x", few, rules=vs.Rules(site_terms=True))
+    assert any("site_terms is off" in one for one in allowed.guarantee.limits)
+
+
+# Studies
+
+
+def study_sums(tables):
+    job = MetaJob.of(BOTH, formula="y ~ x", coefficient="x", **RANGES)
+    own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
+    recipe, sums = together(job, own)
+    units, ranges = recipe.counts.units, job.ranges
+    numbers = [float(int(one) * unit) for one, unit in zip(sums[0], units, strict=True)]
+    return numbers[:4], ranges, [one.estimate for one in own.values()]
+
+
+def two_studies(sums):
+    """Both estimates from four sums over two studies."""
+    weight, cross, square, weights = sums
+    # The two weights have a known sum and a known sum of squares.
+    half = np.sqrt(max(2.0 * weights - weight**2, 0.0)) / 2.0
+    pair = np.array([weight / 2.0 + half, weight / 2.0 - half])
+    mean = cross / weight
+    spread = np.sqrt(max(square / weight - mean**2, 0.0))
+    apart = spread * np.sqrt(pair[::-1] / pair)
+    ways = [mean + apart * [1, -1], mean + apart * [-1, 1]]
+    return ways, pair
+
+
+def test_all_studies_but_two_pooled_give_both_away():
+    """A limit that is said: four sums are as many as two studies have numbers."""
+    sums, ranges, truth = study_sums(sites((40, 70)))
+    ways, weights = two_studies(sums)
+    real = [sorted(way * float(ranges.scale) + float(ranges.middle)) for way in ways]
+    assert (
+        min(np.abs(np.array(one) - sorted(y for y, _ in truth)).max() for one in real)
+        < 1e-4
+    )
+    np.testing.assert_allclose(
+        sorted(1.0 / np.sqrt(weights)), sorted(e for _, e in truth), rtol=1e-4
+    )
+
+
+def test_few_studies_are_refused_and_four_leave_others_possible():
+    few = sites((30, 40, 50, 60))
+    asked = {"coefficient": "x", "rules": vs.Rules()}
+    assert refused_by(lambda: vs.meta("y ~ x", few, **asked)) == "site_terms"
+    free = vs.meta("y ~ x", few, coefficient="x", rules=vs.Rules(site_terms=True))
+    assert free.fixed.n_studies == 4
+    # Of four honest studies, eight numbers, both rounds show six.
+    *_, truth = study_sums(sites((30, 40, 50, 60)))
+    y, w = (
+        np.array([one for one, _ in truth]),
+        1.0 / np.array([e for _, e in truth]) ** 2,
+    )
+    tau2 = 0.01
+
+    def shown(point):
+        z, v = point[:4], point[4:]
+        u = 1.0 / (1.0 / v + tau2)
+        parts = [v, v * z, v * z * z, v * v, u, u * z]
+        return np.array([one.sum() for one in parts])
+
+    point = np.concatenate([y, w])
+    change = np.array(
+        [(shown(point + h) - shown(point - h)) / 2e-6 for h in 1e-6 * np.eye(8)]
+    )
+    free_ways = 8 - np.linalg.matrix_rank(change)
+    assert free_ways >= 2
+    assert "other studies would give the same" in " ".join(
+        vs.meta("y ~ x", sites((30,) * 5), coefficient="x").guarantee.limits
+    )
+
+
+# Aimed at one row, or one party
+
+
+def aimed(question, **change):
+    tables = sites((30,) * 9)
+    for name, one in change.items():
+        tables[name] = one(tables[name])
+    return lambda **rules: question(tables, rules=vs.Rules(**rules))
+
+
+def outlier(one):
+    return one.assign(x=np.where(np.arange(len(one)) == 3, 5.0, 1e-3 * one["x"]))
+
+
+def constant(one):
+    return one.assign(x=2.5)
+
+
+QUESTIONS = {
+    "absorbed": lambda t, **kept: vs.fit("y ~ x", t, absorb=True, **kept),
+    "mixed": partial(vs.mixed, "y ~ x"),
+    "meta": partial(vs.meta, "y ~ x", coefficient="x"),
+}
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_a_column_that_points_at_one_row_or_party_is_refused(kind):
+    at_a_row = aimed(QUESTIONS[kind], p4=outlier)
+    assert refused_by(at_a_row) in ("effective_count", "maximum_leverage")
+    free = {"effective_count": 0.0, "maximum_leverage": 1.0}
+    assert at_a_row(**free).released.sums
+    at_a_party = aimed(QUESTIONS[kind], p4=constant)
+    if kind == "meta":  # there is no slope to be found there
+        assert refused_by(at_a_party) == "InvalidInputError"
+        return
+    assert refused_by(at_a_party) == "site_terms"
+    assert at_a_party(site_terms=True).released.sums
