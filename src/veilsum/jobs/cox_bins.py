@@ -198,7 +198,7 @@ class BinnedRecipe(SumsOnly):
 
 
 @dataclass(frozen=True)
-class Ends:
+class EndBins:
     """The bins in which rows end, with the event or without, and beyond the last."""
 
     periods: Periods
@@ -358,7 +358,7 @@ class BinnedCoxJob(TimedJob):
     @property
     def groups(self) -> tuple[Group, ...]:
         """What the columns have, and the bins in which rows end."""
-        ends = Ends(self.periods, self.time, self.base.formula.response)
+        ends = EndBins(self.periods, self.time, self.base.formula.response)
         return (*super().groups, ends)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> BinnedRecipe:
