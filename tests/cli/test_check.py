@@ -83,6 +83,17 @@ def test_every_rule_says_for_itself_whether_it_refuses(check):
     assert "REFUSED" not in json.dumps(told["shared"])
 
 
+def test_the_table_is_read_as_its_owner_says(check):
+    """The twin: without the word, -9 is a number like any other, and out of range."""
+    table = rows(60, y=[*rows(58)["y"], "-9", "."])
+    found = check(MODEL, table, "--missing", "-9", "--missing", ".")
+    assert "60 rows" in flat(found.stdout)
+    assert "2 rows with missing values" in flat(found.stdout)
+    plain = check(MODEL, table)
+    assert "- table: REFUSED" in plain.stdout
+    assert 'is text (for example ".")' in flat(plain.stdout)
+
+
 @pytest.mark.parametrize(
     ("table", "rule"),
     [(rows(49), "minimum_rows"), (rows(60, sex=["f"] * 59 + ["x"]), "table")],

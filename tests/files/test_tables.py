@@ -79,6 +79,72 @@ def test_only_the_listed_words_are_missing_values(tmp_path):
     assert read_table(path, missing=[""])["land"].tolist() == ["NA", "None", "null"]
 
 
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_words_for_missing_values_are_the_files_own(tmp_path, ending):
+    """The twin: without the word a column is what it would be without the file."""
+    path = tmp_path / f"table{ending}"
+    pack = gzip.compress if ending == ".csv.gz" else bytes
+    path.write_bytes(pack(b"age,bmi,ward\n-9,.,a\n40,27.5,-9\n,31,NA\n"))
+    found = read_table(path, missing=["-9", "."])
+    assert found.isna().to_numpy().tolist() == [
+        [True, True, False],
+        [False, False, True],
+        [True, False, False],
+    ]
+    assert found["bmi"].tolist()[1:] == [27.5, 31.0]
+    assert found["ward"][2] == "NA"
+    plain = read_table(path)
+    assert plain["age"].tolist()[:2] == [-9, 40]
+    assert plain["bmi"].tolist() == [".", "27.5", "31"]
+
+
+LETTERS = "name,ward\nJos\xe9,a\nZo\xeb,b\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-8", "UTF8"])
+def test_letters_are_read_in_the_encoding_that_was_named(tmp_path, encoding):
+    path = written(tmp_path, LETTERS, encoding=encoding)
+    assert read_table(path, encoding=encoding)["name"].tolist() == ["Jos\xe9", "Zo\xeb"]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "where"),
+    [
+        (
+            LETTERS.encode("latin-1"),
+            "utf-8",
+            "line 2, character 4, in the column 'name'",
+        ),
+        (b"a,b\r\n1,2\r\n1,x\xff\r\n", "utf-8", "line 3, character 4, .*'b', .*0xff"),
+        (b"a,b\n1,\x81\n", "cp1252", "CP1252 text: line 2, character 3.*'b'.*0x81"),
+        (b"n\xe9,b\n1,2\n", "utf-8", "line 1, character 2, has the byte 0xe9"),
+        (b'a,b\n"1,2",\xe9\n', "utf-8", "line 2, character 7, has the byte"),
+        (b"a,b\n" + b"1,2\n" * 99_999 + b"1,\xe9\n", "utf-8", "line 100001, char"),
+        (b"a,b\n1,2\n\xe2\x82", "utf-8", "line 3, character 1.*0xe2"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_bytes_that_are_no_text_are_said_where_they_stand(
+    tmp_path, content, encoding, where, ending
+):
+    path = tmp_path / f"table{ending}"
+    path.write_bytes((gzip.compress if ending == ".csv.gz" else bytes)(content))
+    with pytest.raises(InvalidInputError, match=where) as caught:
+        read_table(path, encoding=encoding)
+    assert "--encoding" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said", [{"missing": ["-9"]}, {"encoding": "cp1252"}, {"separator": ";"}]
+)
+def test_words_about_a_csv_file_are_refused_where_there_is_none(tmp_path, said):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"x": [1.5]}).to_parquet(path)
+    with pytest.raises(InvalidInputError, match="says how a CSV file is written"):
+        read_table(path, **said)
+
+
 def test_codes_keep_their_zeros_if_asked(tmp_path):
     path = written(tmp_path, "zip,x\n01,1\n\n02,2\n")
     assert read_table(path)["zip"].tolist() == [1, 2]
@@ -120,7 +186,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         ("cut.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:-12], "not a table"),
         ("noise.parquet", b"PAR1 no more", "not a table|cannot read"),
         ("semicolons.csv", b"a;b\n1;2\n", "separator = ';' .*--separator ';'"),
-        ("tabs.csv", b"a\tb\n1\t2\n", r"separator = '\\t' .*--separator \$'\\t'"),
+        ("tabs.csv", b"a\tb\n1\t2\n", r"separator = '\\t' .*--separator tab"),
         ("twice.csv", b"a,b,a\n1,2,3\n", "more than one column named a"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
@@ -140,8 +206,15 @@ def test_what_is_no_table_is_refused_with_its_name(tmp_path, name, content, why)
         ({"decimal": ";"}, "decimal mark must be"),
         ({"separator": ""}, "one character"),
         ({"separator": "::"}, "one character"),
+        ({"encoding": "utf-9"}, "no encoding is called 'utf-9'; .* cp1252"),
+        ({"encoding": "base64"}, "no encoding is called 'base64'"),
+        ({"missing": "NA"}, "a list of texts"),
+        ({"missing": [-9]}, "a list of texts"),
     ],
-    ids=["both commas", "odd mark", "none", "long"],
+    ids=[
+        *("both commas", "odd mark", "none", "long", "no encoding", "no text"),
+        *("a word", "a number"),
+    ],
 )
 def test_marks_that_cannot_work_are_refused(tmp_path, options, why):
     with pytest.raises(InvalidInputError, match=why):

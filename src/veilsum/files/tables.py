@@ -2,7 +2,7 @@
 
 Nothing is guessed. A cell is a number if all of its column are, written with the
 decimal mark that was named; anything else stays text, and whoever checks the table
-says what is wrong with it.
+says what is wrong with it. Bytes that are no text are said with line and character.
 
 What is packed is counted while it is unpacked: a file of a megabyte can hold a
 terabyte.
@@ -10,6 +10,7 @@ terabyte.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
@@ -28,8 +29,9 @@ from veilsum.tables.frames import (
     needed,
 )
 
-# What a cell without a value holds; other words for it stay text.
-MISSING = ("", "NA", "NaN", "nan")
+# What a cell without a value holds where nothing else was said, if it is not empty.
+MISSING = ("NA", "NaN", "nan")
+ENCODING = "utf-8"
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 # A packed table may unpack to so many times its size, and to so many bytes anyway.
 MOST_TIMES, ALWAYS_BYTES = 200, 64 << 20
@@ -44,15 +46,18 @@ def read_table(
     separator: str = ",",
     text: Sequence[str] = (),
     missing: Sequence[str] = MISSING,
+    encoding: str = ENCODING,
 ) -> Frame:
     """Return the table in a file; the ending tells the format.
 
     Args:
         path: a file ending in `.csv`, `.csv.gz` or `.parquet`.
         decimal: the decimal mark of a CSV file, `.` or `,`.
-        separator: what stands between two cells of a CSV file.
+        separator: what stands between two cells of a CSV file; `tab` is one too.
         text: columns of a CSV file that stay as written, for codes such as `01`.
-        missing: what a cell of a CSV file without a value holds.
+        missing: words in a CSV file for a value that is not there, such as `-9`; an
+            empty cell is one anyway.
+        encoding: how a CSV file writes letters as bytes, such as `cp1252`.
 
     Raises:
         InvalidInputError: no such file, another format, or not a table.
@@ -63,10 +68,19 @@ def read_table(
     if not place.is_file():
         raise InvalidInputError(f"there is no file {str(place)!r}")
     pandas = load_pandas()
+    separator = "\t" if separator == "tab" else separator
+    said = {"decimal": decimal, "separator": separator, "encoding": encoding}
     if suffix == ".parquet":
+        _check_unused(place, {**said, "missing": tuple(missing)})
         return as_frame(_parquet(place))
     _check_marks(decimal, separator)
-    options = {"sep": separator, "decimal": decimal, "na_values": list(missing)}
+    _check_words(missing)
+    options = {
+        "sep": separator,
+        "decimal": decimal,
+        "na_values": ["", *missing],
+        "encoding": _codec(encoding),
+    }
     return as_frame(_csv(pandas, place, options, text))
 
 
@@ -95,6 +109,39 @@ def _check_marks(decimal: str, separator: str) -> None:
         raise InvalidInputError(
             f"the decimal mark and the separator are both {decimal!r}; with a decimal "
             'comma cells are mostly separated by ";"'
+        )
+
+
+def _check_words(missing: Sequence[str]) -> None:
+    words = () if isinstance(missing, str) else tuple(missing)
+    if isinstance(missing, str) or not all(isinstance(one, str) for one in words):
+        raise InvalidInputError(
+            'words for missing values must be a list of texts, such as ["NA", "-9"], '
+            f"found {missing!r}"
+        )
+
+
+def _codec(encoding: str) -> str:
+    """Return an encoding by the name that Python has for it."""
+    try:
+        found = codecs.lookup(encoding)
+        "a".encode(encoding)  # some codecs are about bytes, and make no text
+    except (LookupError, ValueError, TypeError):
+        raise InvalidInputError(
+            f"no encoding is called {encoding!r}; common ones are utf-8, cp1252 (of "
+            "Windows in western Europe), latin-1 and utf-16"
+        ) from None
+    return found.name
+
+
+def _check_unused(path: Path, said: Mapping[str, Any]) -> None:
+    """Refuse words about a CSV file where there is none: they would do nothing."""
+    usual = {"decimal": ".", "separator": ",", "encoding": ENCODING, "missing": MISSING}
+    more = [key for key, value in said.items() if value != usual[key]]
+    if more:
+        raise InvalidInputError(
+            f"{more[0]} says how a CSV file is written, and {path.name!r} is none: "
+            "leave it out"
         )
 
 
@@ -132,7 +179,7 @@ def _too_much(name: str) -> InvalidInputError:
 
 
 def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
-    options = {**marks, "keep_default_na": False, "encoding": "utf-8"}
+    options = {**marks, "keep_default_na": False}
     with warnings.catch_warnings():
         # A row longer than the header is cut with a warning: here it is an error.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
@@ -154,6 +201,8 @@ def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
         except (OSError, EOFError, ValueError, pandas.errors.ParserWarning) as error:
             if isinstance(error, InvalidInputError):
                 raise
+            if isinstance(error, UnicodeDecodeError):
+                _refuse_bytes(path, options)
             raise InvalidInputError(_unreadable(path, error)) from None
 
 
@@ -177,7 +226,7 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
     other = re.search(r"[;,\t|]", names[0]) if len(names) == 1 else None
     if other:
         mark = repr(other.group())
-        typed = f"${mark}" if other.group() == "\t" else mark
+        typed = "tab" if other.group() == "\t" else mark
         raise InvalidInputError(
             f"the file {path.name!r} has one column, {names[0]!r}, when cells are "
             f"separated by {options['sep']!r}; if they are separated by "
@@ -186,9 +235,44 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
         )
 
 
+def _refuse_bytes(path: Path, options: Mapping[str, Any]) -> None:
+    """Say where a file has bytes that are no text in its encoding."""
+    name = options["encoding"]
+    decoder = codecs.getincrementaldecoder(name)()
+    lines = [""]  # the first, for the names of columns, and the one that is read
+    number, packed = 1, _suffix(path) == ".csv.gz"
+    with io.BufferedReader(_Unpacked(path)) if packed else path.open("rb") as file:
+        while True:
+            part = file.read(1 << 16)
+            kept = len(decoder.getstate()[0])
+            try:
+                text, bad = decoder.decode(part, final=not part), None
+            except UnicodeDecodeError as error:
+                good = max(error.start - kept, 0)
+                text, bad = decoder.decode(part[:good]), error.object[error.start]
+            first, *more = text.split("\n")
+            lines[-1] += first
+            for line in more:
+                number, lines = number + 1, [lines[0], line]
+            if bad is not None:
+                break
+            if not part:
+                return
+    before, held = lines[-1], ""
+    names = lines[0].rstrip("\r").split(options["sep"])
+    cell = before.count(options["sep"])
+    if number > 1 and cell < len(names) and '"' not in before + lines[0]:
+        held = f", in the column {names[cell]!r}"
+    other = "cp1252" if name == ENCODING else ENCODING
+    raise InvalidInputError(
+        f"the file {path.name!r} is not {name.upper()} text: line {number}, character "
+        f"{len(before) + 1}{held}, has the byte 0x{bad:02x}; save it again as UTF-8, "
+        f"or name the encoding that it has, such as encoding = {other!r} (veilsum "
+        f"join: --encoding {other})"
+    )
+
+
 def _unreadable(path: Path, error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"the file {path.name!r} is not UTF-8 text; save it again as UTF-8"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot read {path.name!r}: {error.strerror}"
     why = str(error).strip().splitlines()[:1] or [type(error).__name__]

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.scenario import ignored_sections
 from veilsum.agreement.sections import (
     COMMANDS,
+    WRITTEN,
     DataSection,
     JobSection,
     ModelSection,
@@ -33,6 +34,7 @@ from veilsum.jobs.running import JobResult
 from veilsum.jobs.statistics import StatisticsJob, statistics
 from veilsum.jobs.table_job import SchemaJob
 from veilsum.jobs.terms import Options
+from veilsum.numbers.arrays import nearest
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.frames import Frame
@@ -202,14 +204,29 @@ def read_data(
         )
     if section.dataset is not None:
         return _dataset(section.dataset, section.parties)
-    how: dict[str, Any] = {"text": () if schema is None else schema.categorical}
-    how |= {k: v for k, v in section.given().items() if k in ("decimal", "separator")}
+    codes = () if schema is None else schema.categorical
     if section.files is not None:
+        _check_parties(section, section.files)
         return {
-            party: read_table(folder / name, **how)
+            party: read_table(folder / name, text=codes, **section.written(party))
             for party, name in section.files.items()
         }
-    return _split(read_table(folder / str(section.file), **how), section.party)
+    _check_parties(section, ())
+    table = read_table(folder / str(section.file), text=codes, **section.written())
+    return _split(table, section.party)
+
+
+def _check_parties(section: DataSection, files: Collection[str]) -> None:
+    """Refuse words about the file of a party that has none."""
+    for key in WRITTEN:
+        said = getattr(section, key)
+        for party in said if isinstance(said, dict) else ():
+            if party not in files:
+                raise InvalidScenarioError(
+                    f"[data] {key} is about {party!r}, which has no file of its own; "
+                    f"{nearest(party, files)}[data] files names "
+                    f"{', '.join(files) or 'none'}"
+                )
 
 
 def _dataset(name: str, parties: int | None) -> dict[str, Frame]:

@@ -185,10 +185,12 @@ def own_part(
     *,
     data: Path | None = None,
     cost: Path | None = None,
-    decimal: str = ".",
-    separator: str = ",",
+    **how: Any,
 ) -> OwnTable | OwnCost:
-    """Return what a party brings; refuse a file of the wrong kind, or none."""
+    """Return what a party brings; refuse a file of the wrong kind, or none.
+
+    How its table is written is the party's own word, as `read_table` takes it.
+    """
     (question,) = consortium.questions
     on_cost = isinstance(question, Minimisation)
     wanted, given = ("--cost", cost) if on_cost else ("--data", data)
@@ -202,7 +204,7 @@ def own_part(
         entries = read_toml(given)
         return OwnCost(consortium=consortium, name=given.name, entries=entries)
     codes = () if consortium.schema is None else consortium.schema.categorical
-    table = read_table(given, decimal=decimal, separator=separator, text=codes)
+    table = read_table(given, text=codes, **how)
     return OwnTable(consortium=consortium, name=given.name, table=table)
 
 

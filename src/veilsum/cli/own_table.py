@@ -1,0 +1,47 @@
+"""How a party's own table is written: options of every command that reads one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--decimal", default=".", help="The decimal mark of a CSV file."),
+    click.option(
+        "--separator",
+        default=",",
+        help="What stands between cells of a CSV file; tab for a tab.",
+    ),
+    click.option(
+        "--missing",
+        multiple=True,
+        metavar="WORD",
+        help="A word in a CSV file for a value that is not there, such as -9; an empty "
+        "cell is one anyway. May be repeated; by default NA, NaN and nan.",
+    ),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        show_default=True,
+        help="How a CSV file writes letters as bytes, such as cp1252.",
+    ),
+)
+_NAMES = ("decimal", "separator", "missing", "encoding")
+
+
+def table_options(command: Command) -> Command:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def taken(given: dict[str, Any]) -> dict[str, Any]:
+    """Take these options out of what a command was given: what `read_table` is told."""
+    found = {name: given.pop(name) for name in _NAMES}
+    # What was not said is what `read_table` does by itself.
+    return {name: value for name, value in found.items() if value != ()}
