@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
 from veilsum.files import tables
-from veilsum.files.tables import read_table
+from veilsum.files.tables import agreed_table, read_table
 from veilsum.tables.frames import as_frame
-from veilsum.tables.schema import Schema
+from veilsum.tables.schema import Column, Schema, SchemaError
 
 polars = pytest.importorskip("polars")
 TEXT = "age,hba1c,sex\n61,7.4,f\n58,,m\n"
@@ -143,6 +143,56 @@ def test_words_about_a_csv_file_are_refused_where_there_is_none(tmp_path, said):
     pd.DataFrame({"x": [1.5]}).to_parquet(path)
     with pytest.raises(InvalidInputError, match="says how a CSV file is written"):
         read_table(path, **said)
+
+
+SEEN = Schema((Column("seen", "date", since="2000-01-01"),), minimum_rows=1)
+
+
+@pytest.mark.parametrize(
+    ("form", "cell"),
+    [
+        ("%d.%m.%Y", "3.12.2001"),
+        ("%m/%d/%Y", "12/03/2001"),
+        ("%Y%m%d", "20011203"),
+        ("%d %b %Y", "03 Dec 2001"),
+        ("%Y-%m-%d %H:%M", "2001-12-03 00:00"),
+        (None, "2001-12-03"),
+    ],
+)
+def test_dates_are_read_as_the_file_writes_them(tmp_path, form, cell):
+    path = written(tmp_path, f"seen,x\n{cell},1\nNA,2\n")
+    table = agreed_table(path, SEEN, dates=form)
+    assert table["seen"].tolist()[0] == "2001-12-03"
+    assert table["seen"].isna().tolist() == [False, True]
+    with pytest.raises(SchemaError, match="1 in column 'seen'"):
+        SEEN.check("a", table)
+
+
+@pytest.mark.parametrize(
+    ("form", "cell", "why"),
+    [
+        ("%d.%m.%Y", "2001-12-03", "'2001-12-03' in its column 'seen'.* '%d.%m.%Y'"),
+        ("%d.%m.%Y", "31.02.2001", "which is no date"),
+        ("%d.%m.%y", "03.12.01", "four digits"),
+        ("%m.%Y", "12.2001", "a day, a month and a year"),
+        ("none", "12.2001", "a day, a month and a year"),
+    ],
+)
+def test_dates_that_would_have_to_be_guessed_are_refused(tmp_path, form, cell, why):
+    path = written(tmp_path, f"seen,x\n{cell},1\n")
+    with pytest.raises(InvalidInputError, match=why) as caught:
+        agreed_table(path, SEEN, dates=form)
+    assert cell not in caught.value.plain or cell == form
+
+
+def test_a_way_of_writing_dates_needs_dates(tmp_path):
+    path = written(tmp_path, TEXT)
+    for schema in (None, Schema((Column("age", "integer"),))):
+        with pytest.raises(InvalidInputError, match="no column with kind"):
+            agreed_table(path, schema, dates="%d.%m.%Y")
+    table = agreed_table(written(tmp_path, "seen\n2001-12-03 10:30\n"), SEEN)
+    with pytest.raises(SchemaError, match='"2001-12-03 10:30"'):
+        SEEN.check("a", table)
 
 
 def test_codes_keep_their_zeros_if_asked(tmp_path):

@@ -467,7 +467,7 @@ COST_ONLY = ("domain", "method", "stopping")
 
 
 # How a table's file is written: for all parties, or for each by name.
-WRITTEN = ("decimal", "separator", "missing", "encoding")
+WRITTEN = ("decimal", "separator", "missing", "encoding", "dates")
 EachText: TypeAlias = Annotated[
     str | dict[str, str],
     Meta(description="a text, or a table with one for each party"),
@@ -492,6 +492,7 @@ class DataSection(Section, frozen=True, kw_only=True):
         | None
     ) = None
     encoding: EachText | None = None
+    dates: EachText | None = None
 
     def written(self, party: str | None = None) -> dict[str, Any]:
         """Return how a party's file is written; what one was not told is not there."""

@@ -29,8 +29,13 @@ _OPTIONS = (
         show_default=True,
         help="How a CSV file writes letters as bytes, such as cp1252.",
     ),
+    click.option(
+        "--dates",
+        metavar="FORM",
+        help="How a CSV file writes dates, such as %d.%m.%Y; by default %Y-%m-%d.",
+    ),
 )
-_NAMES = ("decimal", "separator", "missing", "encoding")
+_NAMES = ("decimal", "separator", "missing", "encoding", "dates")
 
 
 def table_options(command: Command) -> Command:
@@ -41,7 +46,7 @@ def table_options(command: Command) -> Command:
 
 
 def taken(given: dict[str, Any]) -> dict[str, Any]:
-    """Take these options out of what a command was given: what `read_table` is told."""
+    """Take these options out of a command's: they are what `agreed_table` is told."""
     found = {name: given.pop(name) for name in _NAMES}
-    # What was not said is what `read_table` does by itself.
-    return {name: value for name, value in found.items() if value != ()}
+    # What was not said is what it does by itself.
+    return {name: value for name, value in found.items() if value not in ((), None)}

@@ -17,17 +17,20 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
 from veilsum.errors import InvalidInputError
 from veilsum.tables.frames import (
     Frame,
+    Series,
     as_frame,
     check_column_names,
     load_pandas,
     needed,
 )
+from veilsum.tables.schema import Schema
 
 # What a cell without a value holds where nothing else was said, if it is not empty.
 MISSING = ("NA", "NaN", "nan")
@@ -47,6 +50,7 @@ def read_table(
     text: Sequence[str] = (),
     missing: Sequence[str] = MISSING,
     encoding: str = ENCODING,
+    dates: Mapping[str, str] | None = None,
 ) -> Frame:
     """Return the table in a file; the ending tells the format.
 
@@ -58,6 +62,8 @@ def read_table(
         missing: words in a CSV file for a value that is not there, such as `-9`; an
             empty cell is one anyway.
         encoding: how a CSV file writes letters as bytes, such as `cp1252`.
+        dates: columns of a CSV file that hold dates in another way than `2001-12-31`,
+            and how each does, such as `%d.%m.%Y`; they are read as the first.
 
     Raises:
         InvalidInputError: no such file, another format, or not a table.
@@ -69,9 +75,14 @@ def read_table(
         raise InvalidInputError(f"there is no file {str(place)!r}")
     pandas = load_pandas()
     separator = "\t" if separator == "tab" else separator
-    said = {"decimal": decimal, "separator": separator, "encoding": encoding}
+    said: dict[str, Any] = {
+        "decimal": decimal,
+        "separator": separator,
+        "encoding": encoding,
+    }
     if suffix == ".parquet":
-        _check_unused(place, {**said, "missing": tuple(missing)})
+        said |= {"missing": tuple(missing), "dates": dates or {}}
+        _check_unused(place, said)
         return as_frame(_parquet(place))
     _check_marks(decimal, separator)
     _check_words(missing)
@@ -81,7 +92,37 @@ def read_table(
         "na_values": ["", *missing],
         "encoding": _codec(encoding),
     }
-    return as_frame(_csv(pandas, place, options, text))
+    forms = dates or {}
+    for form in forms.values():
+        _check_form(form)
+    found = as_frame(_csv(pandas, place, options, (*text, *forms)))
+    for name in (one for one in forms if one in found):
+        found[name] = _iso(place, found[name], forms[name])
+    return found
+
+
+def agreed_table(
+    path: str | Path, schema: Schema | None, *, dates: str | None = None, **how: Any
+) -> Frame:
+    """Return a party's own table, its codes and dates as the schema's columns are.
+
+    Args:
+        path: see `read_table`.
+        schema: what was agreed on, if there is anything.
+        dates: how the file writes all of its dates.
+        **how: what else `read_table` takes.
+    """
+    if dates and (schema is None or not schema.dates):
+        raise InvalidInputError(
+            f"dates = {dates!r} says how dates are written, and the schema has no "
+            'column with kind = "date"; leave it out, or agree on one'
+        )
+    if schema is None:
+        return read_table(path, **how)
+    text = (*schema.categorical, *schema.dates)
+    if dates:
+        how["dates"] = dict.fromkeys(schema.dates, dates)
+    return read_table(path, text=text, **how)
 
 
 def _suffix(path: Path) -> str:
@@ -136,13 +177,46 @@ def _codec(encoding: str) -> str:
 
 def _check_unused(path: Path, said: Mapping[str, Any]) -> None:
     """Refuse words about a CSV file where there is none: they would do nothing."""
-    usual = {"decimal": ".", "separator": ",", "encoding": ENCODING, "missing": MISSING}
+    usual: dict[str, Any] = {"decimal": ".", "separator": ",", "encoding": ENCODING}
+    usual |= {"missing": MISSING, "dates": {}}
     more = [key for key, value in said.items() if value != usual[key]]
     if more:
         raise InvalidInputError(
             f"{more[0]} says how a CSV file is written, and {path.name!r} is none: "
             "leave it out"
         )
+
+
+def _check_form(form: str) -> None:
+    """Refuse a way of writing dates that leaves something to be guessed."""
+    known = datetime(2001, 12, 31)
+    try:
+        whole = datetime.strptime(known.strftime(form), form) == known
+    except (TypeError, ValueError):
+        whole = False
+    if not whole or "%y" in form:
+        raise InvalidInputError(
+            "dates are written with a day, a month and a year of four digits, such as "
+            f'"%d.%m.%Y" for 31.12.2001, found {form!r}'
+        )
+
+
+def _iso(path: Path, cells: Series, form: str) -> Series:
+    """Return dates as ISO 8601 has them; each different one is read once."""
+    found = {}
+    for cell in cells.dropna().unique():
+        try:
+            read = datetime.strptime(cell, form)
+        except ValueError:
+            raise InvalidInputError(
+                f"the file {path.name!r} has {cell!r} in its column {cells.name!r}, "
+                f"which is no date written as {form!r}; correct it, name the way that "
+                "the file has, or say that this word stands for no value: missing = "
+                f"[{cell!r}] (veilsum join: --missing)",
+                plain="a date is written in another way than was said",
+            ) from None
+        found[cell] = (read.date() if read.time() == time() else read).isoformat()
+    return cells.map(found)
 
 
 class _Unpacked(io.RawIOBase):

@@ -27,7 +27,7 @@ from veilsum.agreement.sections import (
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
-from veilsum.files.tables import read_table
+from veilsum.files.tables import agreed_table
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.regression import fit, formula_job
 from veilsum.jobs.running import JobResult
@@ -204,15 +204,14 @@ def read_data(
         )
     if section.dataset is not None:
         return _dataset(section.dataset, section.parties)
-    codes = () if schema is None else schema.categorical
     if section.files is not None:
         _check_parties(section, section.files)
         return {
-            party: read_table(folder / name, text=codes, **section.written(party))
+            party: agreed_table(folder / name, schema, **section.written(party))
             for party, name in section.files.items()
         }
     _check_parties(section, ())
-    table = read_table(folder / str(section.file), text=codes, **section.written())
+    table = agreed_table(folder / str(section.file), schema, **section.written())
     return _split(table, section.party)
 
 
