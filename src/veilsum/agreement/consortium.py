@@ -593,7 +593,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
         return _text(value, where)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return value
-    if type(value) is date:  # TOML has dates of its own: one spelling for both
+    if type(value) is date and where.startswith("schema."):
+        # TOML has dates of its own: one spelling for both.
         return value.isoformat()
     raise InvalidScenarioError(
         f"[{where}] must be made of texts, finite numbers, true and false, found "

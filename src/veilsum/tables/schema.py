@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from functools import cached_property, reduce
 from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
@@ -484,8 +483,8 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
     if kinds == {"dates"}:
         each = [values.dropna().drop_duplicates() for values in parts.values()]
         days = [day_of(one) for values in each for one in values]
-        ends = (date.fromordinal(one).isoformat() for one in (min(days), max(days)))
-        return Column(name, "date", *ends, since=SINCE)
+        low, high = (float(one - day_of(SINCE)) for one in (min(days), max(days)))
+        return Column(name, "date", low, high, since=SINCE)
     raise InvalidInputError(_no_kind(name, found))
 
 
