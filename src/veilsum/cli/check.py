@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("plan", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: .csv or .parquet.")
+@click.option("--data", type=FILE, help="This party's own table: a file.")
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @table_options
 @click.option(

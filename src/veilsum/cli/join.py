@@ -109,7 +109,7 @@ STAGES = {
 
 @click.command("join")
 @click.argument("consortium", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: .csv or .parquet.")
+@click.option("--data", type=FILE, help="This party's own table: a file.")
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @click.option(
     "--identity",

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from veilsum.cli.output import FILE
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
@@ -34,8 +36,14 @@ _OPTIONS = (
         metavar="FORM",
         help="How a CSV file writes dates, such as %d.%m.%Y; by default %Y-%m-%d.",
     ),
+    click.option(
+        "--query",
+        type=FILE,
+        help="A file with one SELECT, this party's own, for a table in a database: "
+        ".duckdb, .sqlite, .sqlite3, .db, or .parquet, where it selects FROM data.",
+    ),
 )
-_NAMES = ("decimal", "separator", "missing", "encoding", "dates")
+_NAMES = ("decimal", "separator", "missing", "encoding", "dates", "query")
 
 
 def table_options(command: Command) -> Command:
@@ -47,6 +55,10 @@ def table_options(command: Command) -> Command:
 
 def taken(given: dict[str, Any]) -> dict[str, Any]:
     """Take these options out of a command's: they are what `agreed_table` is told."""
+    from veilsum.files.queries import query_in
+
     found = {name: given.pop(name) for name in _NAMES}
+    if found["query"] is not None:
+        found["query"] = query_in(found["query"])
     # What was not said is what it does by itself.
     return {name: value for name, value in found.items() if value not in ((), None)}

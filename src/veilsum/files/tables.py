@@ -1,4 +1,4 @@
-"""Tables from files: CSV and Parquet.
+"""Tables from files: CSV and Parquet, and what a query selects from databases.
 
 Nothing is guessed. A cell is a number if all of its column are, written with the
 decimal mark that was named; anything else stays text, and whoever checks the table
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.errors import InvalidInputError
+from veilsum.files.queries import DATABASES, selected
 from veilsum.tables.frames import (
     Frame,
     Series,
@@ -35,7 +36,8 @@ from veilsum.tables.schema import Schema
 # What a cell without a value holds where nothing else was said, if it is not empty.
 MISSING = ("NA", "NaN", "nan")
 ENCODING = "utf-8"
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+PLAIN = (".csv", ".csv.gz")
+SUFFIXES = (*PLAIN, ".parquet", *DATABASES)
 # A packed table may unpack to so many times its size, and to so many bytes anyway.
 MOST_TIMES, ALWAYS_BYTES = 200, 64 << 20
 MOST_CELLS = 10**9
@@ -51,11 +53,13 @@ def read_table(
     missing: Sequence[str] = MISSING,
     encoding: str = ENCODING,
     dates: Mapping[str, str] | None = None,
+    query: str | None = None,
 ) -> Frame:
     """Return the table in a file; the ending tells the format.
 
     Args:
-        path: a file ending in `.csv`, `.csv.gz` or `.parquet`.
+        path: a file ending in `.csv`, `.csv.gz` or `.parquet`; with a query also a
+            DuckDB or SQLite database, `.duckdb`, `.sqlite`, `.sqlite3` or `.db`.
         decimal: the decimal mark of a CSV file, `.` or `,`.
         separator: what stands between two cells of a CSV file; `tab` is one too.
         text: columns of a CSV file that stay as written, for codes such as `01`.
@@ -64,13 +68,26 @@ def read_table(
         encoding: how a CSV file writes letters as bytes, such as `cp1252`.
         dates: columns of a CSV file that hold dates in another way than `2001-12-31`,
             and how each does, such as `%d.%m.%Y`; they are read as the first.
+        query: one SELECT, which reads this file alone; a Parquet file's rows are in
+            the table `data`.
 
     Raises:
         InvalidInputError: no such file, another format, or not a table.
-        MissingExtraError: pandas, or for Parquet pyarrow, is not installed.
+        MissingExtraError: pandas, or for Parquet pyarrow, or for queries DuckDB is
+            not installed.
     """
     place = Path(path)
     suffix = _suffix(place)
+    if query is None and suffix in DATABASES:
+        raise InvalidInputError(
+            f"{place.name!r} is a database: say what to select from it, with query = "
+            '"SELECT ..." (veilsum join: --query FILE)'
+        )
+    if query is not None and suffix in PLAIN:
+        raise InvalidInputError(
+            "a query selects from a database or a Parquet file, and "
+            f"{place.name!r} is a CSV file: leave it out"
+        )
     if not place.is_file():
         raise InvalidInputError(f"there is no file {str(place)!r}")
     pandas = load_pandas()
@@ -80,10 +97,10 @@ def read_table(
         "separator": separator,
         "encoding": encoding,
     }
-    if suffix == ".parquet":
+    if suffix not in PLAIN:
         said |= {"missing": tuple(missing), "dates": dates or {}}
         _check_unused(place, said)
-        return as_frame(_parquet(place))
+        return as_frame(_parquet(place) if query is None else selected(place, query))
     _check_marks(decimal, separator)
     _check_words(missing)
     options = {
@@ -125,13 +142,39 @@ def agreed_table(
     return read_table(path, text=text, **how)
 
 
+def table_to_draft(path: str | Path, *, dates: str | None = None, **how: Any) -> Frame:
+    """Return a table about which nothing was agreed: what looks like codes stays so.
+
+    Args:
+        path: see `read_table`.
+        dates: how the file writes its dates, whichever columns hold some.
+        **how: what else `read_table` takes.
+    """
+    frame, place = read_table(path, **how), Path(path)
+    if _suffix(place) not in PLAIN:
+        return frame
+    if dates:
+        _check_form(dates)
+    for name, cells in read_table(path, text=[*frame.columns], **how).items():
+        try:
+            if dates and cells.notna().any():
+                frame[name] = _iso(place, cells, dates)
+                continue
+        except InvalidInputError:
+            pass  # no dates, in this column
+        if cells.str.fullmatch(r"[+-]?0[0-9]+").any():
+            frame[name] = cells
+    return frame
+
+
 def _suffix(path: Path) -> str:
     name = path.name.lower()
     found = next((one for one in SUFFIXES if name.endswith(one)), None)
     if found is None:
         raise InvalidInputError(
             f"the file {path.name!r} has an ending that says nothing here; tables are "
-            f"read from {', '.join(SUFFIXES[:-1])} and {SUFFIXES[-1]}"
+            f"read from {', '.join(PLAIN)} and .parquet, and by a query from "
+            f"{', '.join(DATABASES)}"
         )
     return found
 
