@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from parties.test_agreed import MODEL, agreed
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.tables import read_table
@@ -129,6 +130,12 @@ def test_a_database_needs_a_query_and_a_csv_file_none(sqlite, tmp_path):
     (tmp_path / "b.db").write_bytes(b"nothing of the kind")
     with pytest.raises(InvalidInputError, match="neither a DuckDB nor a SQLite"):
         read_table(tmp_path / "b.db", query=QUERY)
+
+
+def test_no_query_comes_from_a_file_that_others_wrote():
+    for key in ("data", "query"):
+        with pytest.raises(InvalidInputError, match=f"{key!r}|\\[{key}\\]"):
+            agreed(MODEL, **{key: {"query": QUERY}})
 
 
 def test_the_example_passes_its_plan(tmp_path):

@@ -563,7 +563,8 @@ def test_a_decimal_comma_is_recognised():
     error = refused(table(age=["61,5", "58", "70", "44", "39", "80"]))
     assert str(error) == (
         "hospital-3: column 'age' is text (for example \"61,5\"), the schema wants "
-        'numbers; a decimal comma? read the file again with decimal = ","'
+        'numbers; a decimal comma? read the file again with decimal = "," (veilsum '
+        "join: --decimal ,)"
     )
     assert (error.column, error.rule) == ("age", "type")
 
@@ -978,3 +979,7 @@ def test_a_simulation_knows_dates_where_it_sees_them():
     assert Schema.inferred(stamps).column("x") == column
     with pytest.raises(InvalidInputError, match="dates at a and text at c, which is"):
         Schema.inferred({**frames, "c": {"x": ["in spring"]}})
+    with pytest.raises(InvalidInputError, match="dates at c that are not written as"):
+        Schema.inferred({**frames, "c": {"x": ["31.12.2001", None]}})
+    versions = Schema.inferred({"a": {"x": ["1.2.3", "1.10.3"]}}).column("x")
+    assert versions.kind == "category"

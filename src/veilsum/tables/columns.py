@@ -67,7 +67,10 @@ _WORDS: dict[str, Nature] = {
 # What is counted in whole numbers only.
 _WHOLE = ("integer", "date")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATE_LIKE = re.compile(r"[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
+_DATE_LIKE = re.compile(
+    r"(?:[0-9]{4}([-./])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-./])[0-9]{1,2}\2[0-9]{4})"
+    r"(?:[T ].*)?"
+)
 _DAYS = re.compile(r"(?:([0-9]{1,5}) )?days?")
 _BITS_OF_RANGE = re.compile(r"([0-9]{1,3}) bits?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
@@ -500,6 +503,15 @@ def holds_dates(values: Series) -> bool:
     return all(_ISO.fullmatch(one) for one in levels_of(values))
 
 
+def looks_like_dates(values: Series) -> bool:
+    """Say whether texts of a column are dates in some way, perhaps with a time."""
+    if nature(values) != "text" or isinstance(
+        values.dtype, load_pandas().CategoricalDtype
+    ):
+        return False
+    return all(_DATE_LIKE.fullmatch(one) for one in levels_of(values))
+
+
 def unit_words(unit: Fraction) -> str:
     """Return a unit as people write it.
 
@@ -778,7 +790,10 @@ def _advice(example: str) -> str:
     if _DATE_LIKE.fullmatch(example.strip()):
         return f"this looks like a date: {_DATE_ADVICE}"
     if _DECIMAL_COMMA.fullmatch(example.strip()):
-        return 'a decimal comma? read the file again with decimal = ","'
+        return (
+            'a decimal comma? read the file again with decimal = "," (veilsum join: '
+            "--decimal ,)"
+        )
     try:
         float(example)
     except ValueError:

@@ -41,6 +41,7 @@ TELLS = (
     "how many decimals a column's numbers have, and whether some are below 0",
     "of each column the next of 1, 2, 5, 10, 20, 50 ... beyond its largest number",
     "of dates the decades of the first and the last",
+    f"which columns are empty, and which hold more than {MOST_LEVELS} different texts",
 )
 TELLS_LEVELS = "every level of a category that occurs in this table"
 CHECK = (

@@ -41,6 +41,7 @@ from veilsum.tables.columns import (
     day_of,
     holds_dates,
     levels_of,
+    looks_like_dates,
     measured,
     nature,
 )
@@ -473,6 +474,13 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
     }
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
+    for party, values in parts.items():
+        if found.get(party) == "text" and looks_like_dates(values):
+            raise InvalidInputError(
+                f"column {name!r} holds dates at {party} that are not written as "
+                f'2001-12-31; read that file with dates = {{{name!r}: "%d.%m.%Y"}}, or '
+                "as it has them"
+            )
     kinds = {_NATURES.get(one, one) for one in found.values()}
     if kinds == {"categories"}:
         union = set().union(*(levels_of(values) for values in parts.values()))
