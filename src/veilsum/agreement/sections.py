@@ -496,10 +496,10 @@ class DataSection(Section, frozen=True, kw_only=True):
 
     def written(self, party: str | None = None) -> dict[str, Any]:
         """Return how a party's file is written; what one was not told is not there."""
-        said = {key: getattr(self, key) for key in WRITTEN}
         mine = {
             key: value.get(party) if isinstance(value, dict) else value
-            for key, value in said.items()
+            for key, value in self.given().items()
+            if key in WRITTEN
         }
         return {key: value for key, value in mine.items() if value is not None}
 

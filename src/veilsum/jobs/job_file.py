@@ -217,9 +217,9 @@ def read_data(
 
 def _check_parties(section: DataSection, files: Collection[str]) -> None:
     """Refuse words about the file of a party that has none."""
-    for key in WRITTEN:
-        said = getattr(section, key)
-        for party in said if isinstance(said, dict) else ():
+    said = {key: one for key, one in section.given().items() if key in WRITTEN}
+    for key, each in said.items():
+        for party in each if isinstance(each, dict) else ():
             if party not in files:
                 raise InvalidScenarioError(
                     f"[data] {key} is about {party!r}, which has no file of its own; "
