@@ -27,6 +27,18 @@ from attacks.organiser import (
     said,
 )
 
+# A threshold that only the one is beyond, in ways to write it; BMI is the last.
+THRESHOLDS = {
+    "a threshold": f"bmi > {BMI - 0.1:.1f}",
+    "a threshold, turned": f"1 - (bmi < {BMI})",
+    "where": f"where(bmi >= {BMI}, 1, 0)",
+    "where, of a column": f"where(bmi >= {BMI}, age, 0) / {AGE}",
+    "two thresholds": f"(bmi > {BMI - 0.1:.1f}) & (age == {AGE})",
+    "a threshold of a sum": f"bmi + age / 1000 >= {BMI} + {AGE} / 1000",
+    "one more than a level": f'((sex == "f") | (bmi > {BMI - 0.1:.1f})) - (sex == "f")',
+}
+
+
 NEAR = f"((age - {AGE})**2 + (bmi - {BMI})**2)"
 BUMP = f"exp(-1000*{NEAR})"
 # Columns that are one number for the person and another one for everybody else.
@@ -68,6 +80,14 @@ def heaviest(tables):
 def by_a_power():
     """Of whoever is the heaviest: a high power is large for nobody else."""
     result = fitted(f"salary ~ {{(bmi/{BMI})**4000}}", heaviest(patients()))
+    return Found(said(result, 1.0), SALARY, result.guarantee.status)
+
+
+def by_a_threshold(column):
+    """The same by whether somebody is as heavy; the one is a man."""
+    tables = heaviest(patients())
+    tables[AIM].loc[ROW, "sex"] = "m"
+    result = fitted(f"salary ~ {{{column}}}", tables)
     return Found(said(result, 1.0), SALARY, result.guarantee.status)
 
 
@@ -125,6 +145,9 @@ SPREAD = {"effective_count", "maximum_leverage", "minimum_count", "site_terms"}
 ATTACKS = {
     **{name: (partial(by_a_column, *one), SPREAD) for name, one in BUMPS.items()},
     "a bump as a factor": (by_a_product, SPREAD),
+    **{
+        name: (partial(by_a_threshold, one), SPREAD) for name, one in THRESHOLDS.items()
+    },
     "a power": (by_a_power, SPREAD),
     "a growth": (by_growth, SPREAD),
     "a level": (by_a_level, {"minimum_count"}),
@@ -150,6 +173,9 @@ TWINS = {
     "columns": of_everybody("salary ~ age + bmi + {(age - 50)**2}"),
     "functions": of_everybody("salary ~ {log(bmi)} + {sqrt(age)} + {1/bmi}"),
     "a wide bump": of_everybody("salary ~ {exp(-((age - 50)/20)**2)}"),
+    "thresholds": of_everybody(
+        'salary ~ (age > 60) + where(bmi > 26, 1, 0) + (bmi > 24) & (sex == "f")'
+    ),
     "a status": of_everybody("hiv ~ age + bmi"),
     "levels": of_everybody("salary ~ C(death)*C(sex)"),
     "cells": lambda: counted(patients(), [["ward", "death"]]),

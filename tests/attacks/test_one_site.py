@@ -149,6 +149,10 @@ ATTACKS = {
         partial(by_a_function, f"1/(1 + ((record - {MIDDLE})/34.5)**200)"),
         NEARLY,
     ),
+    "record numbers within limits": (
+        partial(by_a_function, f"(record >= {FIRST}) & (record < {FIRST + 100})"),
+        SITE,
+    ),
     "record numbers in bins": (by_record_numbers, SITE),
     "a ward of its own": (by_a_ward, SITE),
     "a cell of its own": (by_a_cell_of_its_own, SITE | {"minimum_count"}),

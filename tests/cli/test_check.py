@@ -1,6 +1,7 @@
 """`veilsum check`: a plan and one's own table, without identity, keys or network."""
 
 import json
+from datetime import date
 
 import pandas as pd
 import pytest
@@ -111,6 +112,39 @@ def test_every_rule_says_for_itself_whether_it_refuses(check):
     assert "- table: passed" in told["own"]["YOUR CHECKS"]
     # What is told of the table stays in the half that is its owner's.
     assert "REFUSED" not in json.dumps(told["shared"])
+
+
+def test_the_table_is_read_as_its_owner_says(check):
+    """The twin: without the word, -9 is a number like any other, and out of range."""
+    table = rows(60, y=[*rows(58)["y"], "-9", "."])
+    found = check(MODEL, table, "--missing", "-9", "--missing", ".")
+    assert "60 rows" in flat(found.stdout)
+    assert "2 rows with missing values" in flat(found.stdout)
+    plain = check(MODEL, table)
+    assert "- table: REFUSED" in plain.stdout
+    assert 'is text (for example ".")' in flat(plain.stdout)
+
+
+def test_dates_are_agreed_on_and_read_in_the_owners_way(check):
+    """The twin: in another way they are no dates, and the owner is told of it."""
+    seen = [f"{k % 28 + 1:02}.{k % 12 + 1:02}.20{k % 9 + 10}" for k in range(60)]
+    columns = {
+        **MODEL["schema"]["columns"],
+        "seen": {"kind": "date", "since": date(2000, 1, 1), "minimum": "2000-01-01"},
+    }
+    columns["seen"]["maximum"] = "2030-12-31"
+    plan = {
+        **MODEL,
+        "schema": {**MODEL["schema"], "columns": columns},
+        "model": {"formula": "y ~ seen"},
+    }
+    found = check(plan, rows(60, seen=seen), "--dates", "%d.%m.%Y")
+    assert found.exit_code == 0, found.output
+    said = "date, 2000-01-01 or more, 2030-12-31 or less, counted in days since"
+    assert said in flat(found.stdout)
+    plain = check(agreed(plan), rows(60, seen=seen))
+    assert '"01.01.2010"' in flat(plain.stdout)
+    assert "--dates" in flat(plain.stdout)
 
 
 @pytest.mark.parametrize(

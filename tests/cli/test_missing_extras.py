@@ -36,6 +36,17 @@ def test_figures_name_their_extra():
     assert "veilsum[report]" in found.stdout
 
 
+def test_queries_name_their_extra(tmp_path):
+    (tmp_path / "a.db").write_bytes(b"\0" * 8 + b"DUCK" + b"\0" * 4)
+    code = (
+        "import veilsum as vs\n"
+        f"try:\n    vs.read_table({str(tmp_path / 'a.db')!r}, query='SELECT 1')\n"
+        "except vs.MissingExtraError as error:\n    print(error)"
+    )
+    found = run_without("duckdb", code)
+    assert "veilsum[duckdb]" in found.stdout, found.stderr
+
+
 SOLVE = (
     "import veilsum as vs\n"
     "costs = [vs.Cost.squared_distance([p]) for p in (1.0, 2.0, 6.0)]\n"

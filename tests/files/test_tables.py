@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from veilsum.errors import InvalidInputError
 from veilsum.files import tables
-from veilsum.files.tables import read_table
+from veilsum.files.tables import agreed_table, read_table, table_to_draft
 from veilsum.tables.frames import as_frame
-from veilsum.tables.schema import Schema
+from veilsum.tables.schema import Column, Schema, SchemaError
 
 polars = pytest.importorskip("polars")
 TEXT = "age,hba1c,sex\n61,7.4,f\n58,,m\n"
@@ -79,6 +79,122 @@ def test_only_the_listed_words_are_missing_values(tmp_path):
     assert read_table(path, missing=[""])["land"].tolist() == ["NA", "None", "null"]
 
 
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_words_for_missing_values_are_the_files_own(tmp_path, ending):
+    """The twin: without the word a column is what it would be without the file."""
+    path = tmp_path / f"table{ending}"
+    pack = gzip.compress if ending == ".csv.gz" else bytes
+    path.write_bytes(pack(b"age,bmi,ward\n-9,.,a\n40,27.5,-9\n,31,NA\n"))
+    found = read_table(path, missing=["-9", "."])
+    assert found.isna().to_numpy().tolist() == [
+        [True, True, False],
+        [False, False, True],
+        [True, False, False],
+    ]
+    assert found["bmi"].tolist()[1:] == [27.5, 31.0]
+    assert found["ward"][2] == "NA"
+    plain = read_table(path)
+    assert plain["age"].tolist()[:2] == [-9, 40]
+    assert plain["bmi"].tolist() == [".", "27.5", "31"]
+
+
+LETTERS = "name,ward\nJos\xe9,a\nZo\xeb,b\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-8", "UTF8"])
+def test_letters_are_read_in_the_encoding_that_was_named(tmp_path, encoding):
+    path = written(tmp_path, LETTERS, encoding=encoding)
+    assert read_table(path, encoding=encoding)["name"].tolist() == ["Jos\xe9", "Zo\xeb"]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "where"),
+    [
+        (
+            LETTERS.encode("latin-1"),
+            "utf-8",
+            "line 2, character 4, in the column 'name'",
+        ),
+        (b"a,b\r\n1,2\r\n1,x\xff\r\n", "utf-8", "line 3, character 4, .*'b', .*0xff"),
+        (b"a,b\n1,\x81\n", "cp1252", "CP1252 text: line 2, character 3.*'b'.*0x81"),
+        (b"n\xe9,b\n1,2\n", "utf-8", "line 1, character 2, has the byte 0xe9"),
+        (b'a,b\n"1,2",\xe9\n', "utf-8", "line 2, character 7, has the byte"),
+        (b"a,b\n" + b"1,2\n" * 99_999 + b"1,\xe9\n", "utf-8", "line 100001, char"),
+        (b"a,b\n1,2\n\xe2\x82", "utf-8", "line 3, character 1.*0xe2"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_bytes_that_are_no_text_are_said_where_they_stand(
+    tmp_path, content, encoding, where, ending
+):
+    path = tmp_path / f"table{ending}"
+    path.write_bytes((gzip.compress if ending == ".csv.gz" else bytes)(content))
+    with pytest.raises(InvalidInputError, match=where) as caught:
+        read_table(path, encoding=encoding)
+    assert "--encoding" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "said", [{"missing": ["-9"]}, {"encoding": "cp1252"}, {"separator": ";"}]
+)
+def test_words_about_a_csv_file_are_refused_where_there_is_none(tmp_path, said):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    pd.DataFrame({"x": [1.5]}).to_parquet(path)
+    with pytest.raises(InvalidInputError, match="says how a CSV file is written"):
+        read_table(path, **said)
+
+
+SEEN = Schema((Column("seen", "date", since="2000-01-01"),), minimum_rows=1)
+
+
+@pytest.mark.parametrize(
+    ("form", "cell"),
+    [
+        ("%d.%m.%Y", "3.12.2001"),
+        ("%m/%d/%Y", "12/03/2001"),
+        ("%Y%m%d", "20011203"),
+        ("%d %b %Y", "03 Dec 2001"),
+        ("%Y-%m-%d %H:%M", "2001-12-03 00:00"),
+        (None, "2001-12-03"),
+    ],
+)
+def test_dates_are_read_as_the_file_writes_them(tmp_path, form, cell):
+    path = written(tmp_path, f"seen,x\n{cell},1\nNA,2\n")
+    table = agreed_table(path, SEEN, dates=form)
+    assert table["seen"].tolist()[0] == "2001-12-03"
+    assert table["seen"].isna().tolist() == [False, True]
+    with pytest.raises(SchemaError, match="1 in column 'seen'"):
+        SEEN.check("a", table)
+
+
+@pytest.mark.parametrize(
+    ("form", "cell", "why"),
+    [
+        ("%d.%m.%Y", "2001-12-03", "'2001-12-03' in its column 'seen'.* '%d.%m.%Y'"),
+        ("%d.%m.%Y", "31.02.2001", "which is no date"),
+        ("%d.%m.%y", "03.12.01", "four digits"),
+        ("%m.%Y", "11.1999", "a day, a month and a year"),
+        ("none", "11.1999", "a day, a month and a year"),
+    ],
+)
+def test_dates_that_would_have_to_be_guessed_are_refused(tmp_path, form, cell, why):
+    path = written(tmp_path, f"seen,x\n{cell},1\n")
+    with pytest.raises(InvalidInputError, match=why) as caught:
+        agreed_table(path, SEEN, dates=form)
+    assert cell not in caught.value.plain
+
+
+def test_a_way_of_writing_dates_needs_dates(tmp_path):
+    path = written(tmp_path, TEXT)
+    for schema in (None, Schema((Column("age", "integer"),))):
+        with pytest.raises(InvalidInputError, match="no column with kind"):
+            agreed_table(path, schema, dates="%d.%m.%Y")
+    table = agreed_table(written(tmp_path, "seen\n2001-12-03 10:30\n"), SEEN)
+    with pytest.raises(SchemaError, match='"2001-12-03 10:30"'):
+        SEEN.check("a", table)
+
+
 def test_codes_keep_their_zeros_if_asked(tmp_path):
     path = written(tmp_path, "zip,x\n01,1\n\n02,2\n")
     assert read_table(path)["zip"].tolist() == [1, 2]
@@ -99,7 +215,7 @@ def test_numbers_are_read_to_the_last_bit(tmp_path_factory, numbers):
 @pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.zip"])
 def test_an_unknown_ending_is_refused(tmp_path, name):
     path = written(tmp_path, TEXT, name=name)
-    with pytest.raises(InvalidInputError, match=r"\.csv, \.csv\.gz and \.parquet"):
+    with pytest.raises(InvalidInputError, match=r"\.csv, \.csv\.gz and \.parquet, and"):
         read_table(path)
 
 
@@ -120,7 +236,7 @@ def test_a_missing_file_is_named(tmp_path, name):
         ("cut.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:-12], "not a table"),
         ("noise.parquet", b"PAR1 no more", "not a table|cannot read"),
         ("semicolons.csv", b"a;b\n1;2\n", "separator = ';' .*--separator ';'"),
-        ("tabs.csv", b"a\tb\n1\t2\n", r"separator = '\\t' .*--separator \$'\\t'"),
+        ("tabs.csv", b"a\tb\n1\t2\n", r"separator = '\\t' .*--separator tab"),
         ("twice.csv", b"a,b,a\n1,2,3\n", "more than one column named a"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
@@ -140,8 +256,15 @@ def test_what_is_no_table_is_refused_with_its_name(tmp_path, name, content, why)
         ({"decimal": ";"}, "decimal mark must be"),
         ({"separator": ""}, "one character"),
         ({"separator": "::"}, "one character"),
+        ({"encoding": "utf-9"}, "no encoding is called 'utf-9'; .* cp1252"),
+        ({"encoding": "base64"}, "no encoding is called 'base64'"),
+        ({"missing": "NA"}, "a list of texts"),
+        ({"missing": [-9]}, "a list of texts"),
     ],
-    ids=["both commas", "odd mark", "none", "long"],
+    ids=[
+        *("both commas", "odd mark", "none", "long", "no encoding", "no text"),
+        *("a word", "a number"),
+    ],
 )
 def test_marks_that_cannot_work_are_refused(tmp_path, options, why):
     with pytest.raises(InvalidInputError, match=why):
@@ -334,3 +457,15 @@ def test_categories_are_read_as_they_are_written(tmp_path, ending):
             Schema.from_table({"columns": {"s": other}}).check(
                 "ann", read_table(path, text=schema.categorical)
             )
+
+
+def test_a_table_to_draft_from_keeps_codes_and_finds_dates(tmp_path):
+    text = "zip,seen,x,day\n01067,3.12.2001,1,20011203\n10115,,2,20010101\n"
+    found = table_to_draft(written(tmp_path, text), dates="%d.%m.%Y")
+    assert found["zip"].tolist() == ["01067", "10115"]
+    assert found["seen"].tolist()[0] == "2001-12-03"
+    assert found["x"].tolist() == [1, 2]
+    assert found["day"].tolist() == [20011203, 20010101]
+    other = table_to_draft(written(tmp_path, text), dates="%Y%m%d")
+    assert other["day"].tolist() == ["2001-12-03", "2001-01-01"]
+    assert other["seen"].tolist()[0] == "3.12.2001"

@@ -233,3 +233,29 @@ ward = { kind = "category", categories = ["01", "02"] }
     text = FILES.replace("y ~ x", "y ~ ward") + schema
     result = read_job(written(folder, text), "model").run(driver="vectorised")
     assert list(result.coefficients) == ["Intercept", "ward[T.02]"]
+
+
+def test_each_partys_file_is_read_as_it_is_written(folder):
+    plain = read_job(written(folder, FILES), "model").run(driver="vectorised")
+    frame = pd.read_csv(folder / "b.csv").assign(note="\xe9")
+    frame.to_csv(folder / "b.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    odd = pd.read_csv(folder / "c.csv", dtype=str)
+    odd.loc[len(odd)] = ["-9", "0.5"]
+    odd.to_csv(folder / "c.csv", index=False)
+    said = """
+separator = { b = ";" }
+decimal = { b = "," }
+encoding = { b = "cp1252" }
+missing = { c = ["-9"] }
+[model]"""
+    found = read_job(written(folder, FILES.replace("[model]", said)), "model")
+    found = found.run(driver="vectorised")
+    assert found.coefficients == plain.coefficients
+    # The twin: what is said of another party's file does not hold for this one.
+    other = said.replace("missing = { c", "missing = { d")
+    job = read_job(written(folder, FILES.replace("[model]", other)), "model")
+    assert job.run(driver="vectorised").coefficients != plain.coefficients
+    for key, why in (("e =", "about 'e', which has no file"), ("", "one for each")):
+        wrong = said.replace("b =", key, 1) if key else said.replace('";"', "1")
+        with pytest.raises(InvalidScenarioError, match=why):
+            read_job(written(folder, FILES.replace("[model]", wrong)), "model")

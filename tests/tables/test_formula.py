@@ -496,7 +496,28 @@ def test_functions_that_may_learn_from_rows_are_refused_with_the_reason(call):
         ("y ~ {age / (1 / 0)}", "cannot be used"),
         ("y ~ age.mean()", "dot in it"),
         ("y ~ log(body.fat)", "in backticks"),
-        ("y ~ {age > 60}", "more than arithmetic"),
+        ("y ~ age > 60", r"> is not expected .* in brackets, such as \(age > 60\)"),
+        ("y ~ 60 < age", "< is not expected"),
+        ("y ~ (age = 60)", "= is not expected .* in brackets"),
+        ("y ~ (20 < age < 60)", r"write \(18 < age\) & \(age < 60\)"),
+        ("y ~ (age & bp > 60)", "joins something else than comparisons by &"),
+        ("y ~ {age > 60 | bp > 1}", "joins something else than comparisons by |"),
+        ("y ~ (age > 60) & k", "& is not expected"),
+        ("y ~ (age > 60) & (k)", "joins something else"),
+        ("y ~ (sex == '3')", """with '3', which is not one .* "1", "2\""""),
+        ("y ~ (sex > '1')", "no order here"),
+        ("y ~ (sex == site)", "a category; .* compare it with a level in quotes"),
+        ("y ~ (k == '1')", "'k' with a text, .* integer; leave out the quotes"),
+        ("y ~ {'1'}", "the text '1' where a number belongs"),
+        ("y ~ (age + 1 == '1')", "the text '1' where a number belongs"),
+        ("y ~ where(age > 60)", "where takes a comparison and two things"),
+        ("y ~ where(age, 1, 0)", "where takes a comparison and two things"),
+        ("y ~ (1 < 2)", "names no column"),
+        ("y ~ (1 | site)", r"cannot be read: \(1 \| site\).*by \[mixed\]"),
+        ("y ~ age + (age | site)", r"asked for by \[mixed\]"),
+        ("Surv(age, k) ~ bp", r"\[cox\], for curves with \[survival\]"),
+        ("y ~ {('a', age)}", "more than arithmetic"),
+        ("y ~ {age == (lambda: 1)}", "more than arithmetic"),
         ("y ~ {age if age else bp}", "more than arithmetic"),
         ("y ~ {age[0]}", "more than arithmetic"),
         ("y ~ {age @ age}", "more than arithmetic"),
@@ -630,6 +651,93 @@ def test_a_missing_package_names_its_extra():
     words = [sys.executable, "-c", code]
     found = subprocess.run(words, check=False, capture_output=True, text=True)
     assert "veilsum[data]" in found.stdout, found.stderr
+
+
+# Comparisons
+
+CONDITIONS = {
+    "I(age > 60)": lambda t: t["age"] > 60,
+    "(k >= 2)": lambda t: t["k"] >= 2,
+    "{3 != k}": lambda t: t["k"] != 3,
+    "(sex == '1')": lambda t: t["sex"] == "1",
+    '("south" != site)': lambda t: t["site"] != "south",
+    '(age > 60) & (sex == "1")': lambda t: (t["age"] > 60) & (t["sex"] == "1"),
+    "((k < 2) | (bp > 0)) & (age <= 70)": lambda t: (
+        ((t["k"] < 2) | (t["bp"] > 0)) & (t["age"] <= 70)
+    ),
+    "where(bp > 0.5, 1, 0)": lambda t: t["bp"] > 0.5,
+    "{where(site == 'east', age, -k)}": lambda t: np.where(
+        t["site"] == "east", t["age"], -t["k"]
+    ),
+    "{(k > 1) * bp + 2 * (age > 50)}": lambda t: (
+        (t["k"] > 1) * t["bp"] + 2 * (t["age"] > 50)
+    ),
+    "log(where(k > 2, age, 1 + k))": lambda t: np.log(
+        np.where(t["k"] > 2, t["age"], 1 + t["k"])
+    ),
+    "bp:(age > 60)": lambda t: t["bp"] * (t["age"] > 60),
+}
+
+
+@pytest.mark.parametrize(("term", "expected"), CONDITIONS.items(), ids=CONDITIONS)
+def test_comparisons_are_worth_what_pandas_says(term, expected, pooled):
+    formula = ModelFormula.of(f"y ~ {term} - 1", SCHEMA)
+    design, _ = formula.design(checked(pooled))
+    wanted = np.asarray(expected(pooled), dtype=float)[:, None]
+    np.testing.assert_allclose(design, wanted, rtol=1e-14, atol=0)
+    # What is shown is read as the same again.
+    (name,) = formula.columns
+    if ":" not in name:
+        again = ModelFormula.of(f"y ~ {{{name}}} - 1", SCHEMA)
+        assert again.columns == formula.columns
+        np.testing.assert_array_equal(again.design(checked(pooled))[0], design)
+
+
+def test_a_comparison_may_be_the_response(pooled):
+    formula = ModelFormula.of("(bp > 0) ~ age", SCHEMA)
+    _, response = formula.design(checked(pooled))
+    np.testing.assert_array_equal(response, pooled["bp"] > 0)
+    measure = formula.response_measure()
+    assert (measure.unit, measure.least, measure.most) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("term", "unit", "ends"),
+    [
+        ("(x > 1)", 1, (0, 1)),
+        ("(x > 1) & (s == 'u')", 1, (0, 1)),
+        ("where(x > 1, 1, 0)", 1, (0, 1)),
+        ("where(x > 1, x, 0.5)", Fraction(1, 100), (-5, 8)),
+        ("where(k > 3, 0.25, 10)", Fraction(1, 4), (0.25, 10)),
+        ("{(k > 3) * x}", Fraction(1, 100), (-5, 8)),
+    ],
+)
+def test_comparisons_are_counted_as_zeros_and_ones(term, unit, ends):
+    (measure,) = counted(term).values()
+    assert measure.unit == unit
+    assert (float(measure.least * unit), float(measure.most * unit)) == ends
+
+
+def test_what_is_compared_is_exact_where_decimals_are_not():
+    """The twin: float64 finds that 0.1 + 0.2 is more than 0.3."""
+    schema = Schema(
+        tuple(Column(name, "number", 0, 9, unit=0.1) for name in "yab"), minimum_rows=1
+    )
+    table = schema.check("p", pd.DataFrame({"y": [1.0], "a": [0.1], "b": [0.2]}))
+    terms = ("(a + b > 0.3)", "(0.3 >= a + b)", "where(a + b > 0.3, 5, 7)", "(b > 0.2)")
+    formula = ModelFormula.of(f"y ~ {' + '.join(terms)} - 1", schema)
+    design, _ = formula.design(table)
+    assert design.tolist() == [[0, 1, 7, 0]]
+    (node, _) = read_formula("y ~ (a + b > 0.3)").written[1]
+    assert evaluate(node, table.frame).tolist() == [1.0]
+
+
+def test_comparisons_within_each_other_take_no_longer():
+    text = "a > 1"
+    for _ in range(15):
+        text = f"({text}) > 0"
+    schema = Schema(tuple(Column(name, "integer", 0, 9) for name in "ya"))
+    assert len(ModelFormula.of(f"y ~ ({text})", schema).measures()) == 2
 
 
 # What terms are counted in

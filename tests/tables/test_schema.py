@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 import unicodedata
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 
@@ -245,7 +246,7 @@ def test_a_schema_survives_its_table_in_any_order(schema, random):
         ({"columns": ["age"]}, r"\[schema.columns\]"),
         ({"columns": {"age": "number"}}, "must be a table"),
         ({"columns": {"age": {}}}, "age needs 'kind': number"),
-        ({"columns": {"age": {"kind": "float"}}}, "number, integer, category"),
+        ({"columns": {"age": {"kind": "float"}}}, "number, integer, date, category"),
         ({"columns": {"age": {"kind": "number", "min": 0}}}, "mean 'minimum'"),
         ({"columns": {"age": {"kind": "number", "minimum": "0"}}}, "finite number"),
         ({"columns": {"age": {"kind": "number", "maximum": np.inf}}}, "finite number"),
@@ -562,7 +563,8 @@ def test_a_decimal_comma_is_recognised():
     error = refused(table(age=["61,5", "58", "70", "44", "39", "80"]))
     assert str(error) == (
         "hospital-3: column 'age' is text (for example \"61,5\"), the schema wants "
-        'numbers; a decimal comma? read the file again with decimal = ","'
+        'numbers; a decimal comma? read the file again with decimal = "," (veilsum '
+        "join: --decimal ,)"
     )
     assert (error.column, error.rule) == ("age", "type")
 
@@ -574,11 +576,17 @@ def test_a_decimal_comma_is_recognised():
         (["61.5", "58", "70", "44", "39", "80"], '"61.5"', "numbers stored as text"),
         ([61, 58, "none", 44, 39, 80], '"none"', "cells .* empty"),
         ([True, False] * 3, "true or false", "0 and 1"),
-        (pd.date_range("2020", periods=6), "dates", "years or days"),
+        (pd.date_range("2020", periods=6), "dates", 'kind = "date" with since'),
+        (["2020-01-31"] * 6, '"2020-01-31"', 'a date: agree on kind = "date"'),
+        (["31.1.2020"] * 6, '"31.1.2020"', "looks like a date"),
+        (["1/31/2020 10:30"] * 6, '"1/31/2020 10:30"', "looks like a date"),
         (pd.Categorical([1, 2, 3] * 2), '"1"', "convert"),
         ([1j] * 6, "1j", "empty"),
     ],
-    ids=["word", "text", "mixed", "bool", "dates", "categorical", "complex"],
+    ids=[
+        *("word", "text", "mixed", "bool", "dates", "ISO", "with dots", "a time"),
+        *("categorical", "complex"),
+    ],
 )
 def test_a_wrong_type_is_described(values, found, advice):
     error = refused(table(age=values))
@@ -776,7 +784,10 @@ def test_an_empty_column_fits_what_the_others_have():
         ({"a": {"x": [1]}, "b": {"y": [1]}}, None, "b has no column 'x'"),
         ({"a": {"x": [1]}, "b": {"x": ["u"]}}, None, "whole numbers at a and text at"),
         ({"a": {"x": [None]}}, None, "empty in every table"),
-        ({"a": {"x": pd.date_range("2020", periods=2)}}, None, "dates at a"),
+        (
+            {"a": {"x": pd.date_range("2020", periods=2)}, "b": {"x": [1, 2]}},
+            *(None, "dates at a and whole numbers at b"),
+        ),
         ({"a": {"x": [1]}}, ["z"], "no column 'z'"),
         ({"a": {"x": [1]}}, "x", "list of names"),
         ({"a": {"x": [1]}}, [], "one column or more"),
@@ -866,3 +877,109 @@ def test_names_of_any_one_alphabet_are_taken():
     names += ["m\u00b2", "\u00b5g", "\u5e74\u9f84", "caf\u00e9", "\u03b1_1", "a", "sex"]
     found = Schema.from_table({"columns": dict.fromkeys(names, number)})
     assert set(found.names) == set(names)
+
+
+# Dates
+
+SEEN = Column("seen", "date", "1999-12-30", "2020-12-31", since="2000-01-01")
+DAYS = ["2000-01-01", "2000-03-01", None, "1999-12-31", "2020-12-31", "2000-02-29"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        DAYS,
+        pd.to_datetime(DAYS),
+        [None if one is None else date.fromisoformat(one) for one in DAYS],
+        pd.Categorical(DAYS),
+        pd.Series(DAYS, dtype="string"),
+    ],
+    ids=["text", "pandas", "python", "categories", "strings"],
+)
+def test_dates_are_counted_as_days_since_the_agreed_one(values):
+    schema = Schema((SEEN,), missing="drop")
+    found = schema.check("a", pd.DataFrame({"seen": values}))
+    assert found.frame["seen"].tolist() == [0, 60, -1, 7670, 59]
+    assert (found.n_dropped, found.n_rounded) == (1, {})
+
+
+def test_dates_are_agreed_on_by_dates():
+    line = {"kind": "date", "since": date(2000, 1, 1), "minimum": "1999-12-30"}
+    line |= {"maximum": date(2020, 12, 31), "unit": "days"}
+    column = Schema.from_table({"columns": {"seen": line}}).column("seen")
+    assert (column.minimum, column.maximum, column.measure.unit) == (-2, 7670, 1)
+    assert column.words == (
+        "date, 1999-12-30 to 2020-12-31, counted in days since 2000-01-01"
+    )
+    table = Schema((column,)).to_table()
+    assert table["columns"]["seen"] == {
+        "kind": "date",
+        "since": "2000-01-01",
+        "minimum": "1999-12-30",
+        "maximum": "2020-12-31",
+        "unit": "1",
+    }
+    assert Schema.from_table(table).column("seen") == column
+    weekly = Column("seen", "date", since="2000-01-01", unit="7 days")
+    assert weekly.words == "date, counted in 7 days since 2000-01-01"
+    days = ["2000-01-03", "2000-01-08", "2000-01-11", "2000-01-12", "2000-01-15"]
+    found = Schema((weekly,)).check("a", {"seen": days})
+    assert found.frame["seen"].tolist() == [0, 7, 7, 14, 14]
+    assert found.n_rounded == {"seen": 3}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ({"kind": "date"}, "such as since = .*found none"),
+        ({"kind": "date", "since": "1.1.2000"}, "found '1.1.2000'"),
+        ({"kind": "date", "since": 2000}, "found 2000"),
+        ({"kind": "integer", "since": "2000-01-01"}, "its kind is 'integer'"),
+        ({"kind": "date", "since": "2000-01-01", "minimum": "soon"}, "'soon'"),
+        ({"kind": "date", "since": "2000-01-01", "unit": 0.5}, "whole days"),
+        ({"kind": "date", "since": "2000-01-01", "minimum": 10**9}, "must be one"),
+        (
+            {**SEEN.to_table(), "minimum": "2021-01-01"},
+            "2021-01-01 is above the maximum 2020-12-31",
+        ),
+    ],
+)
+def test_dates_that_mean_nothing_are_refused(line, why):
+    with pytest.raises(InvalidInputError, match=why):
+        Schema.from_table({"columns": {"seen": line}})
+
+
+@pytest.mark.parametrize(
+    ("value", "rule", "why"),
+    [
+        ("31.12.2000", "type", r'"31.12.2000" \(1 row\).* --dates'),
+        ("2001-02-29", "type", '"2001-02-29"'),
+        ("20000131", "type", '"20000131"'),
+        (730, "type", 'agree on kind = "integer"'),
+        (pd.Timestamp("2000-01-31 10:00"), "type", "leave the time of day out"),
+        ("2021-01-01", "range", "outside the agreed range of 1999-12-30 to 2020-12-31"),
+    ],
+)
+def test_what_is_no_date_is_refused_with_the_reason(value, rule, why):
+    schema = Schema((SEEN,), minimum_rows=1)
+    error = refused(pd.DataFrame({"seen": [value]}), schema)
+    assert error.rule == rule
+    assert re.search(why, str(error))
+
+
+def test_a_simulation_knows_dates_where_it_sees_them():
+    """The twin: with texts that are none at another party they are no column."""
+    frames = {
+        "a": {"x": ["2000-01-05", None]},
+        "b": {"x": ["1969-12-31", "1970-01-02"]},
+    }
+    column = Schema.inferred(frames).column("x")
+    assert column == Column("x", "date", -1, 10961, since="1970-01-01")
+    stamps = {party: {"x": pd.to_datetime(t["x"])} for party, t in frames.items()}
+    assert Schema.inferred(stamps).column("x") == column
+    with pytest.raises(InvalidInputError, match="dates at a and text at c, which is"):
+        Schema.inferred({**frames, "c": {"x": ["in spring"]}})
+    with pytest.raises(InvalidInputError, match="dates at c that are not written as"):
+        Schema.inferred({**frames, "c": {"x": ["31.12.2001", None]}})
+    versions = Schema.inferred({"a": {"x": ["1.2.3", "1.10.3"]}}).column("x")
+    assert versions.kind == "category"

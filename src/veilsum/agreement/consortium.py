@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from ipaddress import IPv6Address, ip_address
 from math import isfinite
@@ -602,6 +603,9 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
         return _text(value, where)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return value
+    if type(value) is date and where.startswith("schema."):
+        # TOML has dates of its own: one spelling for both.
+        return value.isoformat()
     raise InvalidScenarioError(
         f"[{where}] must be made of texts, finite numbers, true and false, found "
         f"{value!r}"

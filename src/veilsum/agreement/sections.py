@@ -561,6 +561,14 @@ COMMANDS: dict[str, str] = {
 COST_ONLY = ("domain", "method", "stopping")
 
 
+# How a table's file is written: for all parties, or for each by name.
+WRITTEN = ("decimal", "separator", "missing", "encoding", "dates")
+EachText: TypeAlias = Annotated[
+    str | dict[str, str],
+    Meta(description="a text, or a table with one for each party"),
+]
+
+
 class DataSection(Section, frozen=True, kw_only=True):
     """Where each party's table is."""
 
@@ -569,8 +577,26 @@ class DataSection(Section, frozen=True, kw_only=True):
     file: Text | None = None
     files: PartyTexts | None = None
     party: Text | None = None
-    decimal: Text | None = None
-    separator: Text | None = None
+    decimal: EachText | None = None
+    separator: EachText | None = None
+    missing: (
+        Annotated[
+            tuple[str, ...] | dict[str, tuple[str, ...]],
+            Meta(description="a list of words, or a table with one for each party"),
+        ]
+        | None
+    ) = None
+    encoding: EachText | None = None
+    dates: EachText | None = None
+
+    def written(self, party: str | None = None) -> dict[str, Any]:
+        """Return how a party's file is written; what one was not told is not there."""
+        mine = {
+            key: value.get(party) if isinstance(value, dict) else value
+            for key, value in self.given().items()
+            if key in WRITTEN
+        }
+        return {key: value for key, value in mine.items() if value is not None}
 
 
 class DeploymentSection(Section, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ COMMANDS = {
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
+    "schema": "Draft what parties agree their tables look like.",
     "solve": "Run the scenario in a TOML file and report the result.",
     "stats": "Count and average several parties' rows.",
     "survival": "Estimate survival curves over several parties' rows.",

@@ -11,6 +11,7 @@ import click
 from veilsum.cli.app import on_screen
 from veilsum.cli.join import own_rules
 from veilsum.cli.output import FILE, json_option, print_json
+from veilsum.cli.own_table import table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.argument("plan", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: .csv or .parquet.")
+@click.option("--data", type=FILE, help="This party's own table: a file.")
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
-@click.option("--decimal", default=".", help="The decimal mark of a CSV file.")
-@click.option("--separator", default=",", help="What stands between cells of a CSV.")
+@table_options
 @click.option(
     "--ledger",
     "ledger_file",
@@ -47,7 +47,7 @@ def command(
     ledger_file: Path | None,
     party: str | None,
     as_json: bool,
-    **marks: str,
+    **how: Any,
 ) -> None:
     """Say what PLAN asks, what becomes known, and whether one's own table passes.
 
@@ -68,7 +68,9 @@ def command(
     rules = own_rules(own, plan.parent)
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    parts, good = _at_home(consortium, page, rules, name, files, ledger_file, marks)
+    parts, good = _at_home(
+        consortium, page, rules, name, files, ledger_file, taken(how)
+    )
     page = replace(page, own=parts)
     if as_json:
         looked = any(files.values())  # what was not looked at is neither
@@ -110,7 +112,7 @@ def _at_home(
     party: str,
     files: dict[str, Path | None],
     ledger_file: Path | None,
-    marks: dict[str, Any],
+    how: dict[str, Any],
 ) -> tuple[tuple[Part, ...], bool]:
     """Return the owner's half of the page, and whether nothing refuses."""
     from contextlib import ExitStack
@@ -127,7 +129,7 @@ def _at_home(
     verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
     if not any(files.values()):
         return (Part("YOUR OWN RULES", own.lines), verdict), not refused
-    given: dict[str, Any] = {**files, **marks}
+    given: dict[str, Any] = {**files, **how}
     part = own_part(consortium, **given)
     with ExitStack() as stack:
         ledger = None

@@ -18,6 +18,7 @@ from click.exceptions import Exit
 
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.own_table import table_options, taken
 from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ STAGES = {
 
 @click.command("join")
 @click.argument("consortium", type=FILE)
-@click.option("--data", type=FILE, help="This party's own table: .csv or .parquet.")
+@click.option("--data", type=FILE, help="This party's own table: a file.")
 @click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
 @click.option(
     "--identity",
@@ -117,8 +118,7 @@ STAGES = {
     help="This party's key file; by default the only .key file beside the consortium "
     "file.",
 )
-@click.option("--decimal", default=".", help="The decimal mark of a CSV file.")
-@click.option("--separator", default=",", help="What stands between cells of a CSV.")
+@table_options
 @click.option(
     "--state",
     type=FILE,
@@ -245,8 +245,7 @@ def _take_part(
     _check_out(how["out"], agreed, identity)
     own = own_rules(how["own"], identity.key_file.parent)
     own.check(agreed, alone=yes)
-    marks = {name: how.pop(name) for name in ("decimal", "separator")}
-    part = own_part(agreed, data=files["data"], cost=files["cost"], **marks)
+    part = own_part(agreed, data=files["data"], cost=files["cost"], **taken(how))
     driver = _driver(agreed, identity, how)
     driver.watch = _progress(style)
     with ExitStack() as stack:

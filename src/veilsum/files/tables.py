@@ -1,8 +1,8 @@
-"""Tables from files: CSV and Parquet.
+"""Tables from files: CSV and Parquet, and what a query selects from databases.
 
 Nothing is guessed. A cell is a number if all of its column are, written with the
 decimal mark that was named; anything else stays text, and whoever checks the table
-says what is wrong with it.
+says what is wrong with it. Bytes that are no text are said with line and character.
 
 What is packed is counted while it is unpacked: a file of a megabyte can hold a
 terabyte.
@@ -10,27 +10,34 @@ terabyte.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
 from veilsum.errors import InvalidInputError
+from veilsum.files.queries import DATABASES, selected
 from veilsum.tables.frames import (
     Frame,
+    Series,
     as_frame,
     check_column_names,
     load_pandas,
     needed,
 )
+from veilsum.tables.schema import Schema
 
-# What a cell without a value holds; other words for it stay text.
-MISSING = ("", "NA", "NaN", "nan")
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+# What a cell without a value holds where nothing else was said, if it is not empty.
+MISSING = ("NA", "NaN", "nan")
+ENCODING = "utf-8"
+PLAIN = (".csv", ".csv.gz")
+SUFFIXES = (*PLAIN, ".parquet", *DATABASES)
 # A packed table may unpack to so many times its size, and to so many bytes anyway.
 MOST_TIMES, ALWAYS_BYTES = 200, 64 << 20
 MOST_CELLS = 10**9
@@ -44,30 +51,120 @@ def read_table(
     separator: str = ",",
     text: Sequence[str] = (),
     missing: Sequence[str] = MISSING,
+    encoding: str = ENCODING,
+    dates: Mapping[str, str] | None = None,
+    query: str | None = None,
 ) -> Frame:
     """Return the table in a file; the ending tells the format.
 
     Args:
-        path: a file ending in `.csv`, `.csv.gz` or `.parquet`.
+        path: a file ending in `.csv`, `.csv.gz` or `.parquet`; with a query also a
+            DuckDB or SQLite database, `.duckdb`, `.sqlite`, `.sqlite3` or `.db`.
         decimal: the decimal mark of a CSV file, `.` or `,`.
-        separator: what stands between two cells of a CSV file.
+        separator: what stands between two cells of a CSV file; `tab` is one too.
         text: columns of a CSV file that stay as written, for codes such as `01`.
-        missing: what a cell of a CSV file without a value holds.
+        missing: words in a CSV file for a value that is not there, such as `-9`; an
+            empty cell is one anyway.
+        encoding: how a CSV file writes letters as bytes, such as `cp1252`.
+        dates: columns of a CSV file that hold dates in another way than `2001-12-31`,
+            and how each does, such as `%d.%m.%Y`; they are read as the first.
+        query: one SELECT, which reads this file alone; a Parquet file's rows are in
+            the table `data`.
 
     Raises:
         InvalidInputError: no such file, another format, or not a table.
-        MissingExtraError: pandas, or for Parquet pyarrow, is not installed.
+        MissingExtraError: pandas, or for Parquet pyarrow, or for queries DuckDB is
+            not installed.
     """
     place = Path(path)
     suffix = _suffix(place)
+    if query is None and suffix in DATABASES:
+        raise InvalidInputError(
+            f"{place.name!r} is a database: say what to select from it, with query = "
+            '"SELECT ..." (veilsum join: --query FILE)'
+        )
+    if query is not None and suffix in PLAIN:
+        raise InvalidInputError(
+            "a query selects from a database or a Parquet file, and "
+            f"{place.name!r} is a CSV file: leave it out"
+        )
     if not place.is_file():
         raise InvalidInputError(f"there is no file {str(place)!r}")
     pandas = load_pandas()
-    if suffix == ".parquet":
-        return as_frame(_parquet(place))
+    separator = "\t" if separator == "tab" else separator
+    said: dict[str, Any] = {
+        "decimal": decimal,
+        "separator": separator,
+        "encoding": encoding,
+    }
+    if suffix not in PLAIN:
+        said |= {"missing": tuple(missing), "dates": dates or {}}
+        _check_unused(place, said)
+        return as_frame(_parquet(place) if query is None else selected(place, query))
     _check_marks(decimal, separator)
-    options = {"sep": separator, "decimal": decimal, "na_values": list(missing)}
-    return as_frame(_csv(pandas, place, options, text))
+    _check_words(missing)
+    options = {
+        "sep": separator,
+        "decimal": decimal,
+        "na_values": ["", *missing],
+        "encoding": _codec(encoding),
+    }
+    forms = dates or {}
+    for form in forms.values():
+        _check_form(form)
+    found = as_frame(_csv(pandas, place, options, (*text, *forms)))
+    for name in (one for one in forms if one in found):
+        found[name] = _iso(place, found[name], forms[name])
+    return found
+
+
+def agreed_table(
+    path: str | Path, schema: Schema | None, *, dates: str | None = None, **how: Any
+) -> Frame:
+    """Return a party's own table, its codes and dates as the schema's columns are.
+
+    Args:
+        path: see `read_table`.
+        schema: what was agreed on, if there is anything.
+        dates: how the file writes all of its dates.
+        **how: what else `read_table` takes.
+    """
+    if dates and (schema is None or not schema.dates):
+        raise InvalidInputError(
+            f"dates = {dates!r} says how dates are written, and the schema has no "
+            'column with kind = "date"; leave it out, or agree on one'
+        )
+    if schema is None:
+        return read_table(path, **how)
+    text = (*schema.categorical, *schema.dates)
+    if dates:
+        how["dates"] = dict.fromkeys(schema.dates, dates)
+    return read_table(path, text=text, **how)
+
+
+def table_to_draft(path: str | Path, *, dates: str | None = None, **how: Any) -> Frame:
+    """Return a table about which nothing was agreed: what looks like codes stays so.
+
+    Args:
+        path: see `read_table`.
+        dates: how the file writes its dates, whichever columns hold some.
+        **how: what else `read_table` takes.
+    """
+    frame, place = read_table(path, **how), Path(path)
+    if _suffix(place) not in PLAIN:
+        return frame
+    if dates:
+        _check_form(dates)
+    for name, cells in read_table(path, text=[*frame.columns], **how).items():
+        try:
+            if dates and cells.notna().any():
+                frame[name] = _iso(place, cells, dates)
+                continue
+        except InvalidInputError:
+            pass  # no dates, in this column
+        if cells.str.fullmatch(r"[+-]?0[0-9]+").any():
+            frame[name] = cells
+    return frame
 
 
 def _suffix(path: Path) -> str:
@@ -76,7 +173,8 @@ def _suffix(path: Path) -> str:
     if found is None:
         raise InvalidInputError(
             f"the file {path.name!r} has an ending that says nothing here; tables are "
-            f"read from {', '.join(SUFFIXES[:-1])} and {SUFFIXES[-1]}"
+            f"read from {', '.join(PLAIN)} and .parquet, and by a query from "
+            f"{', '.join(DATABASES)}"
         )
     return found
 
@@ -96,6 +194,72 @@ def _check_marks(decimal: str, separator: str) -> None:
             f"the decimal mark and the separator are both {decimal!r}; with a decimal "
             'comma cells are mostly separated by ";"'
         )
+
+
+def _check_words(missing: Sequence[str]) -> None:
+    words = () if isinstance(missing, str) else tuple(missing)
+    if isinstance(missing, str) or not all(isinstance(one, str) for one in words):
+        raise InvalidInputError(
+            'words for missing values must be a list of texts, such as ["NA", "-9"], '
+            f"found {missing!r}"
+        )
+
+
+def _codec(encoding: str) -> str:
+    """Return an encoding by the name that Python has for it."""
+    try:
+        found = codecs.lookup(encoding)
+        "a".encode(encoding)  # some codecs are about bytes, and make no text
+    except (LookupError, ValueError, TypeError):
+        raise InvalidInputError(
+            f"no encoding is called {encoding!r}; common ones are utf-8, cp1252 (of "
+            "Windows in western Europe), latin-1 and utf-16"
+        ) from None
+    return found.name
+
+
+def _check_unused(path: Path, said: Mapping[str, Any]) -> None:
+    """Refuse words about a CSV file where there is none: they would do nothing."""
+    usual: dict[str, Any] = {"decimal": ".", "separator": ",", "encoding": ENCODING}
+    usual |= {"missing": MISSING, "dates": {}}
+    more = [key for key, value in said.items() if value != usual[key]]
+    if more:
+        raise InvalidInputError(
+            f"{more[0]} says how a CSV file is written, and {path.name!r} is none: "
+            "leave it out"
+        )
+
+
+def _check_form(form: str) -> None:
+    """Refuse a way of writing dates that leaves something to be guessed."""
+    known = datetime(2001, 12, 31)
+    try:
+        whole = datetime.strptime(known.strftime(form), form) == known
+    except (TypeError, ValueError):
+        whole = False
+    if not whole or "%y" in form:
+        raise InvalidInputError(
+            "dates are written with a day, a month and a year of four digits, such as "
+            f'"%d.%m.%Y" for 31.12.2001, found {form!r}'
+        )
+
+
+def _iso(path: Path, cells: Series, form: str) -> Series:
+    """Return dates as ISO 8601 has them; each different one is read once."""
+    found = {}
+    for cell in cells.dropna().unique():
+        try:
+            read = datetime.strptime(cell, form)
+        except ValueError:
+            raise InvalidInputError(
+                f"the file {path.name!r} has {cell!r} in its column {cells.name!r}, "
+                f"which is no date written as {form!r}; correct it, name the way that "
+                "the file has, or say that this word stands for no value: missing = "
+                f"[{cell!r}] (veilsum join: --missing)",
+                plain="a date is written in another way than was said",
+            ) from None
+        found[cell] = (read.date() if read.time() == time() else read).isoformat()
+    return cells.map(found)
 
 
 class _Unpacked(io.RawIOBase):
@@ -132,7 +296,7 @@ def _too_much(name: str) -> InvalidInputError:
 
 
 def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
-    options = {**marks, "keep_default_na": False, "encoding": "utf-8"}
+    options = {**marks, "keep_default_na": False}
     with warnings.catch_warnings():
         # A row longer than the header is cut with a warning: here it is an error.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
@@ -154,6 +318,8 @@ def _csv(pandas: Any, path: Path, marks: Mapping[str, Any], text: Any) -> Frame:
         except (OSError, EOFError, ValueError, pandas.errors.ParserWarning) as error:
             if isinstance(error, InvalidInputError):
                 raise
+            if isinstance(error, UnicodeDecodeError):
+                _refuse_bytes(path, options)
             raise InvalidInputError(_unreadable(path, error)) from None
 
 
@@ -177,7 +343,7 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
     other = re.search(r"[;,\t|]", names[0]) if len(names) == 1 else None
     if other:
         mark = repr(other.group())
-        typed = f"${mark}" if other.group() == "\t" else mark
+        typed = "tab" if other.group() == "\t" else mark
         raise InvalidInputError(
             f"the file {path.name!r} has one column, {names[0]!r}, when cells are "
             f"separated by {options['sep']!r}; if they are separated by "
@@ -186,9 +352,44 @@ def _check_header(path: Path, names: list[str], options: Mapping[str, Any]) -> N
         )
 
 
+def _refuse_bytes(path: Path, options: Mapping[str, Any]) -> None:
+    """Say where a file has bytes that are no text in its encoding."""
+    name = options["encoding"]
+    decoder = codecs.getincrementaldecoder(name)()
+    lines = [""]  # the first, for the names of columns, and the one that is read
+    number, packed = 1, _suffix(path) == ".csv.gz"
+    with io.BufferedReader(_Unpacked(path)) if packed else path.open("rb") as file:
+        while True:
+            part = file.read(1 << 16)
+            kept = len(decoder.getstate()[0])
+            try:
+                text, bad = decoder.decode(part, final=not part), None
+            except UnicodeDecodeError as error:
+                good = max(error.start - kept, 0)
+                text, bad = decoder.decode(part[:good]), error.object[error.start]
+            first, *more = text.split("\n")
+            lines[-1] += first
+            for line in more:
+                number, lines = number + 1, [lines[0], line]
+            if bad is not None:
+                break
+            if not part:
+                return
+    before, held = lines[-1], ""
+    names = lines[0].rstrip("\r").split(options["sep"])
+    cell = before.count(options["sep"])
+    if number > 1 and cell < len(names) and '"' not in before + lines[0]:
+        held = f", in the column {names[cell]!r}"
+    other = "cp1252" if name == ENCODING else ENCODING
+    raise InvalidInputError(
+        f"the file {path.name!r} is not {name.upper()} text: line {number}, character "
+        f"{len(before) + 1}{held}, has the byte 0x{bad:02x}; save it again as UTF-8, "
+        f"or name the encoding that it has, such as encoding = {other!r} (veilsum "
+        f"join: --encoding {other})"
+    )
+
+
 def _unreadable(path: Path, error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"the file {path.name!r} is not UTF-8 text; save it again as UTF-8"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot read {path.name!r}: {error.strerror}"
     why = str(error).strip().splitlines()[:1] or [type(error).__name__]

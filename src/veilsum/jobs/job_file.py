@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.scenario import ignored_sections
 from veilsum.agreement.sections import (
     COMMANDS,
+    WRITTEN,
     CoxSection,
     DataSection,
     JobSection,
@@ -30,7 +31,7 @@ from veilsum.agreement.sections import (
 from veilsum.errors import InvalidScenarioError
 from veilsum.files.datasets import DATASETS, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
-from veilsum.files.tables import read_table
+from veilsum.files.tables import agreed_table
 from veilsum.jobs.cox import cox, cox_job
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.meta import MetaJob, meta
@@ -41,6 +42,7 @@ from veilsum.jobs.statistics import StatisticsJob, statistics
 from veilsum.jobs.survival import SurvivalJob, survival
 from veilsum.jobs.table_job import SchemaJob
 from veilsum.jobs.terms import Options
+from veilsum.numbers.arrays import nearest
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.tables.frames import Frame
@@ -214,14 +216,28 @@ def read_data(
         )
     if section.dataset is not None:
         return _dataset(section.dataset, section.parties)
-    how: dict[str, Any] = {"text": () if schema is None else schema.categorical}
-    how |= {k: v for k, v in section.given().items() if k in ("decimal", "separator")}
     if section.files is not None:
+        _check_parties(section, section.files)
         return {
-            party: read_table(folder / name, **how)
+            party: agreed_table(folder / name, schema, **section.written(party))
             for party, name in section.files.items()
         }
-    return _split(read_table(folder / str(section.file), **how), section.party)
+    _check_parties(section, ())
+    table = agreed_table(folder / str(section.file), schema, **section.written())
+    return _split(table, section.party)
+
+
+def _check_parties(section: DataSection, files: Collection[str]) -> None:
+    """Refuse words about the file of a party that has none."""
+    said = {key: one for key, one in section.given().items() if key in WRITTEN}
+    for key, each in said.items():
+        for party in each if isinstance(each, dict) else ():
+            if party not in files:
+                raise InvalidScenarioError(
+                    f"[data] {key} is about {party!r}, which has no file of its own; "
+                    f"{nearest(party, files)}[data] files names "
+                    f"{', '.join(files) or 'none'}"
+                )
 
 
 def _dataset(name: str, parties: int | None) -> dict[str, Frame]:

@@ -50,7 +50,7 @@ from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
 from veilsum.tables.axes import Axis, n_cells
-from veilsum.tables.columns import Column, unit_words
+from veilsum.tables.columns import Column
 
 WIDTH = 88
 # A page is for reading: what does not fit into so many letters is not listed, and that
@@ -600,16 +600,23 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
+def _end(value: float | str) -> str:
+    return value if isinstance(value, str) else exact(value)
+
+
 def _column(column: Column, room: _Room) -> str:
     """Return what a column may hold; a number to its last digit, it may be aimed."""
     if column.is_category:
         levels = [quoted(one) for one in column.categories]
         shown = room.names(f"levels of {quoted(column.name)}", levels)
         return f"category, one of {len(levels)}: {shown}"
-    low, high = column.minimum, column.maximum
-    least = "" if low is None else f", {exact(low)} or more"
-    most = "" if high is None else f", {exact(high)} or less"
-    unit = f", counted in {unit_words(column.measure.unit)}"
+    low, high = (
+        None if end is None else column.written(end)
+        for end in (column.minimum, column.maximum)
+    )
+    least = "" if low is None else f", {_end(low)} or more"
+    most = "" if high is None else f", {_end(high)} or less"
+    unit = f", counted in {column.unit_words}"
     return f"{column.kind}{least}{most}{unit}"
 
 

@@ -22,7 +22,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.datasets import site_of
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_toml
-from veilsum.files.tables import read_table
+from veilsum.files.tables import agreed_table
 from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.running import JobResult
@@ -186,10 +186,12 @@ def own_part(
     *,
     data: Path | None = None,
     cost: Path | None = None,
-    decimal: str = ".",
-    separator: str = ",",
+    **how: Any,
 ) -> OwnTable | OwnCost:
-    """Return what a party brings; refuse a file of the wrong kind, or none."""
+    """Return what a party brings; refuse a file of the wrong kind, or none.
+
+    How its table is written is the party's own word, as `agreed_table` takes it.
+    """
     (question,) = consortium.questions
     on_cost = isinstance(question, Minimisation)
     wanted, given = ("--cost", cost) if on_cost else ("--data", data)
@@ -202,8 +204,7 @@ def own_part(
     if on_cost:
         entries = read_toml(given)
         return OwnCost(consortium=consortium, name=given.name, entries=entries)
-    codes = () if consortium.schema is None else consortium.schema.categorical
-    table = read_table(given, decimal=decimal, separator=separator, text=codes)
+    table = agreed_table(given, consortium.schema, **how)
     return OwnTable(consortium=consortium, name=given.name, table=table)
 
 

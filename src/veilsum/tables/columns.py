@@ -1,8 +1,8 @@
 """One column that all parties agree on, and the check of one party's values.
 
 A check goes over the values as an array, and leaves an array: numbers as float64 with
-nan where there is none, each rounded once to the column's unit; categories as their
-place in the schema with -1 for none.
+nan where there is none, each rounded once to the column's unit; dates as days since an
+agreed one; categories as their place in the schema with -1 for none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date, datetime, time
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor, isfinite
@@ -27,7 +28,7 @@ from veilsum.numbers.shapes import Bool, Int
 from veilsum.numbers.units import BITS, Measure, inferred_measure, power_unit, unit_of
 from veilsum.tables.frames import Series, load_pandas
 
-Kind = Literal["number", "integer", "category"]
+Kind = Literal["number", "integer", "date", "category"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Nature = Literal["numbers", "whole numbers", "true or false", "text", "dates", "empty"]
 
@@ -63,6 +64,14 @@ _WORDS: dict[str, Nature] = {
     **dict.fromkeys(("empty",), "empty"),
     **dict.fromkeys(("date", "datetime", "datetime64", "timedelta"), "dates"),
 }
+# What is counted in whole numbers only.
+_WHOLE = ("integer", "date")
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE_LIKE = re.compile(
+    r"(?:[0-9]{4}([-./])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-./])[0-9]{1,2}\2[0-9]{4})"
+    r"(?:[T ].*)?"
+)
+_DAYS = re.compile(r"(?:([0-9]{1,5}) )?days?")
 _BITS_OF_RANGE = re.compile(r"([0-9]{1,3}) bits?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
@@ -98,12 +107,14 @@ class Column:
 
     Attributes:
         name: the column's name, the same at every party.
-        kind: `number`, `integer` or `category`.
-        minimum: the least number allowed; None for no bound.
+        kind: `number`, `integer`, `date` or `category`.
+        minimum: the least number allowed; None for no bound. Of dates it is written as
+            one, such as "1990-01-31", and kept as days since `since`.
         maximum: the largest number allowed; None for no bound.
         categories: the values of a category, as text; the first one is the reference.
         unit: what is counted of a number; it may be written as 1, 0.01, "1/8",
-            "2 decimals", or "40 bits" of the range. Integers have 1.
+            "2 decimals", or "40 bits" of the range. Integers have 1, dates a day.
+        since: the date that is day 0, such as "2000-01-01"; dates only.
     """
 
     name: str
@@ -112,6 +123,7 @@ class Column:
     maximum: float | None = None
     categories: tuple[str, ...] = ()
     unit: Fraction | None = None
+    since: str | None = None
 
     def __post_init__(self) -> None:
         _check_text("the name of a column", self.name, NOT_IN_NAMES)
@@ -122,6 +134,7 @@ class Column:
                 f"column {self.name!r} has the kind {self.kind!r}; "
                 f"choose from {', '.join(KINDS)}"
             )
+        self._set("since", self._since())
         self._set("minimum", self._bound("minimum"))
         self._set("maximum", self._bound("maximum"))
         self._set("categories", tuple(level(one) for one in self.categories))
@@ -139,10 +152,22 @@ class Column:
     def range(self) -> str:
         """The range in words."""
         if self.maximum is None:
-            return f"{self.minimum:g} or more"
+            return f"{self.shown(self.minimum)} or more"
         if self.minimum is None:
-            return f"{self.maximum:g} or less"
-        return f"{self.minimum:g} to {self.maximum:g}"
+            return f"{self.shown(self.maximum)} or less"
+        return f"{self.shown(self.minimum)} to {self.shown(self.maximum)}"
+
+    def shown(self, value: float | None) -> str:
+        """Return one of the column's numbers as people write it."""
+        if self.since is None or value is None:
+            return f"{value:g}"
+        return str(self.written(value))
+
+    def written(self, value: float) -> float | str:
+        """Return a number, or the date that so many days are."""
+        if self.since is None:
+            return value
+        return date.fromordinal(_day_zero(self.since) + int(value)).isoformat()
 
     @property
     def has_range(self) -> bool:
@@ -152,24 +177,24 @@ class Column:
     @property
     def is_measured(self) -> bool:
         """Whether it was said how the column's numbers are counted."""
-        whole = self.kind == "integer"
         return not self.is_category and (
-            whole or self.unit is not None or self.has_range
+            self.kind in _WHOLE or self.unit is not None or self.has_range
         )
 
     @cached_property
     def measure(self) -> Measure:
         """How the column's numbers are counted: it follows from the agreement alone.
 
-        Without a unit, integers count in 1 and other numbers in a power of two that
-        leaves 40 bits of the range. An end that was not agreed on is 2^39 units away.
+        Without a unit, integers and dates count in 1, and other numbers in a power of
+        two that leaves 40 bits of the range. An end that was not agreed on is 2^39
+        units away.
 
         Raises:
             InvalidInputError: the column is a category, or has neither unit nor range.
         """
         if self.is_category:
             raise InvalidInputError(f"column {self.name!r} is a category, not a number")
-        unit = Fraction(1) if self.kind == "integer" else None
+        unit = Fraction(1) if self.kind in _WHOLE else None
         unit = self.unit or unit
         low, high = self.minimum, self.maximum
         try:
@@ -203,15 +228,26 @@ class Column:
             return held
         chosen = self.unit is None and self.kind == "number"
         why = f" ({BITS} bits of its range)" if chosen else ""
-        return f"{held}, counted in {unit_words(self.measure.unit)}{why}"
+        return f"{held}, counted in {self.unit_words}{why}"
+
+    @property
+    def unit_words(self) -> str:
+        """What is counted, for a screen."""
+        unit = self.measure.unit
+        if self.since is None:
+            return unit_words(unit)
+        days = "days" if unit == 1 else f"{unit_words(unit)} days"
+        return f"{days} since {self.since}"
 
     def to_table(self) -> dict[str, Any]:
         """Return the column as a plain table, without what it does not have."""
         table: dict[str, Any] = {"kind": self.kind}
+        if self.since is not None:
+            table["since"] = self.since
         if self.minimum is not None:
-            table["minimum"] = self.minimum
+            table["minimum"] = self.written(self.minimum)
         if self.maximum is not None:
-            table["maximum"] = self.maximum
+            table["maximum"] = self.written(self.maximum)
         if self.unit is not None:
             table["unit"] = str(self.unit)
         if self.is_category:
@@ -230,6 +266,8 @@ class Column:
                 f"column {self.name!r} is a category and has no {field}; "
                 "list its categories instead"
             )
+        if self.since is not None:
+            return self._days(field, value)
         if (
             isinstance(value, bool)
             or not isinstance(value, Real)
@@ -241,10 +279,44 @@ class Column:
             )
         return float(value) + 0.0  # the same text for 0 and -0
 
+    def _days(self, field: str, value: Any) -> float:
+        """Return an end of a range of dates as days; days are what it is kept as."""
+        zero = _day_zero(str(self.since))
+        try:
+            whole = isinstance(value, Real) and float(value).is_integer()
+            day = zero + int(value) if whole else day_of(value)
+            return float(date.fromordinal(day).toordinal() - zero)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInputError(
+                f"column {self.name!r} holds dates, and {field} must be one, such as "
+                f'"2020-12-31", found {value!r}'
+            ) from None
+
+    def _since(self) -> str | None:
+        given: Any = self.since
+        if self.kind != "date":
+            if given is not None:
+                raise InvalidInputError(
+                    f"column {self.name!r} has since = {given!r}, and its kind is "
+                    f'{self.kind!r}; for dates write kind = "date"'
+                )
+            return None
+        try:
+            return date.fromordinal(day_of(given)).isoformat()
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"column {self.name!r} holds dates, which are counted as days since "
+                'one that all agree on, such as since = "2000-01-01"; found '
+                f"{'none' if given is None else repr(given)}"
+            ) from None
+
     def _unit(self) -> Fraction | None:
         given: Any = self.unit
         if given is None:
             return None
+        if self.kind == "date" and isinstance(given, str):
+            days = _DAYS.fullmatch(given.strip())
+            given = int(days[1] or 1) if days else given
         if self.is_category:
             raise InvalidInputError(
                 f"column {self.name!r} is a category and has no unit; leave it out"
@@ -262,6 +334,11 @@ class Column:
             what=f"column {self.name!r}: unit",
             more=', or "40 bits" of its range',
         )
+        if self.kind == "date" and unit.denominator > 1:
+            raise InvalidInputError(
+                f"column {self.name!r} holds dates, which are counted in whole days, "
+                f'found unit = {given!r}; leave it out, or write one such as "7 days"'
+            )
         if self.kind == "integer" and unit.denominator > 1:
             raise InvalidInputError(
                 f"column {self.name!r} holds whole numbers, and its unit must be one, "
@@ -278,8 +355,8 @@ class Column:
         low, high = self.minimum, self.maximum
         if low is not None and high is not None and low > high:
             raise InvalidInputError(
-                f"column {self.name!r}: the minimum {low:g} is above "
-                f"the maximum {high:g}"
+                f"column {self.name!r}: the minimum {self.shown(low)} is above "
+                f"the maximum {self.shown(high)}"
             )
 
     def _check_categories(self) -> None:
@@ -391,6 +468,50 @@ def nature(values: Series) -> Nature:
     return _WORDS.get(api.infer_dtype(values, skipna=True), "text")
 
 
+def day_of(value: Any) -> int:
+    """Return the number of a day, of a date or of its text as ISO 8601 has it.
+
+    >>> day_of("2000-01-02") - day_of(date(2000, 1, 1))
+    1
+
+    Raises:
+        ValueError: the text is another one, or there is a time of day.
+        TypeError: it is neither a date nor a text.
+    """
+    if isinstance(value, datetime):  # pandas' own, too
+        if value.time() != time():
+            raise ValueError("a time of day")
+        return value.toordinal()
+    if isinstance(value, date):
+        return value.toordinal()
+    if not isinstance(value, str):
+        raise TypeError("no date")
+    if not _ISO.fullmatch(value):
+        raise ValueError("no date as ISO 8601 has it")
+    return date.fromisoformat(value).toordinal()
+
+
+def _day_zero(since: str) -> int:
+    return date.fromisoformat(since).toordinal()
+
+
+def holds_dates(values: Series) -> bool:
+    """Say whether a column holds dates and nothing else, missing values aside."""
+    found = nature(values)
+    if found != "text" or isinstance(values.dtype, load_pandas().CategoricalDtype):
+        return found == "dates"
+    return all(_ISO.fullmatch(one) for one in levels_of(values))
+
+
+def looks_like_dates(values: Series) -> bool:
+    """Say whether texts of a column are dates in some way, perhaps with a time."""
+    if nature(values) != "text" or isinstance(
+        values.dtype, load_pandas().CategoricalDtype
+    ):
+        return False
+    return all(_DATE_LIKE.fullmatch(one) for one in levels_of(values))
+
+
 def unit_words(unit: Fraction) -> str:
     """Return a unit as people write it.
 
@@ -431,10 +552,13 @@ def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, i
 
     It has nan for none. The second is how many were not whole numbers of the unit.
     """
-    found = nature(values)
-    if found not in _COUNTED:
-        _refuse_type(party, column, values, found)
-    numbers = _floats(values)
+    if column.since is not None:
+        numbers = _days_since(party, column, values)
+    else:
+        found = nature(values)
+        if found not in _COUNTED:
+            _refuse_type(party, column, values, found)
+        numbers = _floats(values)
     gaps = None
     present = numbers
     # One pass each: nan and inf show up in the extremes.
@@ -448,7 +572,7 @@ def clean_numbers(party: str, column: Column, values: Series) -> tuple[PerRow, i
     if column.kind == "integer":
         _check_whole(party, column, present, largest=max(-low, high))
     _check_range(party, column, present, low, high)
-    if column.measure.unit == 1 and column.kind == "integer":
+    if column.measure.unit == 1 and column.kind in _WHOLE:
         return numbers, 0
     rounded = column.measure.rounded(present)
     broken = int(np.count_nonzero(rounded != present))
@@ -514,6 +638,43 @@ def _floats(values: Series) -> FloatArray:
     return numbers
 
 
+def _days_since(party: str, column: Column, values: Series) -> FloatArray:
+    """Return dates as days since the agreed one, each different date looked at once."""
+    zero = _day_zero(str(column.since))
+    plain = values.reset_index(drop=True)
+    if isinstance(plain.dtype, load_pandas().CategoricalDtype):
+        plain = plain.astype(object)
+    codes, dates = load_pandas().factorize(plain)
+    days = np.full(len(dates) + 1, np.nan)  # the last one is for the code -1
+    for place, one in enumerate(dates):
+        try:
+            days[place] = day_of(one) - zero
+        except (TypeError, ValueError):
+            _refuse_date(party, column, one, int(np.count_nonzero(codes == place)))
+    found: FloatArray = days[codes]
+    return found
+
+
+def _refuse_date(party: str, column: Column, found: Any, rows: int) -> NoReturn:
+    what = f'has "{printable(str(found))}" ({_count(rows, "row")})'
+    mend = (
+        "correct it, or if the file writes its dates in another way, read it with "
+        'dates = "%d.%m.%Y" or as it has them (veilsum join: --dates)'
+    )
+    if isinstance(found, datetime):
+        mend = "leave the time of day out"
+    elif not isinstance(found, str):
+        mend = (
+            "turn the numbers into dates, or if they are days already agree on kind = "
+            '"integer"'
+        )
+    raise SchemaError(
+        *(party, column.name, "type"),
+        f"column {column.name!r} {what}, the schema wants dates such as 2001-12-31; "
+        f"{mend}",
+    )
+
+
 def _extremes(numbers: FloatArray) -> tuple[float, float]:
     """Return the least and the largest; nan if there is one, zeros for no numbers."""
     if not len(numbers):
@@ -575,7 +736,7 @@ def _check_range(
         raise SchemaError(
             *(party, column.name, "range"),
             f"column {column.name!r} has {_count(outside, 'value')} outside {least:g} "
-            f"to {most:g}, which is as far as {unit_words(measure.unit)} is counted "
+            f"to {most:g}, which is as far as {column.unit_words} is counted "
             "without an agreed range; correct them, or agree on a minimum and maximum",
         )
     raise SchemaError(
@@ -601,7 +762,7 @@ def _refuse_type(party: str, column: Column, values: Series, found: Nature) -> N
         example = printable(_first_text(values))
         what, advice = f'is text (for example "{example}")', _advice(example)
     if found == "dates":
-        advice = "turn them into numbers first, such as years or days"
+        advice = _DATE_ADVICE
     if found == "true or false":
         advice = f"turn them into 0 and 1, or {advice}"
     raise SchemaError(
@@ -619,9 +780,20 @@ def _first_text(values: Series) -> str:
     return str((odd if len(odd) else present).iloc[0])
 
 
+_DATE_ADVICE = (
+    'agree on kind = "date" with since = "2000-01-01", which counts days since then, '
+    "or turn the dates into numbers first, such as years"
+)
+
+
 def _advice(example: str) -> str:
+    if _DATE_LIKE.fullmatch(example.strip()):
+        return f"this looks like a date: {_DATE_ADVICE}"
     if _DECIMAL_COMMA.fullmatch(example.strip()):
-        return 'a decimal comma? read the file again with decimal = ","'
+        return (
+            'a decimal comma? read the file again with decimal = "," (veilsum join: '
+            "--decimal ,)"
+        )
     try:
         float(example)
     except ValueError:

@@ -18,7 +18,7 @@ import hashlib
 import operator
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import chain, product, zip_longest
@@ -37,7 +37,7 @@ from veilsum.models.rows import PerRow
 from veilsum.numbers import elementary
 from veilsum.numbers.arrays import Array, FloatArray, listed, nearest
 from veilsum.numbers.units import BITS, Measure, unit_of
-from veilsum.tables.columns import Column, SchemaError
+from veilsum.tables.columns import Column, SchemaError, day_of
 from veilsum.tables.frames import Frame, as_frame, load_pandas, needed
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -105,15 +105,35 @@ NEW = "the new data"
 # Powers above this are no products any more.
 _MOST_FACTORS = 64
 _SIGNS: Mapping[str, Any] = {"+": operator.pos, "-": operator.neg}
+# What is true is 1, and what is not is 0.
+_COMPARED: Mapping[str, Any] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+}
+_JOINED: Mapping[str, Any] = {"&": np.minimum, "|": np.maximum}
 _ARITHMETIC: Mapping[str, Any] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
     "**": _power,
+    **_JOINED,
+    **{
+        sign: lambda left, right, compare=compare: 1.0 * compare(left, right)
+        for sign, compare in _COMPARED.items()
+    },
 }
 # How tightly each binds, as in Python: a sign stands between a product and a power.
-_BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "sign": 3, "**": 4}
+_BINDING = {
+    **dict.fromkeys(_COMPARED, 1),
+    **dict(zip("|&+-*/", (2, 3, 4, 4, 5, 5), strict=True)),
+    "sign": 6,
+    "**": 7,
+}
 
 
 @dataclass(frozen=True)
@@ -132,6 +152,13 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Level:
+    """A category's level, in quotes, that the category is compared with."""
+
+    value: str
+
+
+@dataclass(frozen=True)
 class Signed:
     """Plus or minus something."""
 
@@ -141,7 +168,7 @@ class Signed:
 
 @dataclass(frozen=True)
 class Operation:
-    """Two things with an arithmetic sign between them."""
+    """Two things with a sign of arithmetic or comparison between them, or `&`, `|`."""
 
     sign: str
     left: Node
@@ -154,6 +181,15 @@ class Applied:
 
     function: str
     inner: Node
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """`where(condition, yes, no)`: one thing in some rows, another in the rest."""
+
+    condition: Node
+    yes: Node
+    no: Node
 
 
 class Option(NamedTuple):
@@ -174,7 +210,7 @@ class Coded:
     keyword: bool = False
 
 
-Node: TypeAlias = Named | Number | Signed | Operation | Applied | Coded
+Node: TypeAlias = Named | Number | Level | Signed | Operation | Applied | Chosen | Coded
 Term: TypeAlias = tuple[Node, ...]
 # A term is known by its factors in any order, and keeps the order it was written in.
 Terms: TypeAlias = dict[frozenset[Node], Term]
@@ -573,7 +609,7 @@ _TOKENS = re.compile(
     |(?P<wrong>\.?[0-9][\w.]*+)
     |`(?P<quoted>[^`]*)`
     |'(?P<single>[^'\\]*)'|"(?P<double>[^"\\]*)"
-    |(?P<sign>\*\*|%in%|[-+*/^:~|(){}\[\],=.])
+    |(?P<sign>\*\*|%in%|[<>=!]=|[-+*/^:~|&<>(){}\[\],=.])
     |(?P<other>\S)""",
     re.VERBOSE,
 )
@@ -839,14 +875,19 @@ class _Reader:
             before = self._sign(-1) if self.place else ""
             if {before, self._sign(1)} & {*"*/:^", "**", "%in%"}:
                 self._refuse_multiple()
+            if self._sign(1) in _COMPARED:
+                self.place += 1
+                self._unexpected()
             if token.text != "1":
                 self._unreadable("a number other than 0 and 1 is not a term")
             self.place += 1
             return {frozenset(): INTERCEPT}
-        if not self._took("("):
-            node = self._factor()
+        last = self._condition_end() if self._sign() == "(" else None
+        if self._sign() != "(" or last is not None:
+            node = self._factor(last)
             self.written.append((node, self.code))
             return {frozenset({node}): (node,)}
+        self.place += 1
         self._deeper()
         terms = self._sum({})
         self.depth -= 1
@@ -854,10 +895,43 @@ class _Reader:
             self._unexpected()
         return terms
 
+    def _condition_end(self) -> int | None:
+        """Return where the comparisons in brackets end that begin here, if they do."""
+        last = self._closing(self.place)
+        depth, inside = 0, []
+        for token in self.tokens[self.place : last + 1]:
+            sign = token.text if token.kind == "sign" else ""
+            depth -= sign in _CLOSING.values()
+            if depth == 1 and sign:
+                inside.append(sign)
+            depth += sign in _CLOSING
+        joined = self._joined(last)
+        bars = "|" in inside and "(" in inside  # (1 | site) is something else
+        if not ({*inside} & {*_COMPARED, "&"} or bars or joined):
+            return None
+        while joined:
+            last = self._closing(last + 2)
+            joined = self._joined(last)
+        return last
+
+    def _joined(self, last: int) -> bool:
+        """Say whether a bracket that ends there is joined with another by & or |."""
+        signs = [t.text for t in self.tokens[last + 1 : last + 3] if t.kind == "sign"]
+        return len(signs) == 2 and signs[0] in _JOINED and signs[1] == "("
+
     # Factors: a column, a function or arithmetic on columns, a category
 
-    def _factor(self) -> Node:
+    def _factor(self, end: int | None = None) -> Node:
+        """Return the factor that begins here; `end` is where comparisons do."""
         token = self._next()
+        if end is not None:
+            self.code = self.text[token.start : self.tokens[end].end]
+            self.operations, self.stop = 0, end + 1
+            node = self._expression()
+            if self.place < self.stop:
+                self._refuse_expression()
+            self.stop = len(self.tokens)
+            return node
         call = token.kind == "name" and self._sign(1) == "("
         self.code = self.text[token.start : token.end]
         if token.kind in {"name", "quoted"} and not call:
@@ -897,6 +971,41 @@ class _Reader:
         return self._unreadable("a bracket is not closed")
 
     def _expression(self) -> Node:
+        node = self._either()
+        if self._sign() in _COMPARED:
+            sign = self._take().text
+            other = self._either()
+            if self._sign() in _COMPARED:
+                self._refuse(
+                    "compares more than two things; write (18 < age) & (age < 60)"
+                )
+            if isinstance(node, Level):  # a level stands behind its category
+                turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+                node, other, sign = other, node, turned.get(sign, sign)
+            node = self._operation(node, sign, other)
+        return node
+
+    def _either(self) -> Node:
+        node = self._both()
+        while self._sign() == "|":
+            node = self._joining(node, self._take().text, self._both())
+        return node
+
+    def _both(self) -> Node:
+        node = self._added()
+        while self._sign() == "&":
+            node = self._joining(node, self._take().text, self._added())
+        return node
+
+    def _joining(self, left: Node, sign: str, right: Node) -> Node:
+        if not (is_condition(left) and is_condition(right)):
+            self._refuse(
+                f"joins something else than comparisons by {sign}; each stands in "
+                'brackets, such as (age > 60) & (sex == "f")'
+            )
+        return self._operation(left, sign, right)
+
+    def _added(self) -> Node:
         node = self._scaled()
         while self._sign() in {"+", "-"}:
             node = self._operation(node, self._take().text, self._scaled())
@@ -937,6 +1046,8 @@ class _Reader:
             return self._number(token.text)
         if token.kind == "quoted":
             return Named(token.text, quoted=True)
+        if token.kind in {"single", "double"}:
+            return Level(token.text)
         if token.kind == "name" and not _NO_COLUMN.search(token.text):
             return Named(token.text)
         if token[:2] == ("sign", "("):
@@ -954,6 +1065,8 @@ class _Reader:
         name = self._next().text
         if name == "C":
             self._refuse("has C(...) inside; a category cannot be computed with")
+        if name in {"where", "np.where"}:
+            return self._where()
         if name != "I" and name.removeprefix("np.") not in FUNCTIONS:
             self._refuse_function(name)
         self.place += 2
@@ -966,6 +1079,18 @@ class _Reader:
         return self._refuse(
             f"gives {name} more than one argument, a named one, or none"
         )
+
+    def _where(self) -> Node:
+        self.place += 2
+        parts = [self._expression()]
+        while self._took(","):
+            parts.append(self._expression())
+        if len(parts) != 3 or not is_condition(parts[0]) or not self._took(")"):
+            self._refuse(
+                "cannot be used: where takes a comparison and two things to choose "
+                "from, such as where(bmi > 30, 1, 0)"
+            )
+        return Chosen(*parts)
 
     def _coded(self) -> Node:
         self.place += 2
@@ -1053,6 +1178,12 @@ class _Reader:
                 'are asked for by [mixed], random = ["1"], and effects of parties are '
                 "taken off a gaussian fit by [model] absorb = true"
             )
+        if self._sign() == "=" or self._sign() in {*_COMPARED, "&"}:
+            self._unreadable(
+                f"{self._sign()} is not expected where it stands; a comparison is "
+                "written in brackets, such as (age > 60), and two of them as "
+                '(age > 60) & (sex == "f")'
+            )
         found = _short(self._next().text) if self._next() is not _END else "the end"
         self._unreadable(f"{found} is not expected where it stands")
 
@@ -1084,6 +1215,11 @@ class _Reader:
         )
 
     def _refuse_function(self, name: str) -> NoReturn:
+        if name == "Surv":
+            self._refuse(
+                "is about times until an event, which are no response of a [model]: "
+                "ask for a regression of them with [cox], for curves with [survival]"
+            )
         rest = self.tokens[self.place : self.stop]
         if any(token[:2] == ("sign", ".") for token in rest):
             self._refuse_expression()
@@ -1104,7 +1240,7 @@ class _Reader:
             f"cannot be used: {what}, and the column would not mean the same "
             "everywhere; put the constants into the formula, such as "
             f"{{({next(names, 'age')} - 60) / 10}}, round ones or those that veilsum "
-            f"stats finds for all parties together. Functions are C, I, "
+            f"stats finds for all parties together. Functions are C, I, where, "
             f"{', '.join(FUNCTIONS)}"
         )
 
@@ -1129,9 +1265,17 @@ def _short(text: str) -> str:
 # What a tree says, and what it is worth
 
 
+def is_condition(node: Node) -> bool:
+    """Say whether a factor is true or not in a row, which is 1 or 0."""
+    return isinstance(node, Operation) and node.sign in {*_COMPARED, *_JOINED}
+
+
 def named_in(node: Node) -> Iterator[str]:
     """Yield the columns in a factor."""
     match node:
+        case Chosen(condition=condition, yes=yes, no=no):
+            for part in (condition, yes, no):
+                yield from named_in(part)
         case Named(name=name):
             yield name
         case Coded(column=column):
@@ -1150,6 +1294,10 @@ def shown(node: Node, binding: int = 0) -> str:
             return f"`{name}`" if quoted else name
         case Number(value=value):
             return repr(value).replace("inf", "1e309")
+        case Level(value=value):
+            return f'"{value}"'
+        case Chosen(condition=condition, yes=yes, no=no):
+            return f"where({shown(condition)}, {shown(yes)}, {shown(no)})"
         case Signed(sign=sign, inner=inner):
             own, text = _BINDING["sign"], f"{sign}{shown(inner, _BINDING['sign'])}"
         case Operation(sign=sign, left=left, right=right):
@@ -1180,6 +1328,13 @@ def evaluate(node: Node, frame: Frame) -> Any:
             return frame[name].to_numpy()
         case Number(value=value):
             return value
+        case Chosen(condition=condition, yes=yes, no=no):
+            parts = (evaluate(part, frame) for part in (condition, yes, no))
+            return _chosen(*parts)
+        case Operation(sign="==" | "!=" as sign, left=left, right=Level(value=value)):
+            held = frame[next(named_in(left))].array
+            (code,) = held.categories.get_indexer([value])
+            return 1.0 * _COMPARED[sign](held.codes, code)
         case Signed(sign=sign, inner=inner):
             return _SIGNS[sign](evaluate(inner, frame))
         case Operation(sign=sign, left=left, right=right):
@@ -1191,9 +1346,27 @@ def evaluate(node: Node, frame: Frame) -> Any:
     raise TypeError(f"{shown(node)} is a category")
 
 
+def _chosen(condition: Any, yes: Any, no: Any) -> Any:
+    return np.where(np.asarray(condition, dtype=bool), yes, no)
+
+
 def _parts(node: Node, frame: Frame) -> Generator[tuple[Node, Any], None, Any]:
     """Yield the parts of a factor that name a column, with their values; return its."""
     match node:
+        case Chosen(condition=condition, yes=yes, no=no):
+            # What is chosen from is seen in some rows only, and whole by nobody.
+            true = yield from _parts(condition, frame)
+            other = []
+            for part in (yes, no):
+                if _is_simple(part):
+                    other.append(evaluate(part, frame))
+                else:
+                    other.append((yield from _parts(part, frame)))
+            values = _chosen(true, *other)
+        case Operation(sign=sign, left=left, right=right) if sign in _COMPARED and (
+            isinstance(right, Level) or (_is_simple(left) and _is_simple(right))
+        ):
+            values = evaluate(node, frame)
         case Signed(sign=sign, inner=inner):
             values = _SIGNS[sign]((yield from _parts(inner, frame)))
         case Operation(sign=sign, left=left, right=right):
@@ -1233,7 +1406,9 @@ def _is_simple(node: Node) -> bool:
     match node:
         case Signed(inner=inner):
             return _is_simple(inner)
-        case Operation(sign="**") | Applied():
+        case Operation(sign="**") | Applied() | Chosen():
+            return False
+        case Operation() if is_condition(node):
             return False
         case Operation(left=left, right=right):
             named = len([*named_in(node)])
@@ -1257,6 +1432,18 @@ def exact(node: Node, table: CheckedTable) -> Any:
             return made
         case Number():
             return _fraction(node)
+        case Chosen(condition=condition, yes=yes, no=no):
+            return _chosen(*(exact(part, table) for part in (condition, yes, no)))
+        case Operation(sign=sign, left=left, right=right) if sign in _COMPARED:
+            units = (
+                []
+                if isinstance(right, Level)
+                else [_extent(side, table.schema).unit for side in (left, right)]
+            )
+            if not _settles(left, right, units):
+                return np.asarray(evaluate(node, table.frame), dtype=np.int64)
+            found = _COMPARED[sign](exact(left, table), exact(right, table))
+            return np.asarray(found, dtype=np.int64)
         case Signed(sign=sign, inner=inner):
             return _SIGNS[sign](exact(inner, table))
         case Operation(sign="**", left=left, right=right):
@@ -1270,6 +1457,18 @@ def exact(node: Node, table: CheckedTable) -> Any:
         case Applied(inner=inner):
             return exact(inner, table)
     raise TypeError(f"{shown(node)} is a category")
+
+
+def _settles(left: Node, right: Node, units: Sequence[Fraction | None]) -> bool:
+    """Say whether fractions settle a comparison, which float64 may get wrong.
+
+    Columns and constants are compared as they are written, to the last digit, and what
+    functions make has no unit: for these float64 does.
+    """
+    computed = any(
+        not isinstance(one, Named) and _constant(one) is None for one in (left, right)
+    )
+    return computed and len(units) == 2 and None not in units
 
 
 def _fraction(node: Number) -> Fraction:
@@ -1311,8 +1510,19 @@ class _Check:
                 if self._column(node).is_category:
                     self._refuse(
                         f"computes with {node.name!r}, which is a category; use it by "
-                        f"itself or as C({node.name})"
+                        f"itself or as C({node.name}), or compare it with a level in "
+                        f'quotes, such as {node.name} == "{_first(node, self.schema)}"'
                     )
+            case Level(value=value):
+                self._refuse(
+                    f"has the text {_short(value)} where a number belongs; a level of "
+                    'a category is compared by == or !=, such as sex == "f"'
+                )
+            case Chosen(condition=condition, yes=yes, no=no):
+                for part in (condition, yes, no):
+                    self._numbers(part)
+            case Operation(sign=sign, left=Named() as named, right=Level(value=value)):
+                self._compared(self._column(named), sign, value)
             case Signed(inner=inner) | Applied(inner=inner):
                 self._numbers(inner)
             case Operation(sign=sign, left=left, right=right):
@@ -1322,8 +1532,37 @@ class _Check:
                 if sign == "**" and not any(named_in(node)):
                     self._refuse("has a power of constants; write the number out")
 
+    def _compared(self, column: Column, sign: str, value: str) -> None:
+        if column.since is not None:
+            self._refuse(
+                f"has the date {column.name!r} and a text; in a formula a date is the "
+                f"number of days since {column.since}, {_days(column, value)}"
+            )
+        if not column.is_category:
+            self._refuse(
+                f"compares {column.name!r} with a text, and the schema has it as "
+                f"{column.kind}; leave out the quotes"
+            )
+        if sign not in {"==", "!="}:
+            self._refuse(
+                f"compares the category {column.name!r} by {sign}; categories have no "
+                "order here, only == and !="
+            )
+        if value not in column.categories:
+            quoted = [f'"{one}"' for one in column.categories]
+            self._refuse(
+                f"compares {column.name!r} with {_short(value)}, which is not one of "
+                f"its categories; these are {listed(quoted)}"
+            )
+
     def _coded(self, node: Coded) -> None:
         column = self._column(node.column)
+        if not column.is_category and column.has_range and _is_two_valued(column):
+            self._refuse(
+                f"makes categories of {column.name!r}, which the schema has as a "
+                f"number from {column.range}: 0 and 1 need no C(...), write "
+                f"{column.name} by itself"
+            )
         if not column.is_category:
             self._refuse(
                 f"makes categories of {column.name!r}, which the schema has as "
@@ -1357,6 +1596,22 @@ class _Check:
 
     def _refuse(self, why: str) -> NoReturn:
         raise InvalidInputError(f"the term {_short(self.code)} {why}")
+
+
+def _days(column: Column, value: str) -> str:
+    try:
+        number = day_of(value) - day_of(column.since)
+    except ValueError:
+        return "without quotes"
+    return f"and {value} is {number}"
+
+
+def _first(node: Named, schema: Schema) -> str:
+    return schema.column(node.name).categories[0]
+
+
+def _is_two_valued(column: Column) -> bool:
+    return column.measure.most - column.measure.least <= 1
 
 
 def _bound(node: Coded) -> dict[str, Option] | None:
@@ -1427,6 +1682,10 @@ def _called(node: Node) -> Iterator[str]:
             yield from _called(inner)
         case Signed(inner=inner):
             yield from _called(inner)
+        case Chosen(condition=condition, yes=yes, no=no):
+            yield "where"
+            for part in (condition, yes, no):
+                yield from _called(part)
         case Operation(left=left, right=right):
             yield from _called(left)
             yield from _called(right)
@@ -1547,6 +1806,15 @@ class Extent:
         low, high = self.low + other.low, self.high + other.high
         return _settled(low, high, unit, self.slack + other.slack)
 
+    def or_else(self, other: Extent, doubt: float) -> Extent:
+        """Return this or the other's, as a comparison has it that may be in doubt."""
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        if self.unit is None or other.unit is None:
+            return _settled(low, high, None, max(self.slack, other.slack))
+        off = float(high - low) if doubt else 0.0
+        unit = _common(self.unit, other.unit)
+        return _settled(low, high, unit, max(self.slack, other.slack) + off)
+
     def negated(self) -> Extent:
         """Return minus this."""
         return Extent(-self.high, -self.low, self.unit, self.slack)
@@ -1658,6 +1926,18 @@ def _extent(node: Node, schema: Schema) -> Extent:
             return found_inner.negated() if sign == "-" else found_inner
         case Operation(sign="**"):
             return _power_extent(node, schema)
+        case Operation(sign=sign, left=left, right=right) if is_condition(node):
+            if isinstance(right, Level):
+                return INDICATOR
+            first, second = _extent(left, schema), _extent(right, schema)
+            # Where float64 may decide a comparison wrongly, fractions do.
+            slack = float(_settles(left, right, (first.unit, second.unit)))
+            if sign in _JOINED:
+                slack = max(first.slack, second.slack)
+            return replace(INDICATOR, slack=slack)
+        case Chosen(condition=condition, yes=yes, no=no):
+            doubt = _extent(condition, schema).slack
+            return _extent(yes, schema).or_else(_extent(no, schema), doubt)
         case Operation(sign=sign, left=left, right=right):
             first, second = _extent(left, schema), _extent(right, schema)
             if sign in "+-":

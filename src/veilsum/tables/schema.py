@@ -9,6 +9,7 @@ A schema is written down before anybody looks at data, as TOML:
 
     [schema.columns]
     age = { kind = "number", minimum = 0, maximum = 120, unit = 1 }
+    seen = { kind = "date", since = "2000-01-01", maximum = "2026-12-31" }
     sex = { kind = "category", categories = ["1", "2"] }
 """
 
@@ -37,7 +38,10 @@ from veilsum.tables.columns import (
     alike,
     clean_categories,
     clean_numbers,
+    day_of,
+    holds_dates,
     levels_of,
+    looks_like_dates,
     measured,
     nature,
 )
@@ -50,16 +54,20 @@ Missing = Literal["refuse", "drop"]
 MOST_COLUMNS, MOST_ROWS = 10_000, 10**9
 MISSING: tuple[Missing, ...] = get_args(Missing)
 
+# Day 0 of dates that nobody agreed about, in a simulation.
+SINCE = "1970-01-01"
+
 Values = FloatArray | Codes
 
 
 class ColumnSection(Section, frozen=True, kw_only=True):
     """One line of [schema.columns]; the column itself knows what fits together."""
 
-    kind: Annotated[Any, Meta(description="number, integer or category")]
+    kind: Annotated[Any, Meta(description="number, integer, date or category")]
     minimum: Any = None
     maximum: Any = None
     unit: Any = None
+    since: Any = None
     categories: Annotated[tuple[Any, ...], Meta(description="a list")] | None = None
 
 
@@ -195,6 +203,11 @@ class Schema:
     def categorical(self) -> tuple[str, ...]:
         """The names of the columns that hold categories."""
         return tuple(one.name for one in self.columns if one.is_category)
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The names of the columns that hold dates."""
+        return tuple(one.name for one in self.columns if one.kind == "date")
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -463,9 +476,19 @@ def _each(frames: Mapping[str, Frame], name: str) -> dict[str, Series]:
 
 
 def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
-    found = {party: nature(values) for party, values in parts.items()}
+    found = {
+        party: "dates" if holds_dates(values) else nature(values)
+        for party, values in parts.items()
+    }
     # A table without a single value in this column fits whatever the others have.
     found = {party: one for party, one in found.items() if one != "empty"}
+    for party, values in parts.items():
+        if found.get(party) == "text" and looks_like_dates(values):
+            raise InvalidInputError(
+                f"column {name!r} holds dates at {party} that are not written as "
+                f'2001-12-31; read that file with dates = {{{name!r}: "%d.%m.%Y"}}, or '
+                "as it has them"
+            )
     kinds = {_NATURES.get(one, one) for one in found.values()}
     if kinds == {"categories"}:
         union = set().union(*(levels_of(values) for values in parts.values()))
@@ -473,6 +496,11 @@ def _inferred_column(name: str, parts: Mapping[str, Series]) -> Column:
     if kinds == {"numbers"}:
         whole = set(found.values()) == {"whole numbers"}
         return measured(Column(name, "integer" if whole else "number"), parts.values())
+    if kinds == {"dates"}:
+        each = [values.dropna().drop_duplicates() for values in parts.values()]
+        days = [day_of(one) for values in each for one in values]
+        low, high = (float(one - day_of(SINCE)) for one in (min(days), max(days)))
+        return Column(name, "date", low, high, since=SINCE)
     raise InvalidInputError(_no_kind(name, found))
 
 
@@ -485,7 +513,7 @@ def _no_kind(name: str, found: Mapping[str, str]) -> str:
         held.setdefault(one, party)
     each = " and ".join(f"{one} at {party}" for one, party in held.items())
     comma = ""
-    if "text" in held and len(held) > 1:
+    if "text" in held and {"numbers", "whole numbers"} & {*held}:
         who = held["text"]
         comma = f'a decimal comma at {who}? read that file with decimal = ","; '
     return f"column {name!r} holds {each}, which is no kind of column; {comma}{way_out}"

@@ -1,0 +1,64 @@
+"""How a party's own table is written: options of every command that reads one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from veilsum.cli.output import FILE
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--decimal", default=".", help="The decimal mark of a CSV file."),
+    click.option(
+        "--separator",
+        default=",",
+        help="What stands between cells of a CSV file; tab for a tab.",
+    ),
+    click.option(
+        "--missing",
+        multiple=True,
+        metavar="WORD",
+        help="A word in a CSV file for a value that is not there, such as -9; an empty "
+        "cell is one anyway. May be repeated; by default NA, NaN and nan.",
+    ),
+    click.option(
+        "--encoding",
+        default="utf-8",
+        show_default=True,
+        help="How a CSV file writes letters as bytes, such as cp1252.",
+    ),
+    click.option(
+        "--dates",
+        metavar="FORM",
+        help="How a CSV file writes dates, such as %d.%m.%Y; by default %Y-%m-%d.",
+    ),
+    click.option(
+        "--query",
+        type=FILE,
+        help="A file with one SELECT, this party's own, for a table in a database: "
+        ".duckdb, .sqlite, .sqlite3, .db, or .parquet, where it selects FROM data.",
+    ),
+)
+_NAMES = ("decimal", "separator", "missing", "encoding", "dates", "query")
+
+
+def table_options(command: Command) -> Command:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def taken(given: dict[str, Any]) -> dict[str, Any]:
+    """Take these options out of a command's: they are what `agreed_table` is told."""
+    from veilsum.files.queries import query_in
+
+    found = {name: given.pop(name) for name in _NAMES}
+    if found["query"] is not None:
+        found["query"] = query_in(found["query"])
+    # What was not said is what it does by itself.
+    return {name: value for name, value in found.items() if value not in ((), None)}
