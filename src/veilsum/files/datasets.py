@@ -7,7 +7,7 @@ as the world was, by institution and by firm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -17,7 +17,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.models.price import Site
-from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed
 
 # pandas and the packages with the data carry no types; the name says what is meant.
 Frame: TypeAlias = Any
@@ -157,12 +157,24 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     return Dataset(_zones(frame, parties))
 
 
-# A demand, and at most one generator, in a row.
-SITE = ("demand", "a", "b", "low", "high")
+# What a row may have beside a demand: a generator, with all of these.
+GENERATOR = ("a", "b", "low", "high")
+SITE = ("demand", *GENERATOR)
 
 
-def site_of(table: Frame) -> Site:
-    """Return what dispatch takes of a table as `power_case` has it."""
+def site_of(table: Frame, party: str = "") -> Site:
+    """Return what dispatch takes of a table as `power_case` has it.
+
+    Rows are counted from 1. `party` is named where the table cannot be used.
+    """
+    try:
+        return _site(table)
+    except InvalidInputError as error:
+        whose = f"{party}: " if party else ""
+        raise InvalidInputError(f"{whose}{error}", plain=error.plain) from None
+
+
+def _site(table: Frame) -> Site:
     missing = [one for one in SITE if one not in table.columns]
     if missing:
         raise InvalidInputError(
@@ -171,21 +183,58 @@ def site_of(table: Frame) -> Site:
             f"{listed(list(map(str, table.columns)))}; a row without a generator "
             "leaves all but the demand empty"
         )
-    running = table.dropna(subset=["a"])
-    columns = {key: _numbers(running, key) for key in ("a", "b", "low", "high")}
-    demands = _numbers(table, "demand")
-    return Site.of(demands[~np.isnan(demands)], **columns)
+    cells = {name: _numbers(table, name) for name in SITE}
+    running = _filled(cells, GENERATOR)
+    columns = {name: cells[name][running] for name in GENERATOR}
+    demands = cells["demand"]
+    rows = tuple((np.flatnonzero(running) + 1).tolist())
+    return Site.of(demands[~np.isnan(demands)], **columns, rows=rows)
+
+
+def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]:
+    """Return which rows have all of some columns; refuse one that has only some."""
+    there = np.column_stack([~np.isnan(cells[name]) for name in names])
+    half = there.any(axis=1) & ~there.all(axis=1)
+    if half.any():
+        row = int(np.argmax(half))
+        empty = [
+            name
+            for name, is_there in zip(names, there[row], strict=True)
+            if not is_there
+        ]
+        has = [name for name in names if name not in empty]
+        raise InvalidInputError(
+            f"row {row + 1} has {listed(has)}, and nothing in {listed(empty)}: give "
+            f"all of {listed(names)}, or leave them all empty"
+        )
+    return there.all(axis=1)
 
 
 def _numbers(table: Frame, column: str) -> FloatArray:
     """Return a column as numbers; what is none is not quoted, since it is private."""
     try:
-        return table[column].to_numpy(float)
+        found = table[column].to_numpy(float)
     except (TypeError, ValueError):
+        row = next(k for k, cell in enumerate(table[column], 1) if not _is_one(cell))
         raise InvalidInputError(
             f"column {column!r} must hold numbers only, and cells without one must be "
-            "empty; a decimal comma is not read as a point"
+            f"empty: row {row} has something else; a decimal comma is not read as a "
+            "point"
         ) from None
+    if (endless := np.isinf(found)).any():
+        row = int(np.argmax(endless)) + 1
+        raise InvalidInputError(
+            f"row {row} is not finite in column {column!r}: give a number"
+        )
+    return found
+
+
+def _is_one(cell: object) -> bool:
+    try:
+        float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {

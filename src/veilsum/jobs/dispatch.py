@@ -17,7 +17,7 @@ from typing import Any, Unpack
 import numpy as np
 import scipy
 
-from veilsum.errors import LocalProtocolError
+from veilsum.errors import InvalidInputError, LocalProtocolError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
@@ -182,7 +182,7 @@ def dispatch(
         agreed["unit"] = str(search.unit)
     released = run_job(
         recipe,
-        {party: _contribution(search, site) for party, site in held.items()},
+        {party: _contribution(search, party, site) for party, site in held.items()},
         terms,
         agreed={"dispatch": agreed},
     )
@@ -223,7 +223,10 @@ def _decimals(sites: Mapping[str, Site]) -> Fraction | None:
     return few_decimals(np.concatenate([site.demands for site in sites.values()]))
 
 
-def _contribution(search: PriceSearch, site: Site) -> Contribution:
-    search.check(site)
+def _contribution(search: PriceSearch, party: str, site: Site) -> Contribution:
+    try:
+        search.check(site)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{party}: {error}") from None
     data = (site.demands, site.a, site.b, site.low, site.high)
     return Contribution(partial(search.response, site), data)

@@ -80,6 +80,7 @@ class Site(Secret):
         b: one number for each generator.
         low: the least output of each.
         high: the greatest output of each.
+        rows: of a table that generators are from, counted from 1; nothing without one.
     """
 
     demands: Float[FloatArray, " d"]
@@ -87,6 +88,7 @@ class Site(Secret):
     b: Vector
     low: Vector
     high: Vector
+    rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         shapes = {x.shape for x in (self.a, self.b, self.low, self.high)}
@@ -117,6 +119,7 @@ class Site(Secret):
         b: ArrayLike = NOTHING,
         low: ArrayLike = NOTHING,
         high: ArrayLike = NOTHING,
+        rows: tuple[int, ...] = (),
     ) -> Site:
         """Return a site of these numbers; without generators it only has a demand.
 
@@ -124,7 +127,13 @@ class Site(Secret):
         """
         names = {"a": a, "b": b, "low": low, "high": high}
         arrays = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in names.items()}
-        return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays)
+        return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays, rows=rows)
+
+    def place(self, generator: int) -> str:
+        """Return where a generator stands, in words."""
+        if self.rows:
+            return f"row {self.rows[generator]}"
+        return f"generator {generator}"
 
     def n_broken(self, unit: Fraction) -> int:
         """Return how many demands are not whole numbers of a unit."""
@@ -163,14 +172,14 @@ class Site(Secret):
         """Refuse one by its place: its numbers are private, and this may be logged."""
         if (flat := self.a < LEAST_CURVATURE).any():
             raise InvalidInputError(
-                f"generator {int(np.argmax(flat))} must have an a above zero: at a "
+                f"{self.place(int(np.argmax(flat)))} must have an a above zero: at a "
                 "linear cost the output jumps from one limit to the other at a single "
                 "price, and no price may balance it; give it a small a above zero"
             )
         if (crossed := self.low > self.high).any():
             raise InvalidInputError(
-                f"generator {int(np.argmax(crossed))} has its lower limit above its "
-                "upper limit: exchange or correct them"
+                f"{self.place(int(np.argmax(crossed)))} has its lower limit (low) above "
+                "its upper limit (high): exchange or correct them"
             )
 
 
@@ -313,7 +322,7 @@ class PriceSearch:
         for place, (power, a) in enumerate(zip(powers, site.a, strict=True)):
             if Fraction(power) > reach[0] or Fraction(0.5) / Fraction(a) > reach[1]:
                 raise InvalidInputError(
-                    f"generator {place} has a limit above {float(reach[0]):.3g} or an "
+                    f"{site.place(place)} has a limit above {float(reach[0]):.3g} or an "
                     f"a below {0.5 / float(reach[1]):.3g}, which is beyond what can "
                     "be summed: count in larger units, or allow a greater tolerance"
                 )
