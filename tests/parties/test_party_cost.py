@@ -137,7 +137,7 @@ GENERATOR = ("a", "b", "low", "high")
 def test_a_half_filled_generator_is_refused_by_party_row_and_column(empty):
     """One without a was left out, and so its party seemed to offer less."""
     table = pd.DataFrame(
-        {"demand": [3.0, 0.0], **dict.fromkeys(GENERATOR, [nan, 61.5])}
+        {"demand": [3.0, 0.0], **{key: [nan, 61.5] for key in GENERATOR}}
     )
     assert site_of(table).rows == (2,)
     table.loc[1, list(empty)] = nan

@@ -157,13 +157,17 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     return Dataset(_zones(frame, parties))
 
 
-# What a row may have beside a demand: a generator, with all of these.
+# What a row may have beside a demand: a generator, or a step of an offer.
 GENERATOR = ("a", "b", "low", "high")
-SITE = ("demand", *GENERATOR)
+STEP = ("price", "quantity")
 
 
 def site_of(table: Frame, party: str = "") -> Site:
     """Return what dispatch takes of a table as `power_case` has it.
+
+    It may have columns price and quantity as well, or in place of those of generators:
+    a row with these is a step of an offer, so much at that price; with a quantity below
+    zero it is a step of a bid, to buy so much up to that price.
 
     Rows are counted from 1. `party` is named where the table cannot be used.
     """
@@ -175,26 +179,43 @@ def site_of(table: Frame, party: str = "") -> Site:
 
 
 def _site(table: Frame) -> Site:
-    missing = [one for one in SITE if one not in table.columns]
+    kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
+    wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
+    missing = [one for one in wanted if one not in table.columns]
     if missing:
         raise InvalidInputError(
-            f"a table for dispatch has the columns {listed(SITE)}, and "
+            f"a table for dispatch has the columns {listed(wanted)}, and "
             f"{listed(missing)} cannot be found among "
             f"{listed(list(map(str, table.columns)))}; a row without a generator "
             "leaves all but the demand empty"
         )
-    cells = {name: _numbers(table, name) for name in SITE}
-    running = _filled(cells, GENERATOR)
-    columns = {name: cells[name][running] for name in GENERATOR}
-    demands = cells["demand"]
-    rows = tuple((np.flatnonzero(running) + 1).tolist())
-    return Site.of(demands[~np.isnan(demands)], **columns, rows=rows)
+    cells = {name: _numbers(table, name) for name in wanted}
+    running, stepping = (
+        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
+        for kind in (GENERATOR, STEP)
+    )
+    if (both := running & stepping).any():
+        raise InvalidInputError(
+            f"row {int(np.argmax(both)) + 1} has both {listed(GENERATOR)} and "
+            f"{listed(STEP)}: make two rows of it"
+        )
+    columns = {name: cells[name][running] for name in GENERATOR if running.any()}
+    if stepping.any():
+        prices, quantities = (cells[name][stepping] for name in STEP)
+        nothing = np.zeros(len(prices))
+        low, high = np.minimum(quantities, 0.0), np.maximum(quantities, 0.0)
+        for name, steps in zip(GENERATOR, (nothing, prices, low, high), strict=True):
+            columns[name] = np.append(columns.get(name, []), steps)
+    rows = [*np.flatnonzero(running), *np.flatnonzero(stepping)]
+    demands = cells["demand"][~np.isnan(cells["demand"])]
+    return Site.of(demands, **columns, rows=tuple(int(row) + 1 for row in rows))
 
 
 def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]:
     """Return which rows have all of some columns; refuse one that has only some."""
     there = np.column_stack([~np.isnan(cells[name]) for name in names])
-    half = there.any(axis=1) & ~there.all(axis=1)
+    whole = np.asarray(there.all(axis=1))
+    half = there.any(axis=1) & ~whole
     if half.any():
         row = int(np.argmax(half))
         empty = [
@@ -207,7 +228,7 @@ def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]
             f"row {row + 1} has {listed(has)}, and nothing in {listed(empty)}: give "
             f"all of {listed(names)}, or leave them all empty"
         )
-    return there.all(axis=1)
+    return whole
 
 
 def _numbers(table: Frame, column: str) -> FloatArray:
