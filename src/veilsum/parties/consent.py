@@ -583,6 +583,9 @@ EXPLAINED: Mapping[str, str] = {
     "offer it at just that price: not 0 only where the price of a step was met",
     "its slope": "how much more all would run at a price higher by one, as far as they "
     "are between their limits",
+    "output less demand in each period": "for each period, what all generators and "
+    "stores would give at the prices of that round, less all demands; everybody knows "
+    "the prices, which follow from the totals before",
     "total cost": "what all generators together cost at that price, less what bids to "
     "buy are worth",
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
