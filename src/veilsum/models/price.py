@@ -422,7 +422,8 @@ class PriceSearch:
             "which is beyond what can be summed: count in larger units, or allow a "
             "greater tolerance"
         )
-        rows = zip(site.a, site.b, site.low, site.high, strict=True)
+        columns = (site.a, site.b, site.low, site.high)
+        rows = zip(*(one.tolist() for one in columns), strict=True)
         for k, (a, b, low, high) in enumerate(rows):
             most = Fraction(max(abs(low), abs(high)))
             if most > powers or Fraction(0.5) > slopes * Fraction(a) > 0:
