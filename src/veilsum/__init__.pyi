@@ -164,10 +164,10 @@ from .jobs.job_file import (
 from .jobs.job_file import (
     read_job as read_job,
 )
-from .jobs.periods import (
+from .jobs.dispatch_periods import (
     PeriodsResult as PeriodsResult,
 )
-from .jobs.periods import (
+from .jobs.dispatch_periods import (
     dispatch_periods as dispatch_periods,
 )
 from .jobs.quadratic import (
@@ -218,7 +218,7 @@ from .methods.link_faults import LinkFaults as LinkFaults
 from .methods.one_shot import OneShot as OneShot
 from .methods.settings import Settings as Settings
 from .models.curvature import curvature_bounds as curvature_bounds
-from .models.periods import Fleet as Fleet
+from .models.fleets import Fleet as Fleet
 from .models.price import Site as Site
 from .models.row_costs import glm_cost as glm_cost
 from .models.row_costs import (

@@ -20,7 +20,7 @@ from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models.periods import Cleared, Fleet, Numbers, PeriodSearch, Seeking
+from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.units import Counts
 
