@@ -177,6 +177,12 @@ from .jobs.meta import MetaResult as MetaResult
 from .jobs.meta import meta as meta
 from .jobs.mixed import MixedResult as MixedResult
 from .jobs.mixed import mixed as mixed
+from .jobs.dispatch_periods import (
+    PeriodsResult as PeriodsResult,
+)
+from .jobs.dispatch_periods import (
+    dispatch_periods as dispatch_periods,
+)
 from .jobs.quadratic import (
     QuadraticResult as QuadraticResult,
 )
@@ -231,6 +237,7 @@ from .methods.link_faults import LinkFaults as LinkFaults
 from .methods.one_shot import OneShot as OneShot
 from .methods.settings import Settings as Settings
 from .models.curvature import curvature_bounds as curvature_bounds
+from .models.fleets import Fleet as Fleet
 from .models.price import Site as Site
 from .models.row_costs import glm_cost as glm_cost
 from .models.row_costs import (

@@ -1,9 +1,11 @@
 """Dispatch on real networks' data, and quadratic programs, against other solvers."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from strategies import few
 from veilsum.costs.domains import Box, HalfSpaces
@@ -89,6 +91,180 @@ def test_no_sum_tells_which_site_has_which_generator(driver, law):
     ]
     assert one.price == other.price
     assert one.released.bytes == other.released.bytes
+
+
+# Steps, and bids to buy, against the pooled linear program
+
+# Five generators and three loads of the PJM five-bus system: F. Li and R. Bo, Small
+# Test Systems for Power System Economic Studies, IEEE PES General Meeting 2010; as
+# MATPOWER's case5 has it. Prices in dollars per MWh, and MW.
+PJM = {
+    "bus-1": [(14, 40), (15, 170)],
+    "bus-2": [],
+    "bus-3": [(30, 520)],
+    "bus-4": [(40, 200)],
+    "bus-5": [(10, 600)],
+}
+# Ten units: S. A. Kazarlis, A. G. Bakirtzis and V. Petridis, A genetic algorithm
+# solution to the unit commitment problem, IEEE Transactions on Power Systems 11, 1996.
+# In $/MW^2h, $/MWh and MW: a, b, low, high.
+TEN = np.array(
+    [
+        (0.00048, 16.19, 150, 455),
+        (0.00031, 17.26, 150, 455),
+        (0.002, 16.60, 20, 130),
+        (0.00211, 16.50, 20, 130),
+        (0.00398, 19.70, 25, 162),
+        (0.00712, 22.26, 20, 80),
+        (0.00079, 27.74, 25, 85),
+        (0.00413, 25.92, 10, 55),
+        (0.00222, 27.27, 10, 55),
+        (0.00173, 27.79, 10, 55),
+    ]
+)
+EMPTY = {"demand": np.nan, "price": np.nan, "quantity": np.nan}
+
+
+def step_tables(offers, demands):
+    """Tables as files have them: a row for the demand, and one for each step."""
+    return {
+        party: pd.DataFrame(
+            [{**EMPTY, "demand": demands.get(party, 0.0)}]
+            + [{**EMPTY, "price": p, "quantity": q} for p, q in steps]
+        )
+        for party, steps in offers.items()
+    }
+
+
+def by_highs(sites):
+    """The least cost of the pooled problem, and the price that HiGHS finds for it."""
+    b, low, high = (
+        np.concatenate([getattr(s, key) for s in sites.values()])
+        for key in ("b", "low", "high")
+    )
+    demand = sum(s.demand for s in sites.values())
+    bounds = np.column_stack([low, high])
+    found = linprog(b, A_eq=np.ones((1, b.size)), b_eq=[demand], bounds=bounds)
+    assert found.status == 0
+    return found.fun, float(found.eqlin.marginals[0])
+
+
+# What is needed, the lowest and the highest price: 810 MW are just what is below 30.
+NEEDED = {1000: (30, 30), 810: (15, 30), 600: (10, 14), 1.5: (10, 10), 1330: (30, 40)}
+BIDS = {"bus-2": [(35, -100), (25, -150), (12, -80)], "bus-4": [(40, 200), (30, -60)]}
+
+
+@pytest.mark.parametrize("price_unit", [None, 0.01])
+@pytest.mark.parametrize("bids", [{}, BIDS], ids=["fixed", "elastic"])
+@pytest.mark.parametrize("needed", NEEDED)
+def test_steps_and_bids_clear_as_the_pooled_linear_program(needed, bids, price_unit):
+    tables = step_tables({**PJM, **bids}, {"bus-2": 0.5, "bus-3": needed - 0.5})
+    sites = {name: site_of(table, name) for name, table in tables.items()}
+    found = dispatch(
+        sites,
+        prices=(0, 100),
+        price_unit=price_unit,
+        total_cost=True,
+        driver="vectorised",
+        seed=1,
+        compare=True,
+    )
+    cost, price = by_highs(sites)
+    slack = 1e-9 + found.settled.within
+    assert found.lowest - slack <= price <= found.highest + slack
+    assert found.max_error <= slack
+    assert found.total_cost == pytest.approx(cost, abs=1e-6)
+    assert sum(map(np.sum, found.costs.values())) == pytest.approx(cost, abs=1e-6)
+    total = sum(out.sum() for out in found.outputs.values())
+    assert total == pytest.approx(needed, abs=1e-8)
+    if not bids:
+        ends = (found.lowest, found.highest)
+        assert ends == pytest.approx(NEEDED[needed], abs=slack)
+        assert found.settled.is_unique == (ends[0] == ends[1])
+        assert ("no other price" in found.words) == (ends[0] == ends[1])
+    if price_unit is not None:
+        assert found.settled.within == 0.0
+        assert len(found.released.sums) <= 3 * 15 + 1
+
+
+@pytest.mark.parametrize("falls", [0.0, 0.05])
+def test_mixed_offers_clear_as_the_pooled_program_of_clarabel(falls):
+    """Ten quadratic units, a step at 20, and a bid that falls with what is bought."""
+    units = dict(zip(("a", "b", "low", "high"), TEN.T, strict=True))
+    sites = {
+        "units-1": Site.of(0, **{key: one[::2] for key, one in units.items()}),
+        "units-2": Site.of(300, **{key: one[1::2] for key, one in units.items()}),
+        "step": Site.of(0, a=0, b=20, low=0, high=80),
+        "bid": Site.of(700, a=falls, b=23, low=-90, high=0),
+    }
+    found = dispatch(sites, prices=(0, 100), driver="vectorised", seed=1, compare=True)
+    a, b, low, high = (
+        np.concatenate([getattr(s, key) for s in sites.values()])
+        for key in ("a", "b", "low", "high")
+    )
+    limits = np.vstack(
+        [np.eye(a.size), -np.eye(a.size), np.ones(a.size), -np.ones(a.size)]
+    )
+    ends = np.concatenate([high, -low, [1000, -1000]])
+    expected = by_clarabel({"all": (np.diag(2 * a), b)}, limits, ends)
+    outputs = np.concatenate(list(found.outputs.values()))
+    np.testing.assert_allclose(outputs, expected, atol=2e-4)
+    cost = float(a @ expected**2 + b @ expected)
+    assert sum(map(np.sum, found.costs.values())) == pytest.approx(cost, abs=1e-6)
+    assert found.settled.is_unique
+
+
+def test_what_is_offered_at_the_price_is_taken_in_proportion():
+    """250 of 400: every party works out its part from totals and its own offers."""
+    sites = {
+        "a": Site.of(500, a=[0, 0], b=[20, 30], low=[0, 0], high=[300, 100]),
+        "b": Site.of(0, a=[0], b=[30], low=[-50], high=[250]),
+        "c": Site.of(0.0),
+        "d": Site.of(0.0),
+    }
+    found = dispatch(sites, prices=(0, 64), price_unit=1, driver="vectorised", seed=1)
+    price, least, most, _ = found.tried[-1]
+    assert (price, least, most) == (30.0, -250.0, 150.0)
+    part = -least / (most - least)
+    assert found.outputs["a"].tolist() == [300.0, 100 * part]
+    assert found.outputs["b"].tolist() == [-50 + 300 * part]
+    assert found.costs["a"].tolist() == [6000.0, 30 * 100 * part]
+
+
+def test_the_total_cost_is_released_only_if_it_is_asked_for_openly():
+    sites, options = sites_of("case30"), {"prices": (0, 1000), "seed": 1}
+    silent, asked = (
+        dispatch(sites, driver="vectorised", total_cost=asks, **options)
+        for asks in (False, True)
+    )
+    assert silent.total_cost is None
+    assert not any("cost (1)" in line for line in silent.guarantee.released)
+    assert "at the price found" in asked.guarantee.released[-1]
+    assert asked.guarantee.released[-1].endswith("total cost (1)")
+    assert asked.released.sums[-1][1:].tolist() == [0, 0]
+    costs = sum(site.cost(asked.settled.price) for site in sites.values())
+    assert asked.total_cost == pytest.approx(costs, rel=1e-12)
+    assert f"together cost {costs:.8g}" in asked.summary()
+    assert "together" not in silent.summary()
+    assert asked.price == silent.price
+    assert asked.recipe.most_numbers == silent.recipe.most_numbers + 1
+
+
+def test_a_flat_offer_beside_the_unit_of_prices_is_refused_by_party_and_row():
+    tables = step_tables({**PJM, "bus-3": [(30, 1), (30.005, 500)]}, {"bus-2": 900})
+    sites = {name: site_of(table, name) for name, table in tables.items()}
+    with pytest.raises(InvalidInputError, match=r"^bus-3: row 3 has a price") as caught:
+        dispatch(sites, prices=(0, 100), price_unit=0.01)
+    assert "30.005" not in str(caught.value)
+
+
+def test_a_row_is_a_generator_or_a_step_and_never_both():
+    row = dict.fromkeys(("demand", "a", "b", "low", "high", "price", "quantity"), 1.0)
+    with pytest.raises(InvalidInputError, match=r"^x: row 1 has both"):
+        site_of(pd.DataFrame([row]), "x")
+    half = pd.DataFrame([{**EMPTY, "price": 3.0}])
+    with pytest.raises(InvalidInputError, match="row 1 has price, and nothing"):
+        site_of(half, "x")
 
 
 # Quadratic programs

@@ -106,6 +106,10 @@ QUESTIONS = {
         "policy": {"site_terms": True},
     },
     "dispatch": DISPATCH,
+    "dispatch with its cost": {
+        **DISPATCH,
+        "dispatch": {"prices": [0, 100], "price_unit": 0.01, "total_cost": True},
+    },
 }
 
 
@@ -113,7 +117,7 @@ def tables(kind):
     found = {}
     for place, name in enumerate(NAMES):
         stream = np.random.default_rng(place)
-        if kind == "dispatch":
+        if kind.startswith("dispatch"):
             columns = {"demand": [3.0 + place], "a": [1.0], "b": [2.0]}
             found[name] = as_frame({**columns, "low": [0.0], "high": [20.0]})
             continue

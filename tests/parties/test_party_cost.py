@@ -1,6 +1,7 @@
 """A party's own cost: what is wrong with it is said to its owner, and no value is."""
 
 from fractions import Fraction
+from math import inf, nan
 
 import pandas as pd
 import pytest
@@ -129,12 +130,49 @@ def test_a_site_without_a_column_is_refused_with_its_name(lacking):
         site_of(pd.DataFrame(cells))
 
 
+GENERATOR = ("a", "b", "low", "high")
+
+
+@pytest.mark.parametrize("empty", [("a",), ("b",), ("low", "high"), ("a", "b", "high")])
+def test_a_half_filled_generator_is_refused_by_party_row_and_column(empty):
+    """One without a was left out, and so its party seemed to offer less."""
+    table = pd.DataFrame(
+        {"demand": [3.0, 0.0], **{key: [nan, 61.5] for key in GENERATOR}}
+    )
+    assert site_of(table).rows == (2,)
+    table.loc[1, list(empty)] = nan
+    with pytest.raises(InvalidInputError) as caught:
+        site_of(table, "north")
+    there = ", ".join(one for one in GENERATOR if one not in empty)
+    said = f"north: row 2 has {there}, and nothing in {', '.join(empty)}: give all"
+    assert str(caught.value).startswith(said)
+    assert "61" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"high": -77.25}, "row 2 has its lower limit"),
+        ({"b": inf}, "row 2 is not finite in column 'b'"),
+        ({"demand": inf}, "row 2 is not finite in column 'demand'"),
+    ],
+)
+def test_what_is_wrong_in_a_row_of_a_site_is_named_by_it(change, said):
+    row = {"demand": 0.0, "a": 1.0, "b": 1.0, "low": 0.0, "high": 9.0, **change}
+    table = pd.DataFrame([{"demand": 3.0}, row])
+    with pytest.raises(InvalidInputError, match=f"^north: {said}") as caught:
+        site_of(table, "north")
+    assert "77" not in str(caught.value)
+
+
 @pytest.mark.parametrize("column", ["demand", "a", "high"])
 def test_a_cell_of_a_site_that_is_no_number_is_refused_without_it(column):
     cells = {"demand": [1.0, 2.0], "a": [1.0, 2.0], "b": [0.0, 0.0]}
     cells |= {"low": [0.0, 0.0], "high": [5.0, 5.0], column: ["61,25", "2"]}
     with pytest.raises(InvalidInputError, match=f"column '{column}' must") as caught:
-        site_of(pd.DataFrame(cells))
+        site_of(pd.DataFrame(cells), "north")
+    assert str(caught.value).startswith("north: ")
+    assert "row 1 has something else" in str(caught.value)
     assert "61" not in str(caught.value)
 
 

@@ -6,6 +6,8 @@ import pytest
 import veilsum as vs
 from veilsum.files.datasets import gbsg2
 from veilsum.models.tallies import Quantile
+from veilsum.jobs.dispatch import dispatch
+from veilsum.models.price import Site
 from veilsum.paper import reproduce
 from veilsum.report.figures import (
     boxes_figure,
@@ -17,6 +19,7 @@ from veilsum.report.figures import (
     float_leak_figure,
     render,
     survival_figure,
+    supply_figure,
 )
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -76,6 +79,27 @@ def test_survival_shows_every_curve_and_how_many_are_left(times):
 
 
 SHARES = ((0.25, 1), (0.5, 4), (0.75, 9), (0.95, 20))
+@pytest.mark.parametrize("demand", [200.0, 100.0])
+def test_a_supply_curve_shows_what_was_released_and_no_more(demand):
+    """A point at both ends of each step met, and boxes where nothing is known."""
+    flat = {"a": [0, 0], "b": [10, 30], "low": [0, 0], "high": [100, 300]}
+    sites = {
+        "a": Site.of(demand),
+        "b": Site.of(0, **flat),
+        **dict.fromkeys("cd", Site.of(0)),
+    }
+    found = dispatch(sites, prices=(0, 64), price_unit=2, driver="vectorised", seed=0)
+    (axis,) = supply_figure(found, "steps").axes
+    tried = found.tried
+    released, balance = axis.lines[0], axis.lines[-1]
+    ends = [*map(tuple, tried[:, [1, 0]]), *map(tuple, tried[:, [2, 0]])]
+    assert sorted(released.get_xydata().tolist()) == sorted(map(list, ends))
+    assert balance.get_xydata().tolist() == [[0.0, found.price]]
+    assert len(axis.collections) == len(tried) + (demand == 100.0)
+    label = "from 10 to 30 it balances" if demand == 100.0 else "it balances at 30"
+    assert label in [text.get_text() for text in axis.get_legend().texts]
+
+
 SIGMAS = [1.0, 10.0, 1e6]
 RATES = {"1, 2, 3": [0.2, 0.04, 0.0], "0.1, 0.2, 0.3": [0.7, 0.65, 0.64]}
 

@@ -533,6 +533,8 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
     tolerance: Number | None = None
     max_rounds: Whole | None = None
     unit: Unit | None = None
+    price_unit: Unit | None = None
+    total_cost: bool | None = None
 
 
 JOBS: tuple[type[JobSection], ...] = (

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.markup import escape
 
 from veilsum.cli.job import job_options, run
-from veilsum.cli.output import console, table
+from veilsum.cli.output import console
 
 if TYPE_CHECKING:
     from veilsum.jobs.dispatch import DispatchResult
@@ -29,15 +30,6 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
 
 def _show(job: JobFile, result: DispatchResult) -> None:
     del job
-    running = {p: float(out.sum()) for p, out in result.outputs.items() if out.size}
     screen = console()
-    screen.print(
-        table(
-            ("party", "generators run"),
-            [(party, f"{output:.6g}") for party, output in running.items()],
-        )
-    )
-    screen.print(
-        f"\nprice {result.price:.8g}; output less demand {result.balance:.2g}; "
-        f"the pooled price is {result.reference:.8g}"
-    )
+    screen.print(escape(result.summary()))
+    screen.print(f"the pooled price is {result.reference:.8g}")

@@ -7,7 +7,7 @@ as the world was, by institution and by firm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -17,7 +17,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError
 from veilsum.models.price import Site
-from veilsum.numbers.arrays import FloatArray, listed
+from veilsum.numbers.arrays import Array, FloatArray, listed
 
 # pandas and the packages with the data carry no types; the name says what is meant.
 Frame: TypeAlias = Any
@@ -179,35 +179,105 @@ def power_case(name: str, parties: int | None = None) -> Dataset:
     return Dataset(_zones(frame, parties))
 
 
-# A demand, and at most one generator, in a row.
-SITE = ("demand", "a", "b", "low", "high")
+# What a row may have beside a demand: a generator, or a step of an offer.
+GENERATOR = ("a", "b", "low", "high")
+STEP = ("price", "quantity")
 
 
-def site_of(table: Frame) -> Site:
-    """Return what dispatch takes of a table as `power_case` has it."""
-    missing = [one for one in SITE if one not in table.columns]
+def site_of(table: Frame, party: str = "") -> Site:
+    """Return what dispatch takes of a table as `power_case` has it.
+
+    It may have columns price and quantity as well, or in place of those of generators:
+    a row with these is a step of an offer, so much at that price; with a quantity below
+    zero it is a step of a bid, to buy so much up to that price.
+
+    Rows are counted from 1. `party` is named where the table cannot be used.
+    """
+    try:
+        return _site(table)
+    except InvalidInputError as error:
+        whose = f"{party}: " if party else ""
+        raise InvalidInputError(f"{whose}{error}", plain=error.plain) from None
+
+
+def _site(table: Frame) -> Site:
+    kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
+    wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
+    missing = [one for one in wanted if one not in table.columns]
     if missing:
         raise InvalidInputError(
-            f"a table for dispatch has the columns {listed(SITE)}, and "
+            f"a table for dispatch has the columns {listed(wanted)}, and "
             f"{listed(missing)} cannot be found among "
             f"{listed(list(map(str, table.columns)))}; a row without a generator "
             "leaves all but the demand empty"
         )
-    running = table.dropna(subset=["a"])
-    columns = {key: _numbers(running, key) for key in ("a", "b", "low", "high")}
-    demands = _numbers(table, "demand")
-    return Site.of(demands[~np.isnan(demands)], **columns)
+    cells = {name: _numbers(table, name) for name in wanted}
+    running, stepping = (
+        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
+        for kind in (GENERATOR, STEP)
+    )
+    if (both := running & stepping).any():
+        raise InvalidInputError(
+            f"row {int(np.argmax(both)) + 1} has both {listed(GENERATOR)} and "
+            f"{listed(STEP)}: make two rows of it"
+        )
+    columns = {name: cells[name][running] for name in GENERATOR if running.any()}
+    if stepping.any():
+        prices, quantities = (cells[name][stepping] for name in STEP)
+        nothing = np.zeros(len(prices))
+        low, high = np.minimum(quantities, 0.0), np.maximum(quantities, 0.0)
+        for name, steps in zip(GENERATOR, (nothing, prices, low, high), strict=True):
+            columns[name] = np.append(columns.get(name, []), steps)
+    rows = [*np.flatnonzero(running), *np.flatnonzero(stepping)]
+    demands = cells["demand"][~np.isnan(cells["demand"])]
+    return Site.of(demands, **columns, rows=tuple(int(row) + 1 for row in rows))
+
+
+def _filled(cells: Mapping[str, FloatArray], names: Sequence[str]) -> Array[Any]:
+    """Return which rows have all of some columns; refuse one that has only some."""
+    there = np.column_stack([~np.isnan(cells[name]) for name in names])
+    whole = np.asarray(there.all(axis=1))
+    half = there.any(axis=1) & ~whole
+    if half.any():
+        row = int(np.argmax(half))
+        empty = [
+            name
+            for name, is_there in zip(names, there[row], strict=True)
+            if not is_there
+        ]
+        has = [name for name in names if name not in empty]
+        raise InvalidInputError(
+            f"row {row + 1} has {listed(has)}, and nothing in {listed(empty)}: give "
+            f"all of {listed(names)}, or leave them all empty"
+        )
+    return whole
 
 
 def _numbers(table: Frame, column: str) -> FloatArray:
     """Return a column as numbers; what is none is not quoted, since it is private."""
     try:
-        return table[column].to_numpy(float)
+        found = table[column].to_numpy(float)
     except (TypeError, ValueError):
+        row = next(k for k, cell in enumerate(table[column], 1) if not _is_one(cell))
         raise InvalidInputError(
             f"column {column!r} must hold numbers only, and cells without one must be "
-            "empty; a decimal comma is not read as a point"
+            f"empty: row {row} has something else; a decimal comma is not read as a "
+            "point"
         ) from None
+    if (endless := np.isinf(found)).any():
+        row = int(np.argmax(endless)) + 1
+        raise InvalidInputError(
+            f"row {row} is not finite in column {column!r}: give a number"
+        )
+    return found
+
+
+def _is_one(cell: object) -> bool:
+    try:
+        float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 DATASETS: Mapping[str, Callable[..., Dataset]] = {

@@ -1,8 +1,8 @@
 """Economic dispatch: parties find the price that balances all their demands.
 
-Each round shows the sum of everybody's surplus at one price, and its slope. What is
-hidden is how demand splits among honest parties; generators' costs and limits show in
-how the sums bend.
+Each round shows the sum of everybody's surplus at one price, what more is offered at
+just that price, and the slope. What is hidden is how demand splits among honest
+parties; generators' costs and limits show in how the sums bend and jump.
 """
 
 from __future__ import annotations
@@ -17,26 +17,32 @@ from typing import Any, Unpack
 import numpy as np
 import scipy
 
-from veilsum.errors import LocalProtocolError
+from veilsum.errors import InvalidInputError, LocalProtocolError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.price import (
     SIZE,
+    CostAt,
     Price,
     PriceSearch,
     Settled,
     Site,
     State,
 )
-from veilsum.numbers.arrays import Vector
+from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, few_decimals, unit_of
 
 LIMIT = (
     "hides how demand splits among honest parties; their generators' costs and limits "
     "show in how the released sums change with the price"
 )
+
+# What a price that is tried shows, and what is asked for openly at the one found.
+TRIED = {"output less demand": 1, "further output at that price": 1, "its slope": 1}
+TOTAL_COST = {"total cost": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,53 +51,75 @@ class PriceRecipe(SumsOnly):
 
     search: PriceSearch
     size: int = field(default=SIZE, init=False)
-    answer_size: int = field(default=2, init=False)
+    answer_size: int = field(default=5, init=False)
 
     @property
     def counts(self) -> Counts:
-        """What surplus and slope count."""
+        """What surplus, further offers and slope count."""
         return self.search.counts
 
     @property
     def most_numbers(self) -> int:
-        """Those at every price that may be tried."""
-        return self.size * self.search.max_rounds
+        """Those at every price that may be tried, and the cost if it is asked for."""
+        return self.size * self.search.max_rounds + self.search.total_cost
 
     @cached_property
     def _places(self) -> Replay[State]:
         return Replay(self.search.start, self.search.advance)
 
-    def request(self, sums: Sums) -> Price | None:
-        """Ask for the surplus at the next price."""
-        state = self._places.state(sums)
-        return None if state.done else self.search.propose(state)
+    def request(self, sums: Sums) -> Price | CostAt | None:
+        """Ask for the surplus at the next price, and for the cost at the last."""
+        tried = self._tried(sums)
+        state = self._places.state(tried)
+        if not isinstance(state, Settled):
+            return self.search.propose(state)
+        if self.search.total_cost and len(tried) == len(sums):
+            return CostAt(state.price)
+        return None
+
+    def _tried(self, sums: Sums) -> Sums:
+        """Return the sums at prices that were tried, without that of costs."""
+        known = self.search.total_cost and sums and self._places.state(sums[:-1]).done
+        return sums[:-1] if known else sums
 
     def answer(self, sums: Sums) -> Vector:
-        """Return the price, and how far it is on the way to the next float64."""
-        price = self.settled(sums).price
-        return np.array([price.value, price.share])
+        """Return the price, in three numbers, and the ends of all that balance."""
+        found = self.settled(sums)
+        at = found.price
+        return np.array([at.value, at.share, at.taken, found.lowest, found.highest])
 
     def settled(self, sums: Sums) -> Settled:
         """Return where supply meets demand."""
-        state = self._places.state(sums)
+        state = self._places.state(self._tried(sums))
         if not isinstance(state, Settled):
             raise LocalProtocolError("a price was asked for before it was settled")
         return state
 
+    def total_cost(self, sums: Sums) -> float | None:
+        """Return what all outputs cost together, if that was asked for."""
+        if len(self._tried(sums)) == len(sums):
+            return None
+        return float(self.counts.values(sums[-1])[0])
+
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and at which price."""
-        price = self.search.propose(self._places.state(sums))
-        shown = {"output less demand": 1, "its slope": 1}
-        where = f"the price {price.value:.9g}"
-        return Release("dispatch", shown, (price.value, price.share), where)
+        request = self.request(sums)
+        if isinstance(request, CostAt):
+            at = request.price
+            point: tuple[float, ...] = (at.value, at.share, at.taken)
+            return Release("dispatch cost", TOTAL_COST, point, "the price found")
+        assert request is not None
+        point = (request.value, request.share)
+        return Release("dispatch", TRIED, point, f"the price {request.value:.9g}")
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
         """The same at every price that may be tried."""
-        shown = self.release(()).statistics
-        return (
-            Foreseen("a round for each price tried", shown, 1, self.search.max_rounds),
-        )
+        most = self.search.max_rounds
+        tried = Foreseen("a round for each price tried", TRIED, 1, most)
+        if not self.search.total_cost:
+            return (tried,)
+        return tried, Foreseen("a last round, at the price found", TOTAL_COST)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -101,11 +129,13 @@ class DispatchResult(JobResult):
     Attributes:
         outputs: what each party's generators run; here all of them are known, in a
             real run each party knows its own.
+        costs: what each of them costs at that; known to the same.
         reference: the price as one owner of all sites would find it, where that was
             asked for.
     """
 
     outputs: Mapping[str, Vector] = field(repr=False)
+    costs: Mapping[str, Vector] = field(repr=False)
     reference: float | None = None
 
     @property
@@ -125,14 +155,71 @@ class DispatchResult(JobResult):
         return self.settled.price.value
 
     @property
+    def lowest(self) -> float:
+        """The lowest price that balances; the price itself if it is the only one."""
+        return self.settled.lowest
+
+    @property
+    def highest(self) -> float:
+        """The highest price that balances."""
+        return self.settled.highest
+
+    @property
+    def words(self) -> str:
+        """Whether the price is the only one, or from where to where others are."""
+        found = self.settled
+        if found.is_unique:
+            return "no other price balances"
+        far = f"the ends are known to {found.within:.2g}" if found.within else ""
+        many = f"every price from {found.lowest:.9g} to {found.highest:.9g} balances"
+        return many + (f"; {far}" if far else "")
+
+    def summary(self) -> str:
+        """Return what each generator that is known here runs and costs; the price."""
+        lines = [
+            [party, str(place), f"{output:.6g}", f"{cost:.6g}"]
+            for party, outputs in self.outputs.items()
+            for place, (output, cost) in enumerate(
+                zip(outputs, self.costs[party], strict=True), start=1
+            )
+        ]
+        head = ["party", "generator", "runs", "costs"]
+        parts = [plain_table(head, lines, "<>..") + "\n"] if lines else []
+        parts.append(f"price {self.price:.8g}; {self.words}")
+        parts.append(f"output less demand {self.balance:.2g}")
+        if self.total_cost is not None:
+            parts.append(f"all outputs together cost {self.total_cost:.8g}")
+        return "\n".join(parts)
+
+    @property
+    def total_cost(self) -> float | None:
+        """What all outputs cost together; None if it was not asked for."""
+        assert isinstance(self.recipe, PriceRecipe)
+        return self.recipe.total_cost(self.released.sums)
+
+    @property
+    def tried(self) -> Array[Any]:
+        """What was released at each price: price, least and most surplus, slope."""
+        assert isinstance(self.recipe, PriceRecipe)
+        counts, rows = self.recipe.counts, []
+        for release, one in zip(self.releases, self.released.sums, strict=True):
+            if release.statistics == TRIED:
+                least, more, slope = counts.values(one).tolist()
+                rows.append([release.point[0], least, least + more, slope])
+        return np.array(rows)
+
+    @property
     def balance(self) -> float:
         """Output less demand, over all parties."""
         return self.settled.surplus
 
     @property
     def max_error(self) -> float | None:
-        """How far the price is from the pooled one; None if not compared."""
-        return None if self.reference is None else abs(self.price - self.reference)
+        """How far the pooled price is from all that balance; None if not compared."""
+        if self.reference is None:
+            return None
+        low, high = self.lowest, self.highest
+        return max(low - self.reference, self.reference - high, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -143,7 +230,12 @@ class DispatchResult(JobResult):
             "max_error": self.max_error,
             "price": self.price,
             "balance": self.balance,
+            "lowest": self.lowest,
+            "highest": self.highest,
+            "within": self.settled.within,
+            "total_cost": self.total_cost,
             "outputs": {party: p.tolist() for party, p in self.outputs.items()},
+            "costs": {party: c.tolist() for party, c in self.costs.items()},
         }
 
 
@@ -154,6 +246,8 @@ def dispatch(
     tolerance: float = 1e-9,
     max_rounds: int = 200,
     unit: object = None,
+    price_unit: object = None,
+    total_cost: bool = False,
     compare: bool = False,
     **options: Unpack[Options],
 ) -> DispatchResult:
@@ -168,21 +262,28 @@ def dispatch(
             equal sums of them have equal bits. Without one a simulation takes the
             decimals that all demands have; real parties count in a power of two that
             follows from the tolerance.
+        price_unit: of which the prices of all flat offers are whole numbers, such as
+            0.01; the price is found in fewer rounds, and so with fewer sums.
+        total_cost: whether everybody is to learn what all outputs cost together.
         compare: whether to find the pooled price as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
     held = by_name(sites)
-    search = search_of(prices, tolerance, max_rounds, unit)
+    search = search_of(
+        prices, tolerance, max_rounds, unit, price_unit, total_cost=total_cost
+    )
     if search.unit is None and getattr(options.get("driver"), "party", None) is None:
         search = replace(search, unit=_decimals(held))
     recipe = PriceRecipe(search)
     terms = Terms.of(list(held), counts=recipe.counts, options=options)
-    agreed = {key: one for key, one in asdict(search).items() if one is not None}
-    if search.unit is not None:
-        agreed["unit"] = str(search.unit)
+    agreed = {
+        key: str(one) if isinstance(one, Fraction) else one
+        for key, one in asdict(search).items()
+        if one is not None and one is not False
+    }
     released = run_job(
         recipe,
-        {party: _contribution(search, site) for party, site in held.items()},
+        {party: _contribution(search, party, site) for party, site in held.items()},
         terms,
         agreed={"dispatch": agreed},
     )
@@ -192,6 +293,7 @@ def dispatch(
         recipe=recipe,
         released=released,
         outputs={party: site.outputs(price) for party, site in held.items()},
+        costs={party: site.costs(price) for party, site in held.items()},
         reference=pooled_price(sites, prices) if compare else None,
     )
 
@@ -201,21 +303,32 @@ def search_of(
     tolerance: float = 1e-9,
     max_rounds: int = 200,
     unit: object = None,
+    price_unit: object = None,
+    *,
+    total_cost: bool = False,
 ) -> PriceSearch:
     """Return the search that parties agree on."""
     low, high = map(float, prices)
-    power = None if unit is None else unit_of(unit)
-    return PriceSearch(low, high, tolerance, max_rounds, power)
+    power, money = (None if x is None else unit_of(x) for x in (unit, price_unit))
+    return PriceSearch(
+        low, high, tolerance, max_rounds, power, money, total_cost=total_cost
+    )
 
 
 def pooled_price(sites: Mapping[str, Site], prices: tuple[float, float]) -> float:
-    """Return the price as one owner of all sites would find it, by bisection."""
+    """Return a price as one owner of all sites would find it, by bisection."""
 
     def surplus(price: float) -> float:
         outputs = [out for s in sites.values() for out in s.outputs(Price(price))]
         return fsum([*outputs, *(-site.demand for site in sites.values())])
 
-    return float(scipy.optimize.brentq(surplus, *prices, xtol=1e-12))
+    low, high = prices
+    # What is offered at just that price is above the surplus there.
+    if surplus(high) <= 0.0:
+        return float(high)
+    if surplus(low) >= 0.0:
+        return float(low)
+    return float(scipy.optimize.brentq(surplus, low, high, xtol=1e-12))
 
 
 def _decimals(sites: Mapping[str, Site]) -> Fraction | None:
@@ -223,7 +336,10 @@ def _decimals(sites: Mapping[str, Site]) -> Fraction | None:
     return few_decimals(np.concatenate([site.demands for site in sites.values()]))
 
 
-def _contribution(search: PriceSearch, site: Site) -> Contribution:
-    search.check(site)
+def _contribution(search: PriceSearch, party: str, site: Site) -> Contribution:
+    try:
+        search.check(site)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{party}: {error}") from None
     data = (site.demands, site.a, site.b, site.low, site.high)
     return Contribution(partial(search.response, site), data)

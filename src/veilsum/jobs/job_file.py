@@ -102,7 +102,8 @@ class JobFile(Secret):
         given = self.question.given()
         if (kind := ON_TABLES.get(type(self.question))) is None:
             chosen: dict[str, Any] = {**self.options, **options}
-            sites = {party: site_of(table) for party, table in self.tables.items()}
+            tables = self.tables.items()
+            sites = {party: site_of(table, party) for party, table in tables}
             return dispatch(sites, compare=self.compare, **given, **chosen)
         return kind.run(
             data=self.tables,

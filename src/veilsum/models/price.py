@@ -8,9 +8,11 @@
     site.outputs(state.price)                # each party's own
 
 At a price every generator runs where its marginal cost meets the price, within its
-limits. So total output less total demand, the surplus, is piecewise linear in the price
-and never falls; the price that balances it makes all costs together as small as they
-can be. All that the search decides follows from totals of surplus and slope.
+limits. So total output less total demand, the surplus, never falls as the price rises;
+a price that balances it makes all costs together as small as they can be. A generator
+whose marginal cost is flat runs anything between its limits at that one price: there
+the surplus has a least and a most, and it balances if zero lies between. A bid to buy
+is an offer of output below zero. All that the search decides follows from totals.
 
 Rows are generators and demands: what each of them gives is a whole number of a public
 unit, and follows from its own numbers and the price alone. So a total does not know
@@ -22,21 +24,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import copysign, fsum, inf, isfinite, nextafter
-from typing import TypeAlias
+from math import ceil, copysign, floor, fsum, inf, isfinite, nextafter
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
-from veilsum.numbers.arrays import FloatArray, Vector, as_floats, frozen
+from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats, frozen
 from veilsum.numbers.fixed_point import Grid, as_python_integers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import Counts, Integers, power_unit
 
-# The surplus and its slope.
-SIZE = 2
+# The surplus at least, what more is offered at just that price, and the slope.
+SIZE = 3
 
 NOTHING = frozen(np.empty(0))
 
@@ -49,20 +51,28 @@ TOTAL_BITS, ROW_BITS = 192, 32
 # the whole interval of prices comes to a thousandth of it.
 FINER_BITS, SLOPE_BITS = 20, 10
 
+# Where many prices balance, their ends are found to this part of the interval.
+END_BITS = 20
+
 # Shares of the last digit of a price closer than this change nothing but rounding.
 LEAST_SHARE = 2.0**-30
 
 
 @dataclass(frozen=True)
 class Price:
-    """A price, and how far it is on the way to the next float64 above.
+    """A price, and what runs of those that stand still at it.
 
-    Where costs are nearly linear, one last digit of a price moves the outputs by more
-    than the balance may be off. So outputs go straight from one float64 to the next.
+    Attributes:
+        value: the price.
+        share: how far it is on the way to the next float64 above. Where costs are
+            nearly linear, one last digit moves the outputs by more than the balance
+            may be off, so that outputs go straight from one float64 to the next.
+        taken: the part that runs of all that is offered at just this price.
     """
 
     value: float
     share: float = 0.0
+    taken: float = 0.0
 
     @property
     def next_value(self) -> float:
@@ -70,16 +80,27 @@ class Price:
         return nextafter(self.value, inf)
 
 
+@dataclass(frozen=True)
+class CostAt:
+    """What is asked last, if at all: what everybody's outputs at a price cost."""
+
+    price: Price
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Site(Secret):
     """What one party holds: demands, and generators that cost a p^2 + b p.
 
+    A bid to buy up to q at a price v is a generator that runs between -q and 0, with a
+    = 0 and b = v; with an a above zero the bid falls by 2a for each unit bought.
+
     Attributes:
-        demands: together at least zero.
-        a: above zero, one number for each generator; there may be none.
-        b: one number for each generator.
+        demands: that are met at any price; together at least zero.
+        a: at least zero, one number for each generator; there may be none.
+        b: one number for each generator; without an a, the price of all its output.
         low: the least output of each.
         high: the greatest output of each.
+        rows: of a table that generators are from, counted from 1; nothing without one.
     """
 
     demands: Float[FloatArray, " d"]
@@ -87,6 +108,7 @@ class Site(Secret):
     b: Vector
     low: Vector
     high: Vector
+    rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         shapes = {x.shape for x in (self.a, self.b, self.low, self.high)}
@@ -117,6 +139,7 @@ class Site(Secret):
         b: ArrayLike = NOTHING,
         low: ArrayLike = NOTHING,
         high: ArrayLike = NOTHING,
+        rows: tuple[int, ...] = (),
     ) -> Site:
         """Return a site of these numbers; without generators it only has a demand.
 
@@ -124,7 +147,13 @@ class Site(Secret):
         """
         names = {"a": a, "b": b, "low": low, "high": high}
         arrays = {k: np.atleast_1d(as_floats(v, what=k)) for k, v in names.items()}
-        return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays)
+        return cls(np.array(demand, dtype=np.float64, ndmin=1), **arrays, rows=rows)
+
+    def place(self, generator: int) -> str:
+        """Return where a generator stands, in words."""
+        if self.rows:
+            return f"row {self.rows[generator]}"
+        return f"generator {generator}"
 
     def n_broken(self, unit: Fraction) -> int:
         """Return how many demands are not whole numbers of a unit."""
@@ -132,45 +161,67 @@ class Site(Secret):
         kept = grid.to_floats(grid.quantise(self.demands))
         return int(np.count_nonzero(kept != self.demands))
 
+    @property
+    def flat(self) -> Array[Any]:
+        """Which generators have all their output at one price."""
+        return self.a == 0.0
+
     def outputs(self, price: Price) -> Vector:
         """Return what each generator runs at a price, within its limits."""
-        here = self._at(price.value)
+        least, most = self.range(price.value)
         if price.share == 0.0:
-            return here
-        step = self._at(price.next_value) - here
-        return np.clip(here + price.share * step, self.low, self.high)
+            here, step, part = least, most - least, price.taken
+        else:
+            here, part = most, price.share
+            step = self.range(price.next_value)[0] - here
+        return np.clip(here + part * step, self.low, self.high)
+
+    def range(self, value: float) -> tuple[Vector, Vector]:
+        """Return the least and the most that each generator would run at a price.
+
+        The two differ for those only that offer all of their output at just this price.
+        """
+        wanted = self._wanted(value)
+        here = self.flat & (self.b == value)
+        least = np.clip(np.where(here, -inf, wanted), self.low, self.high)
+        most = np.clip(np.where(here, inf, wanted), self.low, self.high)
+        return least, most
+
+    def costs(self, price: Price) -> Vector:
+        """Return what each generator costs at a price, a p^2 + b p; a bid, below 0."""
+        p = self.outputs(price)
+        return (self.a * p + self.b) * p
 
     def cost(self, price: Price) -> float:
-        """Return what running at a price costs the party, a p^2 + b p in all."""
-        p = self.outputs(price)
-        return fsum((self.a * p + self.b) * p)
+        """Return what running at a price costs the party in all."""
+        return fsum(self.costs(price))
 
     def slopes(self, price: Price) -> Vector:
         """Return how fast each output rises: 1/(2a) inside the limits, else 0."""
         wanted = self._wanted(price.value)
-        inside = (wanted > self.low) & (wanted < self.high)
-        return np.where(inside, 0.5 / self.a, 0.0)
-
-    def _at(self, value: float) -> Vector:
-        return np.clip(self._wanted(value), self.low, self.high)
+        inside = (wanted > self.low) & (wanted < self.high) & ~self.flat
+        return np.where(inside, 0.5 / np.where(self.flat, 1.0, self.a), 0.0)
 
     def _wanted(self, value: float) -> Vector:
         """Return where marginal cost meets the price, limits or not."""
+        above = value - self.b
         with np.errstate(over="ignore"):
-            return (value - self.b) / (2.0 * self.a)
+            bent = above / np.where(self.flat, 1.0, 2.0 * self.a)
+        return np.where(self.flat, np.copysign(inf, above), bent)
 
     def _check_generators(self) -> None:
         """Refuse one by its place: its numbers are private, and this may be logged."""
-        if (flat := self.a < LEAST_CURVATURE).any():
+        wrong = (self.a != 0.0) & (self.a < LEAST_CURVATURE)
+        if wrong.any():
             raise InvalidInputError(
-                f"generator {int(np.argmax(flat))} must have an a above zero: at a "
-                "linear cost the output jumps from one limit to the other at a single "
-                "price, and no price may balance it; give it a small a above zero"
+                f"{self.place(int(np.argmax(wrong)))} must have an a of zero, where "
+                f"all its output has one price, or from {LEAST_CURVATURE:g} on: with "
+                "an a below zero more output is cheaper, and no price balances it"
             )
         if (crossed := self.low > self.high).any():
             raise InvalidInputError(
-                f"generator {int(np.argmax(crossed))} has its lower limit above its "
-                "upper limit: exchange or correct them"
+                f"{self.place(int(np.argmax(crossed)))} has its lower limit (low) "
+                "above its upper limit (high): exchange or correct them"
             )
 
 
@@ -202,8 +253,8 @@ class Searching:
 
     Attributes:
         rounds: totals taken in so far.
-        low: the highest price known to be too low, if any.
-        high: the lowest price known to be too high, if any.
+        low: the highest price known to be too low, if any, with the most there.
+        high: the lowest price known to be too high, if any, with the least there.
         slow: whether the last round left more than half of the interval.
     """
 
@@ -215,43 +266,87 @@ class Searching:
 
 
 @dataclass(frozen=True)
+class End:
+    """One end of the prices that balance, as far as it is known.
+
+    Attributes:
+        inner: the outermost price known to balance.
+        outer: the innermost price beyond it known not to, if any.
+        slow: whether the last round left more than half of what is between.
+        known: whether nothing is left to be asked.
+        exact: whether no price beyond the inner one balances.
+    """
+
+    inner: float
+    outer: Sample | None = None
+    slow: bool = False
+    known: bool = False
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Widening:
+    """A price balances, and others beside it may: the ends are looked for.
+
+    Attributes:
+        rounds: totals taken in so far.
+        found: the price that balances.
+        lowest: the lower end.
+        highest: the upper end.
+    """
+
+    rounds: int
+    found: Settled
+    lowest: End
+    highest: End
+    done: bool = False
+
+
+@dataclass(frozen=True)
 class Settled:
     """Supply meets demand.
 
     Attributes:
         rounds: totals taken in.
-        price: that balances; the only one if the slope is above zero.
+        price: that balances; the middle, if many do.
         surplus: what is left of output less demand.
         slope: of the surplus.
+        lowest: the lowest price that is known to balance.
+        highest: the highest.
+        within: how far beyond the two the ends may be; 0 where they are known.
     """
 
     rounds: int
     price: Price
     surplus: float
     slope: float
+    lowest: float
+    highest: float
+    within: float = 0.0
     done: bool = True
 
+    @property
+    def is_unique(self) -> bool:
+        """Whether no other price balances."""
+        return self.lowest == self.highest and self.within == 0.0
 
-State: TypeAlias = Searching | Settled
+
+State: TypeAlias = Searching | Widening | Settled
 
 
 @dataclass(frozen=True)
 class PriceSearch:
     """What all parties agree on before the first round.
 
-    A Newton step is taken wherever it stays between prices known to be too low and too
-    high; after a round that left more than half of them, the middle is. So the interval
-    halves in every two rounds, and once no generator meets a limit inside it, the next
-    step is exact. The balance is that of totals: where outputs of g generators are
-    rounded to a step, the true one may be g / 2 steps further off.
-
     Attributes:
-        low: the lowest price to consider.
-        high: the highest price to consider.
+        low: the lowest price that is tried.
+        high: the highest one.
         tolerance: how far total output may be from total demand.
-        max_rounds: totals after which the search is given up.
-        unit: of power, which demands are whole numbers of; without one they are of the
-            step in which outputs are counted, a power of two.
+        max_rounds: totals after which the search gives up.
+        unit: demands are rounded to whole numbers of it; without one to a power of two.
+        price_unit: flat offers have prices that are whole numbers of it, which takes
+            fewer rounds to find; without one they may be any float64.
+        total_cost: whether one more round asks what all outputs cost together.
     """
 
     low: float
@@ -259,6 +354,8 @@ class PriceSearch:
     tolerance: float = 1e-9
     max_rounds: int = 200
     unit: Fraction | None = None
+    price_unit: Fraction | None = None
+    total_cost: bool = False
 
     def __post_init__(self) -> None:
         if not (self.low < self.high and isfinite(self.high - self.low)):
@@ -277,10 +374,11 @@ class PriceSearch:
 
     @cached_property
     def counts(self) -> Counts:
-        """What the two numbers of a total count."""
+        """What the three numbers of a total count."""
         fine = power_unit(Fraction(self.tolerance), SLOPE_BITS + 1)
         width = power_unit(Fraction(self.high) - Fraction(self.low), 0)
-        return Counts((self._demands.exact_step, fine / width), TOTAL_BITS)
+        step = self._demands.exact_step
+        return Counts((step, step, fine / width), TOTAL_BITS)
 
     @cached_property
     def _demands(self) -> Grid:
@@ -292,36 +390,67 @@ class PriceSearch:
         parts = -(-self.unit // step) - 1
         return Grid(max(0, int(parts).bit_length()), self.unit)
 
-    def response(self, site: Site, price: Price) -> Integers:
-        """Return one party's whole numbers at a price: its surplus, and its slope.
+    def response(self, site: Site, request: Price | CostAt) -> Integers:
+        """Return one party's whole numbers at a price.
 
-        Both are sums over rows, each of which is rounded by itself.
+        They are its least surplus, what more it offers at just that price, and its
+        slope; or what its outputs cost, and zeros. All are sums over rows, each of
+        which is rounded by itself.
         """
-        step, rise = (Grid(0, unit) for unit in self.counts.units)
-        outputs = as_python_integers(step.quantise(site.outputs(price)))
-        slopes = as_python_integers(rise.quantise(site.slopes(price)))
+        step, _, rise = (Grid(0, unit) for unit in self.counts.units)
+        if isinstance(request, CostAt):
+            costs = as_python_integers(step.quantise(site.costs(request.price)))
+            return np.array([sum(costs), 0, 0], dtype=object)
+        least, most = site.range(request.value)
+        if request.share > 0.0:
+            least = most = site.outputs(request)
+        outputs = sum(as_python_integers(step.quantise(least)))
+        further = sum(as_python_integers(step.quantise(most))) - outputs
+        slopes = as_python_integers(rise.quantise(site.slopes(request)))
         demands = as_python_integers(self._demands.quantise(site.demands))
-        return np.array([sum(outputs) - sum(demands), sum(slopes)], dtype=object)
+        numbers = [outputs - sum(demands), further, sum(slopes)]
+        return np.array(numbers, dtype=object)
 
     def check(self, site: Site) -> None:
         """Refuse a site before it takes part whose numbers are beyond what is summed.
 
         It is told by place: numbers are private, and this may be logged.
         """
-        reach = [unit * 2 ** (TOTAL_BITS - ROW_BITS - 2) for unit in self.counts.units]
-        powers = np.maximum(np.abs(site.low), np.abs(site.high))
-        for place, (power, a) in enumerate(zip(powers, site.a, strict=True)):
-            if Fraction(power) > reach[0] or Fraction(0.5) / Fraction(a) > reach[1]:
+        units = (self.counts.units[0], self.counts.units[-1])
+        powers, slopes = (unit * 2 ** (TOTAL_BITS - ROW_BITS - 2) for unit in units)
+        advice = (
+            "which is beyond what can be summed: count in larger units, or allow a "
+            "greater tolerance"
+        )
+        columns = (site.a, site.b, site.low, site.high)
+        rows = zip(*(one.tolist() for one in columns), strict=True)
+        for k, (a, b, low, high) in enumerate(rows):
+            most = Fraction(max(abs(low), abs(high)))
+            if most > powers or Fraction(0.5) > slopes * Fraction(a) > 0:
                 raise InvalidInputError(
-                    f"generator {place} has a limit above {float(reach[0]):.3g} or an "
-                    f"a below {0.5 / float(reach[1]):.3g}, which is beyond what can "
-                    "be summed: count in larger units, or allow a greater tolerance"
+                    f"{site.place(k)} has a limit (low, high) above "
+                    f"{float(powers):.3g} or an a below {0.5 / float(slopes):.3g}, "
+                    f"{advice}"
                 )
-        if any(abs(Fraction(demand)) > reach[0] for demand in site.demands):
-            raise InvalidInputError(
-                f"a demand is above {float(reach[0]):.3g}, which is beyond what can "
-                "be summed: count in larger units, or allow a greater tolerance"
-            )
+            if (
+                self.total_cost
+                and (Fraction(a) * most + abs(Fraction(b))) * most > powers
+            ):
+                raise InvalidInputError(
+                    f"{site.place(k)} may cost more than {float(powers):.3g}, {advice}"
+                )
+            if a == 0.0 and not self._is_whole(b):
+                raise InvalidInputError(
+                    f"{site.place(k)} has a price (b, or price) that is no whole "
+                    f"number of the agreed price_unit {self.price_unit}: offer at one "
+                    "that is"
+                )
+        if any(abs(Fraction(demand)) > powers for demand in site.demands):
+            raise InvalidInputError(f"a demand is above {float(powers):.3g}, {advice}")
+
+    def _is_whole(self, price: float) -> bool:
+        unit = self.price_unit
+        return unit is None or float(round(Fraction(price) / unit) * unit) == price
 
     def start(self) -> State:
         """Return the state before anything is known."""
@@ -331,11 +460,14 @@ class PriceSearch:
         """Return the price that all parties answer to next."""
         if isinstance(state, Settled):
             raise LocalProtocolError("the price is settled: no round is left")
+        if isinstance(state, Widening):
+            return Price(self._beyond(state))
         low, high = self._ends(state)
         if nextafter(low.value, inf) >= high.value:
             return _finest(state, low, high)
         middle = low.value + (high.value - low.value) / 2.0
-        return Price(middle if state.slow else self._newton(state, middle))
+        wanted = middle if state.slow else self._newton(state, middle)
+        return Price(self._offered(wanted, low.value, high.value))
 
     def advance(self, state: State, total: Integers) -> State:
         """Return the state after one more total; raise if no price balances.
@@ -349,17 +481,41 @@ class PriceSearch:
         """
         if isinstance(state, Settled):
             raise LocalProtocolError("the price is settled: it takes no more totals")
-        if total.shape != (SIZE,) or {*map(type, total.tolist())} != {int}:
+        whole = total.shape == (SIZE,) and {*map(type, total.tolist())} == {int}
+        if not whole or min(total[1:]) < 0:
             raise NumericalError(
-                "expected a total of two whole numbers, surplus and slope, found "
+                "expected a total of three whole numbers, surplus, what more is "
+                "offered and slope, the last two at least 0, found "
                 f"{total.tolist()}: the sum went wrong"
             )
-        found = Sample(self.propose(state), *self.counts.values(total).tolist())
-        if abs(total[0]) * self.counts.units[0] <= Fraction(self.tolerance):
-            rounds = state.rounds + 1
-            return Settled(rounds, found.price, found.surplus, found.slope)
-        self._check_ends(found)
-        return self._narrow(state, found)
+        price, rounds = self.propose(state), state.rounds + 1
+        unit, few = self.counts.units[0], Fraction(self.tolerance)
+        least, most = total[0] * unit, (total[0] + total[1]) * unit
+        slope = float(total[2] * self.counts.units[2])
+        # Too low if even the most is too little, too high if the least is too much.
+        way = -1 if most < -few else 1 if least > few else 0
+        found = Sample(price, float(most if way < 0 else least), slope)
+        if isinstance(state, Widening):
+            ends_here = slope > 0.0 or least < -few or most > few
+            return self._widen(state, found, balances=not way, ends_here=ends_here)
+        if way:
+            self._check_ends(found)
+            return self._narrow(state, found)
+        taken = 0.0
+        if least < -few:
+            taken = 1.0 if most <= few else float(-least / (most - least))
+        left = float(least + Fraction(taken) * (most - least))
+        at = price.value
+        settled = Settled(rounds, replace(price, taken=taken), left, slope, at, at)
+        alone = slope > 0.0 or price.share > 0.0
+        return self._settle(
+            Widening(
+                rounds,
+                settled,
+                End(at, state.low, exact=alone or least < -few),
+                End(at, state.high, exact=alone or most > few),
+            )
+        )
 
     def _narrow(self, state: Searching, found: Sample) -> Searching:
         """Return the state with the new price as one end of the interval."""
@@ -377,6 +533,85 @@ class PriceSearch:
             after = replace(after, high=found)
         slow = 2.0 * self._gap(after) > self._gap(state)
         return replace(after, slow=slow)
+
+    def _widen(
+        self, state: Widening, found: Sample, *, balances: bool, ends_here: bool
+    ) -> State:
+        """Return the state with one end known better."""
+        name = "highest" if state.lowest.known else "lowest"
+        end: End = getattr(state, name)
+        at = found.price.value
+        if balances:
+            bound = at in (self.low, self.high)
+            after = replace(end, inner=at, exact=ends_here or bound)
+        else:
+            after = replace(end, outer=found)
+        if end.outer is not None and after.outer is not None:
+            before = abs(end.outer.price.value - end.inner)
+            now = abs(after.outer.price.value - after.inner)
+            after = replace(after, slow=2.0 * now > before)
+        changes: dict[str, Any] = {"rounds": state.rounds + 1, name: after}
+        return self._settle(replace(state, **changes))
+
+    def _settle(self, state: Widening) -> State:
+        """Return the end of the search, if both ends are known well enough."""
+        ends = [
+            self._near(state.lowest, self.low),
+            self._near(state.highest, self.high),
+        ]
+        if not all(one.known for one in ends) and state.rounds < self.max_rounds:
+            return replace(state, lowest=ends[0], highest=ends[1])
+        low, high = (one.inner for one in ends)
+        beyond = [
+            abs(one.outer.price.value - one.inner)
+            for one in ends
+            if one.outer is not None and not one.exact
+        ]
+        settled = replace(state.found, rounds=state.rounds, lowest=low, highest=high)
+        if low < high:  # in between, everybody's outputs are the same at all prices
+            settled = replace(settled, price=Price(low + (high - low) / 2.0))
+        return replace(settled, within=max(beyond, default=0.0))
+
+    def _near(self, end: End, bound: float) -> End:
+        """Return an end that is known if no price is left that is worth a round."""
+        if end.exact or end.outer is None:
+            return replace(end, known=end.exact or end.inner == bound)
+        low, high = sorted((end.inner, end.outer.price.value))
+        if self.price_unit is None:
+            near = high - low <= (self.high - self.low) * 2.0**-END_BITS
+        else:
+            middle = low + (high - low) / 2.0
+            near = not self._is_whole(self._offered(middle, low, high))
+        return replace(end, known=near or nextafter(low, inf) >= high)
+
+    def _beyond(self, state: Widening) -> float:
+        """Return the next price on the way to an end that is not known."""
+        lower = not state.lowest.known
+        end = state.lowest if lower else state.highest
+        if end.outer is None:
+            return self.low if lower else self.high
+        low, high = sorted((end.inner, end.outer.price.value))
+        wanted = end.outer.newton
+        if end.slow or not low < wanted < high:
+            wanted = low + (high - low) / 2.0
+        return self._offered(wanted, low, high)
+
+    def _offered(self, wanted: float, low: float, high: float) -> float:
+        """Return the whole number of price units nearest to a price between two.
+
+        Where there is none between them, all offers bend there, and any price will do.
+        """
+        unit = self.price_unit
+        if unit is None or not low < wanted < high:
+            return wanted
+        first, last = floor(Fraction(low) / unit), ceil(Fraction(high) / unit)
+        # A float64 may be a little beside the whole number that it stands for.
+        while float(first * unit) <= low:
+            first += 1
+        while float(last * unit) >= high:
+            last -= 1
+        nearest = min(max(round(Fraction(wanted) / unit), first), last)
+        return float(nearest * unit) if first <= last else wanted
 
     def _ends(self, state: Searching) -> tuple[Price, Price]:
         low = Price(self.low) if state.low is None else state.low.price

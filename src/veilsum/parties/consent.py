@@ -274,7 +274,9 @@ SITES = (
 GENERATORS = (
     "generators' costs and limits show in how the sums change with the price: those of "
     "all others together, and those of one member where, in a range of prices, it is "
-    "the only one whose output changes"
+    "the only one whose output changes; whoever chose the prices may have aimed the "
+    "first that is tried, their middle, at the price of one step, and then learns its "
+    "quantity"
 )
 
 
@@ -587,13 +589,17 @@ def _bins(bins: Bins, column: Column) -> Iterator[str]:
 def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
     low, high = given["prices"]
     yield "question: the price at which all generators meet all demands"
+    if given.get("total_cost"):
+        yield "and what all generators cost together at that price"
     yield f"prices that may be tried: {exact(low)} to {exact(high)}"
     yield (
-        "looked at in each member's table: demand, and of every generator its costs a "
-        "and b and its limits low and high"
+        "looked at in each member's table: demand, of every generator its costs a "
+        "and b and its limits low and high, and of every step its price and quantity"
     )
     if "unit" in given:
         yield f"power is counted in whole numbers of {given['unit']}"
+    if "price_unit" in given:
+        yield f"prices of steps are whole numbers of {given['price_unit']}"
 
 
 def _number(count: int, noun: str) -> str:
@@ -788,9 +794,17 @@ EXPLAINED: Mapping[str, str] = {
     "information with columns times bins": "the same as information, with each column "
     "of the formula times the number of the bin beside the others",
     "score with columns times bins": "the same as score, with these columns too",
-    "output less demand": "what all generators would run at that price, less all "
-    "demands; everybody knows the price, which follows from the totals before",
-    "its slope": "how much more that would be at a price higher by one",
+    "output less demand": "what all generators would run at that price at least, less "
+    "all demands; everybody knows the price, which follows from the totals before",
+    "further output at that price": "how much more all those together would run who "
+    "offer it at just that price: not 0 only where the price of a step was met",
+    "its slope": "how much more all would run at a price higher by one, as far as they "
+    "are between their limits",
+    "output less demand in each period": "for each period, what all generators and "
+    "stores would give at the prices of that round, less all demands; everybody knows "
+    "the prices, which follow from the totals before",
+    "total cost": "what all generators together cost at that price, less what bids to "
+    "buy are worth",
     "coefficients of the costs": "for each coefficient of the costs, the sum of all "
     "members' own",
 }

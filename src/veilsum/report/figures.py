@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import MissingExtraError
+from veilsum.jobs.dispatch import DispatchResult
 from veilsum.jobs.solve import Run, Trace
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.models.survival import SurvivalCurve
@@ -145,6 +146,42 @@ def _density(axis: Any, sample: FloatArray, colour: str) -> None:
 
 def _normal(x: FloatArray, mean: float, variance: float) -> FloatArray:
     return np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+def supply_figure(result: DispatchResult, title: str) -> Any:
+    """Return what a dispatch released: the prices tried, and all surpluses there.
+
+    Between two prices nothing is known but that the surplus does not fall: the curve
+    is somewhere in the shaded boxes.
+    """
+    figure, (axis,) = _figure(5.6, 3.6, 1, top=0.35)
+    tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
+    prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
+    for k in range(len(tried) - 1):
+        axis.fill_betweenx(
+            prices[k : k + 2],
+            [most[k]] * 2,
+            [least[k + 1]] * 2,
+            color=BLUE,
+            alpha=0.15,
+            label="" if k else "the curve is in here",
+        )
+    axis.hlines(prices, least, most, color=BLUE, linewidth=2.5)
+    ends, twice = np.concatenate([least, most]), np.concatenate([prices, prices])
+    axis.plot(ends, twice, "o", color=BLUE, markersize=4, label="released")
+    axis.axvline(0.0, color=GREY, linewidth=0.8)
+    found = result.settled
+    if found.lowest < found.highest:
+        label = f"from {found.lowest:.6g} to {found.highest:.6g} it balances"
+        axis.vlines(0.0, found.lowest, found.highest, color=ORANGE, linewidth=4)
+    else:
+        label = f"it balances at {result.price:.6g}"
+    axis.plot([0.0], [result.price], "D", color=ORANGE, markersize=7, label=label)
+    axis.set(xlabel="output less demand, all parties", ylabel="price")
+    axis.set_title(title, fontsize=10)
+    axis.grid(visible=True, alpha=0.3)
+    axis.legend(frameon=False, loc="upper left")
+    return figure
 
 
 def float_leak_figure(
