@@ -131,6 +131,12 @@ from .jobs.dispatch import (
 from .jobs.dispatch import (
     dispatch as dispatch,
 )
+from .jobs.dispatch_periods import (
+    PeriodsResult as PeriodsResult,
+)
+from .jobs.dispatch_periods import (
+    dispatch_periods as dispatch_periods,
+)
 from .jobs.estimators import (
     PrivateGammaRegressor as PrivateGammaRegressor,
 )
@@ -177,12 +183,6 @@ from .jobs.meta import MetaResult as MetaResult
 from .jobs.meta import meta as meta
 from .jobs.mixed import MixedResult as MixedResult
 from .jobs.mixed import mixed as mixed
-from .jobs.dispatch_periods import (
-    PeriodsResult as PeriodsResult,
-)
-from .jobs.dispatch_periods import (
-    dispatch_periods as dispatch_periods,
-)
 from .jobs.quadratic import (
     QuadraticResult as QuadraticResult,
 )

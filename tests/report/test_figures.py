@@ -5,9 +5,9 @@ import pytest
 
 import veilsum as vs
 from veilsum.files.datasets import gbsg2
-from veilsum.models.tallies import Quantile
 from veilsum.jobs.dispatch import dispatch
 from veilsum.models.price import Site
+from veilsum.models.tallies import Quantile
 from veilsum.paper import reproduce
 from veilsum.report.figures import (
     boxes_figure,
@@ -18,8 +18,8 @@ from veilsum.report.figures import (
     error_figure,
     float_leak_figure,
     render,
-    survival_figure,
     supply_figure,
+    survival_figure,
 )
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -79,6 +79,8 @@ def test_survival_shows_every_curve_and_how_many_are_left(times):
 
 
 SHARES = ((0.25, 1), (0.5, 4), (0.75, 9), (0.95, 20))
+
+
 @pytest.mark.parametrize("demand", [200.0, 100.0])
 def test_a_supply_curve_shows_what_was_released_and_no_more(demand):
     """A point at both ends of each step met, and boxes where nothing is known."""
