@@ -37,7 +37,7 @@ FITS = [name for name, kind in KINDS.items() if kind.rows is people]
 
 
 # What a simulation says of each party, or of all their data; real ones cannot.
-SIMULATED = ("outputs", "rounded", "reference", "max_error", "quantisation")
+SIMULATED = ("outputs", "costs", "rounded", "reference", "max_error", "quantisation")
 
 
 def released(name, law, rows, dealing):

@@ -49,6 +49,7 @@ LOOKUPS = Counter(
         "agreement/scenario.py: getattr(file, name)": 2,
         "agreement/scenario.py: getattr(self, one.name)": 1,
         "agreement/sections.py: getattr(self, key)": 2,
+        "agreement/sections.py: getattr(file, one.heading)": 1,  # of JOBS
         "protocol/rounds.py: getattr(value, name)": 1,  # __slots__
         "protocol/rounds.py: getattr(model, name)": 1,
         "protocol/work.py: getattr(value, one.name)": 1,

@@ -225,7 +225,7 @@ def test_without_a_table_it_shows_what_all_members_see(tmp_path):
     path.write_text(tomli_w.dumps({**WHO, **DISPATCH}))
     found = CliRunner().invoke(app, ["check", str(path)])
     assert found.exit_code == 0, found.output
-    assert "at most 200 rounds, 400 numbers" in found.stdout
+    assert "at most 200 rounds, 600 numbers" in found.stdout
     assert "you may take part" not in found.stdout
     assert "no table was given, so nothing of it was checked" in found.stdout
     assert "add --data FILE" in found.stdout

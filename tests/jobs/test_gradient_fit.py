@@ -249,7 +249,7 @@ def test_a_topology_may_be_given_and_names_its_parties():
     [
         ({"family": "gamma"}, "responses stay in the remainder"),
         ({"family": "gamma-inverse"}, "none at the public point 0"),
-        ({"family": "probit"}, "no family is called 'probit'"),
+        ({"family": "tobit"}, "no family is called 'tobit'"),
         ({"law": "uniform", "sigma": None}, "uniform masks leave residues"),
         ({"sigma": None}, "needs sigma"),
         ({"driver": "network"}, "vectorised, loopback"),

@@ -121,7 +121,6 @@ def test_the_price_is_the_one_that_balances(sites):
 
 @few  # some forty rounds each
 @given(markets())
-@few
 def test_a_unit_of_prices_takes_fewer_rounds_to_the_same_price(sites):
     """Prices of flat offers are eighths: 2^14 of them, and bends between two."""
     search = replace(SEARCH, price_unit=Fraction(1, 8))

@@ -17,7 +17,6 @@ from functools import partial
 from hashlib import sha256
 from math import ceil, isqrt, log2
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import msgspec
@@ -54,17 +53,19 @@ from veilsum.models.glm import (
     ClosingStatistics,
     FirstStatistics,
     RoundStatistics,
+    Scales,
     Stage,
 )
 from veilsum.models.least_squares import Statistics
 from veilsum.models.price import PriceSearch
+from veilsum.models.rows import ONES, RowMeasures
 from veilsum.models.sandwich import Meat
 from veilsum.net import evidence
 from veilsum.net.identity import new_identity, read_identity
 from veilsum.net.receipt import FIELDS, read_receipt
 from veilsum.net.trust import check_certificates, client_context
 from veilsum.numbers.laws import Masks
-from veilsum.numbers.units import Counts
+from veilsum.numbers.units import Counts, Measure
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import released_by
 from veilsum.protocol.effects import Abort, Send
@@ -833,7 +834,9 @@ def shown_in_sums():
         ("HC2`, `HC3", "HC3"),
         ("cluster",) * 2,
     ):
-        scales = SimpleNamespace(n_columns=2)
+        pair = [ONES, Measure.of(-1, 1)]
+        of = RowMeasures.of(pair, Measure.of(-1, 1), intercept=0)
+        scales = Scales.of(Gaussian(), of, 0)
         last = RobustRecipe(least, Meat(scales, errors)).foreseen[-1]
         yield (f"with `errors` `{kinds}`", "the last"), last.statistics
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)

@@ -216,6 +216,24 @@ def test_bits_are_these() -> None:
 
 
 BITS = {
+    "mills": [
+        "0x1.00786a792bc33p+0",
+        "0x1.e539ca954bb74p-2",
+        "0x1.1f6074e95c182p-2",
+        "0x1.5302bddbc1860p-4",
+    ],
+    "ndtr": [
+        "0x1.3c5ee2cc40b78p-1",
+        "0x1.e92eb735d7870p-1",
+        "0x1.ffc0a2fa3c9a5p-1",
+        "0x1.0000000000000p+0",
+    ],
+    "log_ndtr": [
+        "-0x1.ecf6c90ff03bbp-2",
+        "-0x1.75771faaf0524p-5",
+        "-0x1.fb078e8730cf7p-12",
+        "-0x1.272b31366623ap-109",
+    ],
     "exp": [
         "0x1.599058c8c1a96p+0",
         "0x1.5e552770df8a6p+2",
