@@ -6,7 +6,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 RUN    := $(VENV)/.run
 DEV    := $(VENV)/.dev
 BENCH  := $(VENV)/.bench
-JOBS   ?= 2
+# One more than a laptop's two cores: tests of the network wait a third of their time.
+JOBS   ?= 3
 # Where shapes and types are checked at every call, and by what: more than a third of the
 # time of a run, so one run in CI does it.
 SHAPES := veilsum.numbers,veilsum.graphs,veilsum.costs,veilsum.methods,veilsum.models,veilsum.privacy,veilsum.drivers,veilsum.engines,typechecker.checker

@@ -89,13 +89,23 @@ def assert_same_fit(found, expected, rtol):
 # --- scikit-learn's checks
 
 
-@parametrize_with_checks(
-    [private(kind, n_parties=2) for kind in ALL],
-    expected_failed_checks=lambda one: EXPECTED_FAILED_CHECKS.get(
-        type(one).__name__, {}
-    ),
-)
+def checks_of(*kinds):
+    return parametrize_with_checks(
+        [private(kind, n_parties=2) for kind in kinds],
+        expected_failed_checks=lambda one: EXPECTED_FAILED_CHECKS.get(
+            type(one).__name__, {}
+        ),
+    )
+
+
+@checks_of(PrivateLinearRegression, PrivateLogisticRegression)
 def test_scikit_learn_s_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow  # what they have of their own is a family's name
+@checks_of(PrivatePoissonRegressor, PrivateGammaRegressor)
+def test_scikit_learn_s_checks_of_other_families(estimator, check):
     check(estimator)
 
 
