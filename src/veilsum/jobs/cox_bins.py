@@ -86,11 +86,6 @@ class BinnedRecipe(SumsOnly):
         return replace(found, units=(*found.units, one))
 
     @property
-    def size(self) -> int:
-        """Those of the longest sum."""
-        return len(self.counts.units)
-
-    @property
     def answer_size(self) -> int:
         """One number for each column, bins too."""
         return self.base.answer_size
@@ -423,13 +418,11 @@ class BinnedCoxJob(TimedJob):
     def _size(self) -> int:
         return self.recipe().size
 
-    def pooled(self, parts: Mapping[str, TimedRows]) -> Vector:
+    def pooled(self, own: Mapping[str, TimedRows]) -> Vector:
         """Return the coefficients without masks, by the same rounds."""
-        job = replace(self, with_check=False)
-        recipe, sums = job.recipe(), list[Array[Any]]()
-        while (request := recipe.request(sums)) is not None:
-            sums.append(np.sum([job.answer(one, request) for one in parts.values()], 0))
-        return recipe.answer(sums)
+        recipe, sums = replace(self, with_check=False).together(own)
+        found: Vector = recipe.answer(sums)
+        return found
 
 
 @dataclass(frozen=True)
@@ -453,7 +446,7 @@ class HazardTest:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BinnedCoxResult(HazardResult):
+class BinnedCoxResult(HazardResult[GlmFit]):
     """A Cox regression of all parties' rows with one baseline over agreed times.
 
     Attributes:
@@ -461,11 +454,6 @@ class BinnedCoxResult(HazardResult):
     """
 
     job: BinnedCoxJob
-
-    @cached_property
-    def fit(self) -> GlmFit:
-        """The Poisson regression of pieces that it is."""
-        return self._recipe.fit(self.inner[1])
 
     @property
     def _recipe(self) -> BinnedRecipe:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +29,14 @@ from veilsum.jobs.fitted import (
     predicted,
 )
 from veilsum.jobs.presence import Cells, Group, Values, are_few
-from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
+from veilsum.jobs.recipes import (
+    ManyRounds,
+    OneRound,
+    Replay,
+    Sums,
+    and_left_out,
+    by_value,
+)
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
 from veilsum.jobs.summary import (
@@ -39,15 +45,7 @@ from veilsum.jobs.summary import (
     summary_text,
     table_rows,
 )
-from veilsum.jobs.table_job import (
-    SchemaJob,
-    TableAnswer,
-    TableJob,
-    agreed_schema,
-    ask,
-    check_width,
-    is_simulated,
-)
+from veilsum.jobs.table_job import SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models import absorbed, glm, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
@@ -102,47 +100,21 @@ from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
-# Nearly every fit that there is ends by then; with room for fewer none is begun.
-LEAST_ROUNDS = 8
 
 
-@dataclass(frozen=True)
-class LeastSquaresRecipe(SumsOnly):
-    """Ordinary, weighted or ridge regression: one sum of statistics, one solve.
+class SolvedOnce(OneRound):
+    """A fit that follows from one sum; its last number counts rows left out."""
 
-    The last number of the sum counts the rows that were left out.
-    """
+    if TYPE_CHECKING:
 
-    measures: RowMeasures
-    names: tuple[str, ...]
-    intercept: int | None
-    ridge: float
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        found = Counting(self.measures).counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The statistics, and how many rows are missing."""
-        return len(self.counts.units)
+        @property
+        def names(self) -> tuple[str, ...]:
+            """Of the columns that have a coefficient."""
 
     @property
     def answer_size(self) -> int:
         """One number for each column."""
         return len(self.names)
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask for the statistics, once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return "statistics"
 
     def answer(self, sums: Sums) -> Vector:
         """Return the coefficients."""
@@ -156,48 +128,66 @@ class LeastSquaresRecipe(SumsOnly):
         """Return the fit of the pooled rows; parties of one process share it."""
         key = by_value(sums)
         if key not in self._fits:
-            self._fits[key] = least_squares.fit(
-                sums[0][:-1],
-                self.measures,
-                names=self.names,
-                intercept=self.intercept,
-                ridge=self.ridge,
-            )
+            self._fits[key] = self.solved(sums[0][:-1])
         return self._fits[key]
+
+    def solved(self, total: Array[Any]) -> LeastSquaresFit:
+        """Return what follows from a total."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LeastSquaresRecipe(SolvedOnce):
+    """Ordinary, weighted or ridge regression: one sum of statistics, one solve."""
+
+    asked = "statistics"
+
+    measures: RowMeasures
+    names: tuple[str, ...]
+    intercept: int | None
+    ridge: float
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        return and_left_out(Counting(self.measures).counts)
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {
+            "names": self.names,
+            "intercept": self.intercept,
+            "ridge": self.ridge,
+        }
+
+    def solved(self, total: Array[Any]) -> LeastSquaresFit:
+        """Return what follows from a total."""
+        return least_squares.fit(total, self.measures, **self._given)
 
     def totals(self, sums: Sums) -> Exact:
         """Return the totals in exact numbers."""
-        return least_squares.totals(
-            sums[0][:-1],
-            self.measures,
-            names=self.names,
-            intercept=self.intercept,
-            ridge=self.ridge,
-        )
+        return least_squares.totals(sums[0][:-1], self.measures, **self._given)
 
     def bread(self, sums: Sums) -> Callable[[], Any]:
         """Return the inverse of X'WX, in balls."""
         return self.totals(sums).inverse_balls
 
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
         p = len(self.names)
-        shown = {
+        return {
             "X'WX": p * (p + 1) // 2,
             "X'Wy": p,
             "y'Wy, sums of Wy, of the weights and of their logarithms": 4,
             "rows, and rows left out": 2,
         }
-        return Release(self.what, shown)
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonRecipe(SumsOnly):
+class NewtonRecipe(ManyRounds[State]):
     """A generalised linear model: one sum for each of Newton's rounds.
 
     The last number of each sum counts rows that were left out; all sums have the length
@@ -215,13 +205,7 @@ class NewtonRecipe(SumsOnly):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
-        found = self.newton.scales.counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The statistics of a round, and how many rows are missing."""
-        return len(self.counts.units)
+        return and_left_out(self.newton.scales.counts)
 
     @property
     def answer_size(self) -> int:
@@ -229,30 +213,16 @@ class NewtonRecipe(SumsOnly):
         return self.newton.n_columns
 
     @property
-    def most_rounds(self) -> int:
-        """As many sums as there is room for, those that ask for rows outside too."""
-        if self.limit is None:
-            return 2 * self.newton.max_rounds
-        return self.limit.rounds(self.size)
+    def most(self) -> int:
+        """Those too that ask for rows outside."""
+        return 2 * self.newton.max_rounds
 
-    @property
-    def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
-        return self.size * self.most_rounds
-
-    def request(self, sums: Sums) -> Request | None:
-        """Ask for statistics at Newton's next point."""
-        if not sums and self.limit is not None:
-            least = min(LEAST_ROUNDS, self.limit.most_rounds)
-            self.limit.check(self.size, least)
-        state = self._state(sums)
-        if state.converged:
-            return None
-        if len(sums) == self.most_rounds:
-            raise InvalidInputError(self._unfinished(state))
+    def asked(self, state: State, sums: Sums) -> Request:
+        """Return what is asked at Newton's next point."""
+        del sums
         return self.newton.propose(state)
 
-    def _unfinished(self, state: State) -> str:
+    def unfinished(self, state: State) -> str:
         """Return what to say of a fit for which no room is left."""
         told = (
             f"the fit has not converged in {self.most_rounds} sums, and more than "
@@ -274,19 +244,15 @@ class NewtonRecipe(SumsOnly):
 
     def fit(self, sums: Sums) -> GlmFit:
         """Return the fit of the pooled rows."""
-        return self.newton.fit(self._state(sums))
+        return self.newton.fit(self.state(sums))
 
     def bread(self, sums: Sums) -> Callable[[], Any]:
         """Return the inverse of the expected information, in balls."""
-        return self.newton.bread(self._state(sums))
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
+        return self.newton.bread(self.state(sums))
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
-        request = self.newton.propose(self._state(sums))
+        request = self.newton.propose(self.state(sums))
         shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
         point = request.point
         if len(point):
@@ -314,7 +280,8 @@ class NewtonRecipe(SumsOnly):
         )
         return tuple(one for one in found if one.most)
 
-    def _state(self, sums: Sums) -> State:
+    def state(self, sums: Sums) -> State:
+        """Return where Newton's rounds are."""
         return self._places.state(sums)
 
     def _advance(self, before: State, total: Array[Any]) -> State:
@@ -347,12 +314,10 @@ FRACTIONS = (
 
 
 @dataclass(frozen=True)
-class AbsorbedRecipe(SumsOnly):
-    """Least squares with an effect for each party: one sum of what is left of rows.
+class AbsorbedRecipe(SolvedOnce):
+    """Least squares with an effect for each party: one sum of what is left of rows."""
 
-    The last number of the sum counts the rows that were left out.
-    """
-
+    asked = "statistics within parties"
     # What a party gives is made of all its rows: its own means are taken off.
     wording = BY_PARTY
     left_open = (FRACTIONS,)
@@ -365,58 +330,22 @@ class AbsorbedRecipe(SumsOnly):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of."""
-        found = self.absorbing.counts
-        return replace(found, units=(*found.units, Fraction(1)))
+        return and_left_out(self.absorbing.counts)
+
+    def solved(self, total: Array[Any]) -> AbsorbedFit:
+        """Return what follows from a total."""
+        return absorbed.fit(total, self.absorbing, names=self.names)
 
     @property
-    def size(self) -> int:
-        """The statistics, and how many rows are missing."""
-        return len(self.counts.units)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each slope."""
-        return len(self.names)
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask for the statistics, once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return "statistics within parties"
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the slopes."""
-        return self.fit(sums).coefficients
-
-    @cached_property
-    def _fits(self) -> dict[Hashable, AbsorbedFit]:
-        return {}
-
-    def fit(self, sums: Sums) -> AbsorbedFit:
-        """Return the fit of the pooled rows; parties of one process share it."""
-        key = by_value(sums)
-        if key not in self._fits:
-            total = sums[0][:-1]
-            self._fits[key] = absorbed.fit(total, self.absorbing, names=self.names)
-        return self._fits[key]
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
         p = len(self.names)
-        shown = {
+        return {
             "X'WX within parties": p * (p + 1) // 2,
             "X'Wy within parties": p,
             "y'Wy within parties, and the sum of the logarithms of weights": 2,
             "rows, parties, and rows left out": 3,
         }
-        return Release(self.what, shown)
 
 
 RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
@@ -860,6 +789,10 @@ class RowsJob(TableJob[Rows]):
         """Return what one party gives."""
         return self.model.vector(own, 0, request)
 
+    def pooled(self, own: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled(own)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Brought(Secret):
@@ -1041,6 +974,26 @@ class FormulaJob(SchemaJob[Brought]):
         """Return what one party gives."""
         return self.model.vector(own.rows, own.table.n_dropped, request)
 
+    def pooled(self, own: Mapping[str, Brought]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled({party: part.rows for party, part in own.items()})
+
+    def read_off(self, own: Mapping[str, Brought]) -> FormulaJob:
+        """Return the job with measures: rows show that each term has a value.
+
+        Ranges alone may not.
+        """
+        try:
+            _ = self.model
+        except InvalidInputError:
+            rows = {party: part.rows for party, part in own.items()}
+            positive = self.family.positive
+            measures = RowMeasures.inferred(
+                rows, self.formula.intercept, positive=positive
+            )
+            return replace(self, measures=measures)
+        return self
+
     def check_at_home(self, home: AtHome, own: Brought) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
         self._check_parts(home, own.table)
@@ -1099,6 +1052,61 @@ class FormulaJob(SchemaJob[Brought]):
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
 
 
+B = TypeVar("B", bound=Brought)
+
+
+@dataclass(frozen=True)
+class OnFormula(SchemaJob[B]):
+    """Another question about the rows that a formula makes of a table.
+
+    Attributes:
+        base: the formula, with its rows and its rules.
+    """
+
+    base: FormulaJob
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return self.base.n_columns
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.base.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold."""
+        return self.base.groups
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return self.base.question
+
+    def n_rows(self, own: B) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: B) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.base.check(party, own)
+
+    def check_at_home(self, home: AtHome, own: B) -> None:
+        """Refuse a table of which columns, or what they make, would show too much."""
+        self.base.check_at_home(home, own)
+
+    def look(self, own: B, at: str | int) -> Array[Any]:
+        """Return a column of the table by name, or of the design by place."""
+        return self.base.look(own, at)
+
+
 def formula_job(
     schema: Schema,
     *,
@@ -1122,52 +1130,25 @@ UNLIMITED = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FitResult(Fitted):
+class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     """A fit of all parties' rows, and what they released for it.
 
     Attributes:
-        model: what was fitted.
-        rules: what every party kept to.
-        job: the formula and its schema, where there is one.
-        reference: the pooled coefficients, where one computer has all rows and was
-            asked to compare.
+        job: what was fitted, with its formula unless it was to arrays.
     """
 
-    model: Model
-    rules: Rules
-    job: FormulaJob | None = None
-    reference: Vector | None = None
+    job: FormulaJob | RowsJob
+
+    @property
+    def model(self) -> Model:
+        """What was fitted."""
+        return self.job.model
 
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
         free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
-        return (*super().further_limits, *self.rules.open, *free)
-
-    @cached_property
-    def fit(self) -> LeastSquaresFit | GlmFit:
-        """Coefficients, their errors, and everything else that follows from sums."""
-        recipe, sums = self.inner
-        among = cast("RegressionRecipe", recipe).among(self.released.members)
-        return among.fit(sums)
-
-    @property
-    def coefficients(self) -> dict[str, float]:
-        """The estimates by column."""
-        return dict(zip(self.fit.names, self.fit.coefficients.tolist(), strict=True))
-
-    @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out: only this sum is known."""
-        recipe, sums = self.inner
-        return cast("RegressionRecipe", recipe).missing(sums)
-
-    @property
-    def max_error(self) -> float | None:
-        """How far the coefficients are from the pooled ones; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.fit.coefficients - self.reference))
+        return (*super().further_limits, *free)
 
     @property
     def nobs(self) -> int:
@@ -1286,12 +1267,14 @@ class FitResult(Fitted):
         pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
         places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
         totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
-        job = self.job
+        job, columns = self.job, None
+        if isinstance(job, FormulaJob):
+            columns = job.weights, job.offset
         return {
             "response": self.model.response,
             "family": self.model.terms["family"],
             "ridge": self.model.ridge,
-            "weights and offset": None if job is None else (job.weights, job.offset),
+            "weights and offset": columns,
             "parties": self.released.members,
             "numbers of rows": self.fit.n_rows,
             "intercepts": self.model.intercept is not None,
@@ -1317,7 +1300,7 @@ class FitResult(Fitted):
         """
         offset: Any = 0.0
         pandas = load_pandas()
-        if self.job is None:
+        if isinstance(self.job, RowsJob):
             design = np.asarray(new_data, dtype=np.float64)
             if design.ndim != 2 or design.shape[1] != len(self.model.names):
                 raise InvalidInputError(
@@ -1374,7 +1357,7 @@ class FitResult(Fitted):
             level: of the intervals.
             scale: "response", or "link" for the sum over columns.
         """
-        if self.job is None:
+        if isinstance(self.job, RowsJob):
             raise InvalidInputError(
                 "marginal means are those of a category in a formula, and this fit is "
                 "of arrays: use predict"
@@ -1423,11 +1406,9 @@ class FitResult(Fitted):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the table."""
-        fit, reference = self.fit, self.reference
+        fit = self.fit
         return {
             **super().to_dict(),
-            "reference": None if reference is None else reference.tolist(),
-            "max_error": self.max_error,
             "table": table_rows(fit),
             "n_rows": fit.n_rows,
             "dropped": self.dropped,
@@ -1501,44 +1482,26 @@ def fit(
         compare: whether to fit the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: inferred_schema(
+
+    def job_of(agreed: Schema) -> FormulaJob:
+        kind = family_of(family, alpha=alpha)
+        return FormulaJob.of(
+            *(formula, agreed, kind, weights, offset, ridge, bits, errors),
+            absorb=absorb,
+        )
+
+    return put(
+        job_of,
+        data,
+        FitResult,
+        inferred=lambda frames: inferred_schema(
             formula, (weights, offset), frames, minimum_rows
         ),
-    )
-    kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(
-        *(formula, agreed, kind, weights, offset, ridge, bits, errors), absorb=absorb
-    )
-    kept = agreed.rules(rules or Rules())
-    if simulated := is_simulated(options):
-        check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    try:
-        _ = job.model
-    except InvalidInputError:
-        if not simulated:
-            raise
-        # Ranges alone do not show that each term has a value; the rows do.
-        rows = {party: job.rows(table) for party, table in tables.items()}
-        measures = RowMeasures.inferred(
-            rows, job.formula.intercept, positive=kind.positive
-        )
-        job = replace(job, measures=measures)
-    own = {party: job.bring(table) for party, table in tables.items()}
-    asked = ask(
-        job,
-        own,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=kept,
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
     )
-    rows = {party: part.rows for party, part in own.items()}
-    return _result(asked, job.model, rows if compare else None, job)
 
 
 def fit_arrays(
@@ -1593,31 +1556,15 @@ def fit_arrays(
         ridge=ridge,
         errors=errors_of(errors),
     )
+    job = RowsJob(model)
     asked = ask(
-        RowsJob(model),
+        job,
         rows,
         sources={party: model.source(part) for party, part in rows.items()},
         rules=rules or Rules(),
         options=options,
     )
-    return _result(asked, model, rows if compare else None)
-
-
-def _result(
-    asked: TableAnswer,
-    model: Model,
-    rows: Mapping[str, Rows] | None,
-    job: FormulaJob | None = None,
-) -> FitResult:
-    return FitResult(
-        terms=asked.terms,
-        recipe=asked.recipe,
-        released=asked.released,
-        model=model,
-        rules=asked.rules,
-        job=job,
-        reference=None if rows is None else model.pooled(rows),
-    )
+    return asked.made(FitResult, job, rows if compare else None)
 
 
 def _n_columns(rows: Mapping[str, Rows]) -> int:

@@ -197,10 +197,6 @@ class RobustRecipe(SumsOnly):
             found, covariance=covariance, t_degrees=degrees, errors=self.meat.errors
         )
 
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(self.inner.missing(self._parts(sums)[0]))
-
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows."""
         before, _ = self._parts(sums)

@@ -18,13 +18,12 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import Group, Lacking
-from veilsum.jobs.recipes import Sums, SumsOnly
-from veilsum.jobs.releases import Release, ReleaseLimit
-from veilsum.jobs.running import JobResult
+from veilsum.jobs.recipes import OneRound, Sums
+from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.summary import plain_table
-from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
+from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_lines
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.terms import Options
 from veilsum.jobs.wishes import Missing, Wishes, wishes_of
 from veilsum.models.moments import Marginals, Moments
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
@@ -32,14 +31,13 @@ from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import Axis
-from veilsum.tables.fingerprints import Source
-from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 
 @dataclass(frozen=True)
-class StatisticsRecipe(SumsOnly):
+class StatisticsRecipe(OneRound):
     """One sum: the row count, moments, cells, and how many rows were left out."""
 
     wishes: Wishes
@@ -51,27 +49,9 @@ class StatisticsRecipe(SumsOnly):
         return self.wishes.counts
 
     @property
-    def size(self) -> int:
-        """Moments, cells, missing values, and how many rows are left out."""
-        wishes = self.wishes
-        return wishes.n_moments + wishes.n_cells + wishes.n_gaps + 1
-
-    @property
-    def answer_size(self) -> int:
-        """As many as were summed."""
-        return self.size
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
+    def what(self) -> str:
+        """What is asked, for the ledger."""
         return self.wishes.words
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the total in float64: what parties compare and sign."""
-        return self.counts.values(sums[0])
 
     def pieces(self, sums: Sums) -> tuple[Integers, Integers, Integers, int]:
         """Return moments, cells, missing values, and rows left out."""
@@ -80,9 +60,9 @@ class StatisticsRecipe(SumsOnly):
         moments, cells, gaps, rest = np.split(sums[0], ends)
         return moments, cells, gaps, int(rest.item())
 
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
         wishes, k = self.wishes, len(self.wishes.columns)
         n, gaps = wishes.n_groups, len(wishes.gapped) * wishes.n_groups
         lacking = {"missing values of each column": len(wishes.gaps)}
@@ -96,7 +76,7 @@ class StatisticsRecipe(SumsOnly):
                 **cells,
                 "rows, and rows left out": 2,
             }
-            return Release(wishes.words, {**shown, **counted})
+            return {**shown, **counted}
         shown = {
             "rows of each group": n,
             "sums of columns in each group": n * k,
@@ -104,7 +84,7 @@ class StatisticsRecipe(SumsOnly):
             **cells,
             "rows left out": 1,
         }
-        return Release(wishes.words, {**shown, **counted})
+        return {**shown, **counted}
 
 
 @dataclass(frozen=True)
@@ -204,28 +184,33 @@ class StatisticsJob(SchemaJob[CheckedTable]):
         del request
         return self.wishes.vector(own)
 
+    def pooled(self, own: Mapping[str, CheckedTable]) -> Vector | None:
+        """Return the means as one owner of all rows would find them."""
+        if not self.wishes.columns:
+            return None
+        parts = [self.wishes.numbers(table) for table in own.values()]
+        return np.concatenate(parts).mean(axis=0)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StatisticsResult(JobResult):
+class StatisticsResult(TableResult):
     """Pooled statistics by column, and by group if groups were asked for.
 
     Attributes:
-        wishes: what was asked for.
-        rules: what every party kept to.
-        schema: of the columns that were looked at.
-        reference: the pooled means, where one computer has all rows and was asked to
-            compare.
+        job: what was asked.
     """
 
-    wishes: Wishes
-    rules: Rules
-    schema: Schema
-    reference: Vector | None = None
+    job: StatisticsJob
 
     @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
+    def wishes(self) -> Wishes:
+        """What was asked for."""
+        return self.job.wishes
+
+    @property
+    def schema(self) -> Schema:
+        """Of the columns that were looked at."""
+        return self.job.schema
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -316,11 +301,6 @@ class StatisticsResult(JobResult):
         return self.marginals.count
 
     @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out."""
-        return self._pieces[-1]
-
-    @property
     def missing(self) -> dict[str, int]:
         """By column, how many rows lack it; no row of them is in any other number."""
         pairs = zip(self.wishes.gaps, self._pieces[2], strict=False)
@@ -333,11 +313,9 @@ class StatisticsResult(JobResult):
         return {one.column: one.labels for one in axes}
 
     @property
-    def max_error(self) -> float | None:
-        """How far the means are from the pooled ones; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.marginals.mean - self.reference))
+    def compared(self) -> Vector:
+        """The means."""
+        return self.marginals.mean
 
     @cached_property
     def _cells(self) -> list[Cells]:
@@ -441,8 +419,6 @@ class StatisticsResult(JobResult):
         return {
             **super().to_dict(),
             "minimiser": means,
-            "reference": None if self.reference is None else self.reference.tolist(),
-            "max_error": self.max_error,
             "count": self.count,
             "dropped": self.dropped,
             "missing": self.missing,
@@ -541,36 +517,15 @@ def statistics(
         compare: whether to average the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: Schema.inferred(frames, minimum_rows=minimum_rows),
-    )
-    job = StatisticsJob.of(agreed, columns, histograms, tables, by, quantiles, missing)
-    checked = {name: job.schema.check(name, frame) for name, frame in frames.items()}
-    asked = ask(
-        job,
-        checked,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=agreed.rules(rules or Rules()),
+    return put(
+        lambda agreed: StatisticsJob.of(
+            agreed, columns, histograms, tables, by, quantiles, missing
+        ),
+        data,
+        StatisticsResult,
+        inferred=lambda frames: Schema.inferred(frames, minimum_rows=minimum_rows),
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
     )
-    return StatisticsResult(
-        terms=asked.terms,
-        recipe=asked.recipe,
-        released=asked.released,
-        wishes=job.wishes,
-        rules=asked.rules,
-        reference=_pooled_means(job.wishes, checked) if compare else None,
-        schema=job.schema,
-    )
-
-
-def _pooled_means(wishes: Wishes, tables: Mapping[str, CheckedTable]) -> Vector | None:
-    """Return the means as one owner of all rows would find them."""
-    if not wishes.columns:
-        return None
-    parts = [wishes.numbers(table) for table in tables.values()]
-    return np.concatenate(parts).mean(axis=0)
