@@ -19,9 +19,10 @@ import numpy as np
 from scipy.special import chdtrc, ndtri
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitting import NewtonRecipe
 from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
-from veilsum.jobs.regression import Model, NewtonRecipe
+from veilsum.jobs.regression import Model
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.summary import Cell, number, plain_table
 from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_lines

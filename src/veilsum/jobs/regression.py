@@ -9,11 +9,11 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,17 +28,21 @@ from veilsum.jobs.fitted import (
     marginal_means,
     predicted,
 )
+from veilsum.jobs.fitting import (
+    AbsorbedRecipe,
+    ClusterRecipe,
+    LeastSquaresRecipe,
+    NewtonRecipe,
+    RegressionRecipe,
+    RobustRecipe,
+    check_parties,
+    reserved,
+)
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import (
-    ManyRounds,
-    OneRound,
-    Replay,
     Sums,
-    and_left_out,
-    by_value,
 )
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
+from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.summary import (
     ratio_rows,
     summary_html,
@@ -47,8 +51,8 @@ from veilsum.jobs.summary import (
 )
 from veilsum.jobs.table_job import SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models import absorbed, glm, least_squares
-from veilsum.models.absorbed import AbsorbedFit, Absorbing
+from veilsum.models import glm, least_squares
+from veilsum.models.absorbed import Absorbing
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -65,7 +69,7 @@ from veilsum.models.families import (
     QuasiPoisson,
 )
 from veilsum.models.family_names import canonical
-from veilsum.models.glm import GlmFit, Request, Scales, Stage
+from veilsum.models.glm import GlmFit, Request, Scales
 from veilsum.models.hypotheses import (
     Fit,
     TestOfFit,
@@ -73,14 +77,14 @@ from veilsum.models.hypotheses import (
     likelihood_ratio,
     score_test,
 )
-from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
-from veilsum.models.newton import Newton, State
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import Errors, Meat, MeatRequest, errors_of
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
+from veilsum.numbers.units import BITS, ROW_BITS, Integers, Measure
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
@@ -101,254 +105,6 @@ from veilsum.tables.schema import CheckedTable, Schema
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
 
-
-class SolvedOnce(OneRound):
-    """A fit that follows from one sum; its last number counts rows left out."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def names(self) -> tuple[str, ...]:
-            """Of the columns that have a coefficient."""
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each column."""
-        return len(self.names)
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
-    @cached_property
-    def _fits(self) -> dict[Hashable, LeastSquaresFit]:
-        return {}
-
-    def fit(self, sums: Sums) -> LeastSquaresFit:
-        """Return the fit of the pooled rows; parties of one process share it."""
-        key = by_value(sums)
-        if key not in self._fits:
-            self._fits[key] = self.solved(sums[0][:-1])
-        return self._fits[key]
-
-    def solved(self, total: Array[Any]) -> LeastSquaresFit:
-        """Return what follows from a total."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class LeastSquaresRecipe(SolvedOnce):
-    """Ordinary, weighted or ridge regression: one sum of statistics, one solve."""
-
-    asked = "statistics"
-
-    measures: RowMeasures
-    names: tuple[str, ...]
-    intercept: int | None
-    ridge: float
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(Counting(self.measures).counts)
-
-    @property
-    def _given(self) -> dict[str, Any]:
-        return {
-            "names": self.names,
-            "intercept": self.intercept,
-            "ridge": self.ridge,
-        }
-
-    def solved(self, total: Array[Any]) -> LeastSquaresFit:
-        """Return what follows from a total."""
-        return least_squares.fit(total, self.measures, **self._given)
-
-    def totals(self, sums: Sums) -> Exact:
-        """Return the totals in exact numbers."""
-        return least_squares.totals(sums[0][:-1], self.measures, **self._given)
-
-    def bread(self, sums: Sums) -> Callable[[], Any]:
-        """Return the inverse of X'WX, in balls."""
-        return self.totals(sums).inverse_balls
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p = len(self.names)
-        return {
-            "X'WX": p * (p + 1) // 2,
-            "X'Wy": p,
-            "y'Wy, sums of Wy, of the weights and of their logarithms": 4,
-            "rows, and rows left out": 2,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonRecipe(ManyRounds[State]):
-    """A generalised linear model: one sum for each of Newton's rounds.
-
-    The last number of each sum counts rows that were left out; all sums have the length
-    of the longest, so that their shape says nothing.
-    """
-
-    newton: Newton
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def _places(self) -> Replay[State]:
-        return Replay(self.newton.start, self._advance)
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.newton.scales.counts)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each column."""
-        return self.newton.n_columns
-
-    @property
-    def most(self) -> int:
-        """Those too that ask for rows outside."""
-        return 2 * self.newton.max_rounds
-
-    def asked(self, state: State, sums: Sums) -> Request:
-        """Return what is asked at Newton's next point."""
-        del sums
-        return self.newton.propose(state)
-
-    def unfinished(self, state: State) -> str:
-        """Return what to say of a fit for which no room is left."""
-        told = (
-            f"the fit has not converged in {self.most_rounds} sums, and more than "
-            "that there is no room for: scale the columns, use ridge or fewer columns, "
-            "or agree on more [schema] minimum_rows, or openly on more [policy] "
-            "most_rounds or release_fraction"
-        )
-        if fading := self.newton.fading_columns(state):
-            told = (
-                f"the coefficient of {listed(fading)} seems to grow without end, which "
-                "takes many rounds to be sure of: leave the column out, merge "
-                f"categories, or use ridge. And {told}"
-            )
-        return told
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
-    def fit(self, sums: Sums) -> GlmFit:
-        """Return the fit of the pooled rows."""
-        return self.newton.fit(self.state(sums))
-
-    def bread(self, sums: Sums) -> Callable[[], Any]:
-        """Return the inverse of the expected information, in balls."""
-        return self.newton.bread(self.state(sums))
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
-        request = self.newton.propose(self.state(sums))
-        shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
-        point = request.point
-        if len(point):
-            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
-        return Release(self.what, shown, tuple(point.tolist()))
-
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """What a first, a further, a closing round shows; and one that only asks."""
-        most = self.most_rounds
-        closing = int(self.newton.family.closes)
-
-        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
-            shown = _shown(stage, self.newton.n_columns) | {"rows left out": 1}
-            return Foreseen(when, shown, least, most)
-
-        found = (
-            rounds("the first round", "first", 1, 1),
-            # A run that ends without an answer may end before its closing round.
-            rounds("every round that tries coefficients", "round", 1, most - 1),
-            rounds(
-                "a round that asks whether they may be tried", "outside", 0, most - 2
-            ),
-            rounds("a last round, at the answer", "closing", closing, closing),
-        )
-        return tuple(one for one in found if one.most)
-
-    def state(self, sums: Sums) -> State:
-        """Return where Newton's rounds are."""
-        return self._places.state(sums)
-
-    def _advance(self, before: State, total: Array[Any]) -> State:
-        return self.newton.advance(before, total[:-1])
-
-
-def _shown(stage: Stage, p: int) -> dict[str, int]:
-    """Return what a round shows beside rows left out, and how many numbers of each."""
-    shown = {"information": p * (p + 1) // 2}
-    match stage:
-        case "first":
-            words = "sums of weights, responses, offsets, saturated log-likelihood"
-            return shown | {"X'Vz": p, words: 4, "rows": 1}
-        case "round":
-            null = "score, information and deviance of the null model"
-            others = "deviance, Pearson's sum"
-            return shown | {"score": p, others: 2, null: 3}
-        case "outside":
-            return {"rows outside, of the model and of the null model": 2}
-        case "closing":
-            return shown | {"saturated log-likelihood": 1}
-
-
-FRACTIONS = (
-    "what a party takes off is a fraction of its number of rows: where few honest "
-    "parties are in a sum, and a column has few values, such as 0 and 1, trying all "
-    "numbers may tell how many rows of a party there are, and with which value; "
-    "whose they are is not told"
-)
-
-
-@dataclass(frozen=True)
-class AbsorbedRecipe(SolvedOnce):
-    """Least squares with an effect for each party: one sum of what is left of rows."""
-
-    asked = "statistics within parties"
-    # What a party gives is made of all its rows: its own means are taken off.
-    wording = BY_PARTY
-    left_open = (FRACTIONS,)
-
-    absorbing: Absorbing
-    names: tuple[str, ...]
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        return and_left_out(self.absorbing.counts)
-
-    def solved(self, total: Array[Any]) -> AbsorbedFit:
-        """Return what follows from a total."""
-        return absorbed.fit(total, self.absorbing, names=self.names)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """What the sum shows, and how many numbers of each kind."""
-        p = len(self.names)
-        return {
-            "X'WX within parties": p * (p + 1) // 2,
-            "X'Wy within parties": p,
-            "y'Wy within parties, and the sum of the logarithms of weights": 2,
-            "rows, parties, and rows left out": 3,
-        }
-
-
-RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
