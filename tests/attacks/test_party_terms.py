@@ -22,7 +22,7 @@ from attacks.studies import SCHEMA as CLINICS
 from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
 from attacks.watching import total, totals, watched
 from veilsum.jobs.meta import MetaJob
-from veilsum.jobs.mixed import MixedJob, together
+from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.regression import formula_job
 from veilsum.models.mixed import MIXED_BITS, THETA_BITS
 from veilsum.tables.frames import as_frame
@@ -115,7 +115,7 @@ def sizes_left(tables, column, known):
     own = [
         job.bring(job.schema.check(name, as_frame(one))) for name, one in tables.items()
     ]
-    recipe, (found,) = together(job, dict(enumerate(own)))
+    recipe, (found,) = job.together(dict(enumerate(own)))
     unit = recipe.counts.units[0]
     counted = known.column(column).measure.unit ** 2
     squares, error = found[0] * unit / counted, unit / counted
@@ -187,7 +187,7 @@ def solved(tables):
     """Every party's size and mean of y, from a mixed model's totals alone."""
     job = MixedJob.of(BOTH, formula="y ~ x")
     own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
-    recipe, sums = together(job, own)
+    recipe, sums = job.together(own)
     asked = [recipe.request(sums[:k]) for k in range(len(sums))]
     theta = np.array([one.theta[0] for one in asked]) / 2.0**THETA_BITS
     unit = 2.0 ** np.array([one.bits for one in asked])
@@ -251,7 +251,7 @@ def told_at_best(tables, spread=1.0):
     """
     job = MixedJob.of(BOTH, formula="y ~ x")
     own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
-    recipe, sums = together(job, own)
+    recipe, sums = job.together(own)
     sizes = [len(one) for one in tables.values()]
     h, scale = len(sizes), float(job.model.mixing.scales[2])
     parts = [own[p].moments for p in tables]
@@ -315,7 +315,7 @@ def test_a_mixed_model_of_few_parties_is_refused_and_is_not_without_the_rule():
 def study_sums(tables):
     job = MetaJob.of(BOTH, formula="y ~ x", coefficient="x", **RANGES)
     own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
-    recipe, sums = together(job, own)
+    recipe, sums = job.together(own)
     units, ranges = recipe.counts.units, job.ranges
     numbers = [float(int(one) * unit) for one, unit in zip(sums[0], units, strict=True)]
     return numbers[:4], ranges, [one.estimate for one in own.values()]

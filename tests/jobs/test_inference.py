@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitting import FURTHER_HONEST
 from veilsum.jobs.regression import fit, fit_arrays
-from veilsum.jobs.robust import FURTHER_HONEST
 from veilsum.jobs.summary import number
 from veilsum.models.hypotheses import Hypothesis
 from veilsum.models.rows import Rows

@@ -13,7 +13,7 @@ import pytest
 
 import veilsum as vs
 from veilsum.jobs.meta import MetaJob
-from veilsum.jobs.mixed import MixedJob, together
+from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.regression import formula_job
 from veilsum.tables.frames import as_frame
 
@@ -54,7 +54,7 @@ def fitted(job, tables):
         party: job.bring(job.schema.check(party, as_frame(part)))
         for party, part in tables.items()
     }
-    return together(job, own)
+    return job.together(own)
 
 
 def agree(found, reference, tolerance=1e-9):

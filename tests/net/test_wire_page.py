@@ -37,15 +37,14 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
+from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe, _shown
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
-from veilsum.jobs.regression import FormulaJob, LeastSquaresRecipe, _shown
+from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import ReleaseLimit, shown_of
-from veilsum.jobs.robust import RobustRecipe
-from veilsum.jobs.statistics import StatisticsRecipe
+from veilsum.jobs.statistics import StatisticsRecipe, Wishes, wishes_of
 from veilsum.jobs.survival import SurvivalRecipe
 from veilsum.jobs.terms import Terms
-from veilsum.jobs.wishes import Wishes, wishes_of
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.models import families
 from veilsum.models.families import Family, Gaussian, LogLink

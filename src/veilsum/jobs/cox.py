@@ -10,22 +10,21 @@ is one baseline for all, constant between two of them; see `cox_bins`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Unpack, cast
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
-from veilsum.jobs.recipes import Replay, Sums, SumsOnly
-from veilsum.jobs.regression import LEAST_ROUNDS, inferred_schema
+from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
+from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.summary import number
-from veilsum.jobs.table_job import agreed_schema, ask, check_width, is_simulated
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.table_job import is_simulated, put
+from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import (
     HazardResult,
     TimedJob,
@@ -44,12 +43,11 @@ from veilsum.models.cox import (
     unstratified,
 )
 from veilsum.models.rows import Rows
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv
-from veilsum.tables.frames import Frame, as_frame
+from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -70,7 +68,7 @@ class CoxRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class CoxRecipe(SumsOnly):
+class CoxRecipe(ManyRounds[CoxState]):
     """A Cox regression with a baseline for each party: one sum for each round.
 
     The last number of each sum counts rows that were left out, in the first of them.
@@ -91,13 +89,7 @@ class CoxRecipe(SumsOnly):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
-        found = self.search.scales.counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The numbers of a round, and how many rows are missing."""
-        return len(self.counts.units)
+        return and_left_out(self.search.scales.counts)
 
     @property
     def answer_size(self) -> int:
@@ -105,30 +97,20 @@ class CoxRecipe(SumsOnly):
         return len(self.search.names)
 
     @property
-    def most_rounds(self) -> int:
-        """As many sums as there is room for."""
-        if self.limit is None:
-            return self.search.max_rounds
-        return self.limit.rounds(self.size)
+    def most(self) -> int:
+        """How many rounds Newton's search takes at most."""
+        return self.search.max_rounds
 
-    @property
-    def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
-        return self.size * self.most_rounds
+    def state(self, sums: Sums) -> CoxState:
+        """Return where Newton's rounds are."""
+        return self._places.state(sums)
 
-    def request(self, sums: Sums) -> CoxRequest | None:
-        """Ask for terms at Newton's next point."""
-        if not sums and self.limit is not None:
-            least = min(LEAST_ROUNDS, self.limit.most_rounds)
-            self.limit.check(self.size, least)
-        state = self._places.state(sums)
-        if state.converged:
-            return None
-        if len(sums) == self.most_rounds:
-            raise InvalidInputError(self._unfinished(state))
+    def asked(self, state: CoxState, sums: Sums) -> CoxRequest:
+        """Return what is asked at Newton's next point."""
         return CoxRequest(not sums, self.search.propose(state))
 
-    def _unfinished(self, state: CoxState) -> str:
+    def unfinished(self, state: CoxState) -> str:
+        """Return what to say of a fit for which no room is left."""
         told = (
             f"the fit has not converged in {self.most_rounds} sums, and more than "
             "that there is no room for: scale the columns, leave some out, or agree on "
@@ -149,11 +131,7 @@ class CoxRecipe(SumsOnly):
 
     def fit(self, sums: Sums) -> CoxFit:
         """Return the fit of all parties' rows."""
-        return self.search.fit(self._places.state(sums))
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
+        return self.search.fit(self.state(sums))
 
     def _shown(self, *, first: bool) -> dict[str, int]:
         p = len(self.search.names)
@@ -166,7 +144,7 @@ class CoxRecipe(SumsOnly):
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
-        point = self.search.propose(self._places.state(sums)).tolist()
+        point = self.search.propose(self.state(sums)).tolist()
         design = self.search.scales.design
         real = (float(one / of.unit) for one, of in zip(point, design, strict=True))
         return Release(self.what, self._shown(first=not sums), tuple(real))
@@ -279,18 +257,9 @@ class CoxJob(TimedJob):
         )
         return np.append(found, own.table.n_dropped if request.first else 0)
 
-    def pooled(self, parts: Mapping[str, TimedRows]) -> Vector:
-        """Return the coefficients without masks, by the same rounds."""
-        recipe, sums = self.recipe(), list[Array[Any]]()
-        while (request := recipe.request(sums)) is not None:
-            sums.append(
-                np.sum([self.answer(one, request) for one in parts.values()], 0)
-            )
-        return recipe.answer(sums)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class CoxResult(HazardResult):
+class CoxResult(HazardResult[CoxFit]):
     """A Cox regression of all parties' rows, each party a stratum.
 
     Attributes:
@@ -300,26 +269,9 @@ class CoxResult(HazardResult):
     job: CoxJob
 
     @property
-    def inference(self) -> CoxFit:
-        """The coefficients and their covariance."""
-        return self.fit
-
-    @cached_property
-    def fit(self) -> CoxFit:
-        """Coefficients, their errors, and everything else that follows from sums."""
-        recipe, sums = self.inner
-        return cast("CoxRecipe", recipe).fit(sums)
-
-    @property
     def llf(self) -> float:
         """The log partial likelihood."""
         return self.fit.log_likelihood
-
-    @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out: only this sum is known."""
-        recipe, sums = self.inner
-        return cast("CoxRecipe", recipe).missing(sums)
 
     def summary(self, *, level: float = 0.95) -> str:
         """Return the table that goes into a paper, as R's summary of a coxph has it."""
@@ -385,6 +337,7 @@ class CoxResult(HazardResult):
 
 
 AnyCoxJob = CoxJob | BinnedCoxJob
+AnyCoxResult = CoxResult | BinnedCoxResult
 
 
 def cox_job(
@@ -445,7 +398,7 @@ def cox(
     rules: Rules | None = None,
     compare: bool = False,
     **options: Unpack[Options],
-) -> CoxResult | BinnedCoxResult:
+) -> AnyCoxResult:
     """Return a Cox regression of several parties' tables; only sums leave a party.
 
     Args:
@@ -466,50 +419,34 @@ def cox(
         compare: whether to fit without masks as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    found = read_surv(formula)
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: inferred_schema(
-            response_formula(found), (found.time,), frames, minimum_rows
+    read = read_surv(formula)
+
+    def job_of(agreed: Schema) -> AnyCoxJob:
+        if is_simulated(options) and strata == "none" and times is None:
+            raise _too_many(CoxJob.of(formula, agreed), data)
+        return cox_job(
+            agreed, formula=formula, ties=ties, times=times, strata=strata, check=check
+        )
+
+    made: Callable[..., AnyCoxResult] = CoxResult if times is None else BinnedCoxResult
+    return put(
+        job_of,
+        data,
+        made,
+        inferred=lambda frames: inferred_schema(
+            response_formula(read), (read.time,), frames, minimum_rows
         ),
-    )
-    simulated = is_simulated(options)
-    if simulated and strata == "none" and times is None:
-        raise _too_many(CoxJob.of(formula, agreed), frames)
-    job = cox_job(
-        agreed, formula=formula, ties=ties, times=times, strata=strata, check=check
-    )
-    kept = agreed.rules(rules or Rules())
-    if simulated:
-        check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    own = {party: job.bring(table) for party, table in tables.items()}
-    asked = ask(
-        job,
-        own,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=kept,
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
     )
-    known: dict[str, Any] = {
-        "terms": asked.terms,
-        "recipe": asked.recipe,
-        "released": asked.released,
-        "rules": asked.rules,
-        "reference": job.pooled(own) if compare else None,
-    }
-    if isinstance(job, BinnedCoxJob):
-        return BinnedCoxResult(job=job, **known)
-    return CoxResult(job=job, **known)
 
 
-def _too_many(job: CoxJob, frames: Mapping[str, Frame]) -> InvalidInputError:
+def _too_many(job: CoxJob, data: Mapping[str, Any]) -> InvalidInputError:
     """Return why one baseline is not had exactly, with the numbers of these tables."""
     free = replace(job.schema, minimum_rows=1, maximum_rows=None)
-    parts = [free.check(party, frame) for party, frame in frames.items()]
+    parts = [free.check(party, as_frame(table)) for party, table in data.items()]
     event = job.base.formula.response
     times = [one.numbers(job.time)[one.look(event) == 1] for one in parts]
     return unstratified(

@@ -19,9 +19,10 @@ import numpy as np
 from scipy.special import chdtrc, ndtri
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitting import NewtonRecipe
 from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
-from veilsum.jobs.regression import Model, NewtonRecipe
+from veilsum.jobs.regression import Model
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.summary import Cell, number, plain_table
 from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_lines
@@ -84,11 +85,6 @@ class BinnedRecipe(SumsOnly):
             wide = self.wide.scales.counts
             found = Counts((*wide.units, one), max(found.bits, wide.bits))
         return replace(found, units=(*found.units, one))
-
-    @property
-    def size(self) -> int:
-        """Those of the longest sum."""
-        return len(self.counts.units)
 
     @property
     def answer_size(self) -> int:
@@ -423,13 +419,11 @@ class BinnedCoxJob(TimedJob):
     def _size(self) -> int:
         return self.recipe().size
 
-    def pooled(self, parts: Mapping[str, TimedRows]) -> Vector:
+    def pooled(self, own: Mapping[str, TimedRows]) -> Vector:
         """Return the coefficients without masks, by the same rounds."""
-        job = replace(self, with_check=False)
-        recipe, sums = job.recipe(), list[Array[Any]]()
-        while (request := recipe.request(sums)) is not None:
-            sums.append(np.sum([job.answer(one, request) for one in parts.values()], 0))
-        return recipe.answer(sums)
+        recipe, sums = replace(self, with_check=False).together(own)
+        found: Vector = recipe.answer(sums)
+        return found
 
 
 @dataclass(frozen=True)
@@ -453,7 +447,7 @@ class HazardTest:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BinnedCoxResult(HazardResult):
+class BinnedCoxResult(HazardResult[GlmFit]):
     """A Cox regression of all parties' rows with one baseline over agreed times.
 
     Attributes:
@@ -461,11 +455,6 @@ class BinnedCoxResult(HazardResult):
     """
 
     job: BinnedCoxJob
-
-    @cached_property
-    def fit(self) -> GlmFit:
-        """The Poisson regression of pieces that it is."""
-        return self._recipe.fit(self.inner[1])
 
     @property
     def _recipe(self) -> BinnedRecipe:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import plain_table, statistics_text
+from veilsum.jobs.table_job import TableResult
 from veilsum.models.families import Family, GammaInverseLink, Gaussian
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
@@ -24,6 +25,7 @@ from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, Series, load_pandas
 
+F = TypeVar("F", bound=Inference)
 Scale = Literal["response", "link"]
 Interval = Literal["confidence", "prediction"]
 
@@ -33,51 +35,66 @@ MOST_CELLS = 10_000
 STEP = 1e-3
 
 
-class Fitted(JobResult):
+class Fitted(TableResult, Generic[F]):
     """A result that has coefficients with covariances, whatever they are of."""
 
+    @cached_property
+    def fit(self) -> F:
+        """Coefficients, their errors, and everything else that follows from sums."""
+        recipe, sums = self.inner
+        found: F = recipe.among(self.released.members).fit(sums)
+        return found
+
     @property
-    def fit(self) -> Inference:
-        """Coefficients and their errors."""
-        raise NotImplementedError
+    def inference(self) -> Inference:
+        """The coefficients of the formula's columns, and their covariances."""
+        return self.fit
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """The estimates by column."""
+        found = self.inference
+        return dict(zip(found.names, found.coefficients.tolist(), strict=True))
 
     def _series(self, values: Vector, name: str) -> Series:
-        return load_pandas().Series(values, index=list(self.fit.names), name=name)
+        return load_pandas().Series(values, index=list(self.inference.names), name=name)
 
     @property
     def params(self) -> Series:
         """The coefficients, by column."""
-        return self._series(self.fit.coefficients, "params")
+        return self._series(self.inference.coefficients, "params")
 
     @property
     def bse(self) -> Series:
         """Their standard errors."""
-        return self._series(self.fit.standard_errors, "bse")
+        return self._series(self.inference.standard_errors, "bse")
 
     @property
     def tvalues(self) -> Series:
         """Coefficients over standard errors."""
-        return self._series(self.fit.statistics, "tvalues")
+        return self._series(self.inference.statistics, "tvalues")
 
     @property
     def pvalues(self) -> Series:
         """The chance of a statistic at least as far from 0."""
-        return self._series(self.fit.p_values, "pvalues")
+        return self._series(self.inference.p_values, "pvalues")
 
     def conf_int(self, level: float = 0.95) -> Frame:
         """Return the lower and the upper end for each coefficient."""
-        ends = self.fit.confidence_intervals(level)
-        names = list(self.fit.names)
+        ends = self.inference.confidence_intervals(level)
+        names = list(self.inference.names)
         return load_pandas().DataFrame(ends, index=names, columns=["low", "high"])
 
     def cov_params(self) -> Frame:
         """Return the covariances of the coefficients."""
-        names = list(self.fit.names)
-        return load_pandas().DataFrame(self.fit.covariance, index=names, columns=names)
+        names = list(self.inference.names)
+        return load_pandas().DataFrame(
+            self.inference.covariance, index=names, columns=names
+        )
 
     def to_frame(self, level: float = 0.95) -> Frame:
         """Return the whole table of coefficients."""
-        return _table_frame(self.fit, level)
+        return _table_frame(self.inference, level)
 
     def wald_test(self, hypothesis: Any) -> TestOfFit:
         """Return Wald's test that all equations of a hypothesis hold together.
@@ -86,12 +103,12 @@ class Fitted(JobResult):
             hypothesis: such as "age = 0, height = 2 * weight"; or a matrix with a
                 column for each coefficient, or a pair of that and values.
         """
-        return wald(self.fit, Hypothesis.of(hypothesis, self.fit.names))
+        return wald(self.inference, Hypothesis.of(hypothesis, self.inference.names))
 
     def t_test(self, hypothesis: Any) -> Tested:
         """Return a test of each equation of a hypothesis by itself."""
-        made = Hypothesis.of(hypothesis, self.fit.names)
-        return Tested(Combined.of(self.fit, made))
+        made = Hypothesis.of(hypothesis, self.inference.names)
+        return Tested(Combined.of(self.inference, made))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,30 +18,23 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.mixed import together
-from veilsum.jobs.presence import Group
 from veilsum.jobs.recipes import Sums, SumsOnly
-from veilsum.jobs.regression import Brought, FormulaJob, family_of, inferred_schema
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.running import JobResult
-from veilsum.jobs.summary import number, plain_table, table_rows
-from veilsum.jobs.table_job import (
-    SchemaJob,
-    agreed_schema,
-    ask,
-    check_width,
-    is_simulated,
+from veilsum.jobs.regression import (
+    Brought,
+    FormulaJob,
+    OnFormula,
+    family_of,
+    inferred_schema,
 )
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.summary import number, plain_table, table_rows
+from veilsum.jobs.table_job import TableResult, put
+from veilsum.jobs.terms import Options
 from veilsum.models.inference import table
 from veilsum.models.meta import Pooled, Ranges, Totals
-from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.secrets import Secret
+from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
-from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Source
-from veilsum.tables.frames import as_frame
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Each honest study has two unknown numbers, and both rounds show six.
@@ -73,11 +66,6 @@ class MetaRecipe(SumsOnly):
         rows = Fraction(1), Fraction(1)
         # Rows of all parties are counted too.
         return replace(found, units=(*found.units, *rows), bits=max(found.bits, 64))
-
-    @property
-    def size(self) -> int:
-        """Four sums, studies, rows, and rows left out."""
-        return 7
 
     @property
     def answer_size(self) -> int:
@@ -144,10 +132,9 @@ class MetaRecipe(SumsOnly):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study(Secret):
+class Study(Brought):
     """One party's rows, and the estimate that it makes of them."""
 
-    brought: Brought
     job: FormulaJob
     coefficient: str
 
@@ -157,18 +144,17 @@ class Study(Secret):
         model = self.job.model
         recipe, sums = model.recipe(), list[Integers]()
         while (request := recipe.request(sums)) is not None:
-            sums.append(model.vector(self.brought.rows, 0, request))
+            sums.append(model.vector(self.rows, 0, request))
         fit = recipe.fit(sums)
         place = fit.names.index(self.coefficient)
         return float(fit.coefficients[place]), float(fit.standard_errors[place])
 
 
 @dataclass(frozen=True)
-class MetaJob(SchemaJob[Study]):
+class MetaJob(OnFormula[Study]):
     """One coefficient of a formula that every party fits to its own rows.
 
     Attributes:
-        base: the formula, with its rows and its rules.
         coefficient: which column's is pooled.
         ranges: of estimates and errors.
     """
@@ -176,7 +162,6 @@ class MetaJob(SchemaJob[Study]):
     follows = "the pooled estimates, their errors, and how much studies differ"
     least_honest = LEAST_HONEST
 
-    base: FormulaJob
     coefficient: str
     ranges: Ranges | None
 
@@ -222,36 +207,11 @@ class MetaJob(SchemaJob[Study]):
         return self.ranges
 
     @property
-    def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
-        return self.base.schema
-
-    @property
-    def n_columns(self) -> int:
-        """How wide each party's own design is."""
-        return self.base.n_columns
-
-    @property
-    def numbers_in_a_row(self) -> int:
-        """What a row holds."""
-        return self.base.numbers_in_a_row
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """Levels, cells and values that few parties might hold."""
-        return self.base.groups
-
-    @property
     def agreed(self) -> dict[str, Any]:
         """What parties compare beside how they sum."""
         ranges = self.agreed_ranges
         more = [self.coefficient, list(ranges.effects), list(ranges.errors)]
         return {**self.base.agreed, "meta": more}
-
-    @property
-    def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
-        return self.base.question
 
     @property
     def words(self) -> str:
@@ -268,27 +228,15 @@ class MetaJob(SchemaJob[Study]):
 
     def bring(self, table: CheckedTable) -> Study:
         """Return a party's rows."""
-        return Study(self.base.bring(table), self.base, self.coefficient)
-
-    def n_rows(self, own: Study) -> int:
-        """Return how many rows a party has to give."""
-        return self.base.n_rows(own.brought)
+        return Study(table, self.base.rows(table), self.base, self.coefficient)
 
     def check(self, party: str, own: Study) -> None:
         """Refuse rows that cannot be fitted alone, and estimates beyond ranges."""
-        self.base.check(party, own.brought)
+        super().check(party, own)
         try:
             self.agreed_ranges.check(self.coefficient, *own.estimate)
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
-
-    def check_at_home(self, home: AtHome, own: Study) -> None:
-        """Refuse a table of which columns, or what they make, would show too much."""
-        self.base.check_at_home(home, own.brought)
-
-    def look(self, own: Study, at: str | int) -> Array[Any]:
-        """Return a column of the table by name, or of the design by place."""
-        return self.base.look(own.brought, at)
 
     def answer(self, own: Study, request: tuple[str, Fraction]) -> Integers:
         """Return what one party gives."""
@@ -298,29 +246,23 @@ class MetaJob(SchemaJob[Study]):
             found[:2] = ranges.random_vector(*own.estimate, tau2)
             return found
         found[:5] = ranges.vector(*own.estimate)
-        found[5:] = self.n_rows(own), own.brought.table.n_dropped
+        found[5:] = self.n_rows(own), own.table.n_dropped
         return found
+
+    def read_off(self, own: Mapping[str, Study]) -> MetaJob:
+        """Return the job with ranges that all parties' fits are within."""
+        return self if self.ranges is not None else replace(self, ranges=_inferred(own))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MetaResult(JobResult):
+class MetaResult(TableResult):
     """A pooled estimate, and what parties released for it.
 
     Attributes:
         job: what was pooled.
-        rules: what every party kept to.
-        reference: the same without masks, where one computer has all rows and was asked
-            to compare.
     """
 
     job: MetaJob
-    rules: Rules
-    reference: Vector | None = None
-
-    @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
 
     @cached_property
     def pooled(self) -> tuple[Pooled, Pooled]:
@@ -342,18 +284,6 @@ class MetaResult(JobResult):
     def n_rows(self) -> int:
         """Rows of all parties."""
         return int(self.inner[1][0][5])
-
-    @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out."""
-        return int(self.inner[1][0][6])
-
-    @property
-    def max_error(self) -> float | None:
-        """How far the answer is from that without masks; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.answer - self.reference))
 
     def forest(self, *, level: float = 0.95, width: int = 60) -> str:
         """Return both pooled estimates and their intervals as a plot of letters."""
@@ -409,8 +339,6 @@ class MetaResult(JobResult):
         rows = [row for one in self.pooled for row in table_rows(cast("Any", one))]
         return {
             **super().to_dict(),
-            "reference": None if self.reference is None else self.reference.tolist(),
-            "max_error": self.max_error,
             "table": rows,
             "n_studies": fixed.n_studies,
             "n_rows": self.n_rows,
@@ -457,50 +385,23 @@ def meta(
         compare: whether to pool without masks as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: inferred_schema(formula, (), frames, minimum_rows),
-    )
-    job = MetaJob.of(
-        agreed,
-        formula=formula,
-        coefficient=coefficient,
-        family=family,
-        effects=effects,
-        errors=errors,
-        bits=bits,
-    )
-    kept = agreed.rules(rules or Rules())
-    simulated = is_simulated(options)
-    if simulated:
-        check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    own = {
-        party: job.bring(job.schema.check(party, frame))
-        for party, frame in frames.items()
-    }
-    if simulated and job.ranges is None:
-        job = replace(job, ranges=_inferred(own))
-    asked = ask(
-        job,
-        own,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=kept,
+    return put(
+        lambda agreed: MetaJob.of(
+            agreed,
+            formula=formula,
+            coefficient=coefficient,
+            family=family,
+            effects=effects,
+            errors=errors,
+            bits=bits,
+        ),
+        data,
+        MetaResult,
+        inferred=lambda frames: inferred_schema(formula, (), frames, minimum_rows),
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
-    )
-    reference = None
-    if compare:
-        recipe, sums = together(job, own)
-        reference = recipe.answer(sums)
-    return MetaResult(
-        terms=asked.terms,
-        recipe=asked.recipe,
-        released=asked.released,
-        job=job,
-        rules=asked.rules,
-        reference=reference,
     )
 
 

@@ -10,8 +10,7 @@ theta that is tried. Nobody's own coefficients are computed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Unpack, cast, get_args
 
@@ -19,20 +18,13 @@ import numpy as np
 from flint import fmpq_mat
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.presence import Group
-from veilsum.jobs.recipes import Replay, Sums, SumsOnly
-from veilsum.jobs.regression import Brought, FormulaJob, inferred_schema
+from veilsum.jobs.fitted import Fitted
+from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
+from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import number, plain_table
-from veilsum.jobs.table_job import (
-    SchemaJob,
-    agreed_schema,
-    ask,
-    check_width,
-    is_simulated,
-)
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.table_job import put
+from veilsum.jobs.terms import Options
 from veilsum.models.families import Gaussian
 from veilsum.models.inference import table
 from veilsum.models.mixed import (
@@ -45,20 +37,14 @@ from veilsum.models.mixed import (
     Mixing,
     ThetaSearch,
 )
-from veilsum.numbers.arrays import Array, Vector, listed
-from veilsum.numbers.secrets import Secret
+from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
-from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Source
-from veilsum.tables.frames import as_frame
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # Sums at several thetas are functions with a pole for each party. Rounding leaves means
 # open where there are six honest ones or more (tests/attacks), and two to spare.
 LEAST_HONEST = 8
-# Nearly every fit that there is ends by then; with room for fewer none is begun.
-LEAST_ROUNDS = 8
 MOST_ROUNDS = 40
 INTERCEPT = "1"
 
@@ -72,7 +58,7 @@ POLES = (
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRecipe(SumsOnly):
+class MixedRecipe(ManyRounds[ThetaSearch]):
     """One sum for each theta that is tried, until none is better.
 
     The last number of each sum counts rows that were left out.
@@ -81,6 +67,7 @@ class MixedRecipe(SumsOnly):
     # What a party gives is made of all its rows.
     wording = BY_PARTY
     left_open = (POLES,)
+    most = MOST_ROUNDS
 
     model: MixedModel
     what: str
@@ -96,13 +83,7 @@ class MixedRecipe(SumsOnly):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of."""
-        found = self.model.mixing.counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The statistics at a theta, and how many rows are missing."""
-        return len(self.counts.units)
+        return and_left_out(self.model.mixing.counts)
 
     @property
     def answer_size(self) -> int:
@@ -111,35 +92,31 @@ class MixedRecipe(SumsOnly):
 
     @property
     def most_rounds(self) -> int:
-        """As many sums as there is room for."""
-        if self.limit is None:
-            return MOST_ROUNDS
-        return min(MOST_ROUNDS, self.limit.rounds(self.size))
+        """As many sums as there is room for, and no more than a search takes."""
+        return min(MOST_ROUNDS, super().most_rounds)
 
-    @property
-    def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
-        return self.size * self.most_rounds
+    def state(self, sums: Sums) -> ThetaSearch:
+        """Return where the search is."""
+        return self._places.state(sums)
 
-    def request(self, sums: Sums) -> At | None:
-        """Ask for the next theta."""
-        if not sums and self.limit is not None:
-            self.limit.check(self.size, min(LEAST_ROUNDS, self.limit.most_rounds))
-        place = self._places.state(sums)
-        if place.converged:
-            return None
-        if len(sums) == self.most_rounds:
-            raise InvalidInputError(
-                f"the variances have not converged in {len(sums)} sums, and more than "
-                "that there is no room for: one of them may be 0. Leave out a random "
-                "slope, agree on more [schema] minimum_rows, or openly on more "
-                "[policy] most_rounds or release_fraction"
-            )
-        return place.tried
+    def asked(self, state: ThetaSearch, sums: Sums) -> At:
+        """Return the next theta."""
+        del sums
+        return state.tried
+
+    def unfinished(self, state: ThetaSearch) -> str:
+        """Return what to say of variances for which no room is left."""
+        del state
+        return (
+            f"the variances have not converged in {self.most_rounds} sums, and more "
+            "than that there is no room for: one of them may be 0. Leave out a random "
+            "slope, agree on more [schema] minimum_rows, or openly on more [policy] "
+            "most_rounds or release_fraction"
+        )
 
     def fit(self, sums: Sums) -> MixedFit:
         """Return the fit of all parties' rows."""
-        found = self._places.state(sums)
+        found = self.state(sums)
         assert found.best is not None
         return self.model.fit(found.best, found.rounds)
 
@@ -148,10 +125,6 @@ class MixedRecipe(SumsOnly):
         found = self.fit(sums)
         spread = found.random_covariance[np.tril_indices(len(found.random))]
         return np.concatenate([found.coefficients, [found.residual_variance], spread])
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
 
     @property
     def _shown(self) -> dict[str, int]:
@@ -167,7 +140,7 @@ class MixedRecipe(SumsOnly):
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and the theta that it is about."""
-        tried = self._places.state(sums).tried
+        tried = self.state(sums).tried
         theta = tuple(one / 2.0**THETA_BITS for one in tried.theta)
         where = f"theta = {', '.join(f'{one:.6g}' for one in theta)}"
         return Release(self.what, self._shown, (*theta, float(tried.bits)), where)
@@ -179,24 +152,22 @@ class MixedRecipe(SumsOnly):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OwnProducts(Secret):
+class OwnProducts(Brought):
     """One party's rows, and the exact products of their columns."""
 
-    brought: Brought
     mixing: Mixing
 
     @cached_property
     def moments(self) -> fmpq_mat:
         """A'A of the design and the response."""
-        return self.mixing.moments(self.brought.rows)
+        return self.mixing.moments(self.rows)
 
 
 @dataclass(frozen=True)
-class MixedJob(SchemaJob[OwnProducts]):
+class MixedJob(OnFormula[OwnProducts]):
     """A mixed model given by a formula over an agreed schema.
 
     Attributes:
-        base: the formula, with its rows and its rules.
         random: the columns whose coefficients differ between parties; 1 is the
             intercept.
         method: which likelihood is maximised.
@@ -205,7 +176,6 @@ class MixedJob(SchemaJob[OwnProducts]):
     follows = "the coefficients, their errors, and the variances between parties"
     least_honest = LEAST_HONEST
 
-    base: FormulaJob
     random: tuple[str, ...]
     method: Method
 
@@ -246,11 +216,6 @@ class MixedJob(SchemaJob[OwnProducts]):
         chosen = tuple(known[k] for k in range(len(known)) if known[k] in random)
         return cls(base, chosen, cast("Method", method))
 
-    @property
-    def schema(self) -> Schema:
-        """What the tables were agreed to look like, as far as it matters here."""
-        return self.base.schema
-
     @cached_property
     def model(self) -> MixedModel:
         """What is fitted."""
@@ -273,30 +238,10 @@ class MixedJob(SchemaJob[OwnProducts]):
         )
 
     @property
-    def n_columns(self) -> int:
-        """How wide the design is."""
-        return self.base.n_columns
-
-    @property
-    def numbers_in_a_row(self) -> int:
-        """What a row holds."""
-        return self.base.numbers_in_a_row
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """Levels, cells and values that few parties might hold."""
-        return self.base.groups
-
-    @property
     def agreed(self) -> dict[str, Any]:
         """What parties compare beside how they sum."""
         more = {"random": list(self.random), "method": self.method}
         return {**self.base.agreed, "mixed": more}
-
-    @property
-    def question(self) -> Question:
-        """What is asked of a table, for the ledger of its owner."""
-        return self.base.question
 
     def recipe(self, limit: ReleaseLimit | None = None) -> MixedRecipe:
         """Return what parties do."""
@@ -304,84 +249,24 @@ class MixedJob(SchemaJob[OwnProducts]):
 
     def bring(self, table: CheckedTable) -> OwnProducts:
         """Return a party's rows."""
-        return OwnProducts(self.base.bring(table), self.model.mixing)
-
-    def n_rows(self, own: OwnProducts) -> int:
-        """Return how many rows a party has to give."""
-        return self.base.n_rows(own.brought)
-
-    def check(self, party: str, own: OwnProducts) -> None:
-        """Refuse rows that go beyond ranges."""
-        self.base.check(party, own.brought)
-
-    def check_at_home(self, home: AtHome, own: OwnProducts) -> None:
-        """Refuse a table of which columns, or what they make, would show too much."""
-        self.base.check_at_home(home, own.brought)
-
-    def look(self, own: OwnProducts, at: str | int) -> Array[Any]:
-        """Return a column of the table by name, or of the design by place."""
-        return self.base.look(own.brought, at)
+        return OwnProducts(table, self.base.rows(table), self.model.mixing)
 
     def answer(self, own: OwnProducts, request: At) -> Integers:
         """Return what one party gives at a theta."""
-        rows, mixing = own.brought.rows, self.model.mixing
-        found = mixing.vector(own.moments, rows.n_rows, request)
-        dropped = np.array([own.brought.table.n_dropped], dtype=object)
+        found = self.model.mixing.vector(own.moments, own.rows.n_rows, request)
+        dropped = np.array([own.table.n_dropped], dtype=object)
         return np.concatenate([found, dropped])
 
 
-def together(job: SchemaJob[Any], own: Mapping[str, Any]) -> tuple[Any, list[Integers]]:
-    """Return the recipe and its sums as one owner of all tables finds them."""
-    recipe, sums = job.recipe(), list[Integers]()
-    while (request := recipe.request(sums)) is not None:
-        parts = [job.answer(part, request) for part in own.values()]
-        sums.append(np.sum(parts, axis=0))
-    return recipe, sums
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MixedResult(JobResult):
+class MixedResult(Fitted[MixedFit]):
     """A mixed model of all parties' rows, and what they released for it.
 
     Attributes:
         job: what was fitted.
-        rules: what every party kept to.
-        reference: the same without masks, where one computer has all rows and was asked
-            to compare.
     """
 
     job: MixedJob
-    rules: Rules
-    reference: Vector | None = None
-
-    @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
-
-    @cached_property
-    def fit(self) -> MixedFit:
-        """Coefficients, variances, and what follows from them."""
-        recipe, sums = self.inner
-        return cast("MixedRecipe", recipe).fit(sums)
-
-    @property
-    def coefficients(self) -> dict[str, float]:
-        """The fixed effects by column."""
-        return dict(zip(self.fit.names, self.fit.coefficients.tolist(), strict=True))
-
-    @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out."""
-        recipe, sums = self.inner
-        return cast("MixedRecipe", recipe).missing(sums)
-
-    @property
-    def max_error(self) -> float | None:
-        """How far the answer is from that without masks; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.answer - self.reference))
 
     def variances(self) -> list[dict[str, Any]]:
         """Return one line for each random effect, and one for the rows."""
@@ -441,8 +326,6 @@ class MixedResult(JobResult):
         rows = [list(vars(one).values()) for one in table(fit)]
         return {
             **super().to_dict(),
-            "reference": None if self.reference is None else self.reference.tolist(),
-            "max_error": self.max_error,
             "table": [
                 dict(zip((*keys, "low", "high"), row, strict=True)) for row in rows
             ],
@@ -493,37 +376,15 @@ def mixed(
         compare: whether to fit without masks as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: inferred_schema(formula, (), frames, minimum_rows),
-    )
-    job = MixedJob.of(agreed, formula=formula, random=random, method=method, bits=bits)
-    kept = agreed.rules(rules or Rules())
-    if is_simulated(options):
-        check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    own = {
-        party: job.bring(job.schema.check(party, frame))
-        for party, frame in frames.items()
-    }
-    asked = ask(
-        job,
-        own,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=kept,
+    return put(
+        lambda agreed: MixedJob.of(
+            agreed, formula=formula, random=random, method=method, bits=bits
+        ),
+        data,
+        MixedResult,
+        inferred=lambda frames: inferred_schema(formula, (), frames, minimum_rows),
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
-    )
-    reference = None
-    if compare:
-        recipe, sums = together(job, own)
-        reference = recipe.answer(sums)
-    return MixedResult(
-        terms=asked.terms,
-        recipe=asked.recipe,
-        released=asked.released,
-        job=job,
-        rules=asked.rules,
-        reference=reference,
     )

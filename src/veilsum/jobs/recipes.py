@@ -8,8 +8,10 @@ joins a recipe with one party's private way to answer a request.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import (
+    TYPE_CHECKING,
     Any,
     ClassVar,
     Generic,
@@ -20,10 +22,18 @@ from typing import (
     runtime_checkable,
 )
 
-from veilsum.errors import NumericalError
-from veilsum.jobs.releases import BY_ROW, Foreseen, Release, shown_of, with_releases
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.jobs.releases import (
+    BY_ROW,
+    Foreseen,
+    Release,
+    ReleaseLimit,
+    shown_of,
+    with_releases,
+)
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Counts
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.work import Rounds, request_digest
 from veilsum.tables.asked import Asking
@@ -31,6 +41,9 @@ from veilsum.tables.fingerprints import Source
 
 Sums = Sequence[Array[Any]]
 S = TypeVar("S")
+
+# Nearly every fit that there is ends by then; with room for fewer none is begun.
+LEAST_ROUNDS = 8
 
 UNANSWERED = (
     "this party's data do not allow an answer to what was asked in the middle of the "
@@ -116,6 +129,11 @@ class SumsOnly:
     left_open: ClassVar[tuple[str, ...]] = ()
 
     @property
+    def size(self) -> int:
+        """One number for each unit that is counted in."""
+        return len(cast("Any", self).counts.units)
+
+    @property
     def most_numbers(self) -> int:
         """Those of one sum."""
         return cast("Recipe", self).size
@@ -147,6 +165,112 @@ class SumsOnly:
     ) -> tuple[str, ...]:
         """Return every round's statistics in words."""
         return shown_of([members], releases)
+
+
+class OneRound(SumsOnly):
+    """A recipe that asks once; its total is the answer, where it says nothing else."""
+
+    if TYPE_CHECKING:  # fields here, properties there
+
+        @property
+        def counts(self) -> Counts:
+            """What the numbers are whole numbers of."""
+
+        @property
+        def what(self) -> str:
+            """What is released belongs to this statistic."""
+
+        @property
+        def limit(self) -> ReleaseLimit | None:
+            """How many numbers may be released."""
+
+    @property
+    def answer_size(self) -> int:
+        """As many as were summed."""
+        return self.size
+
+    @property
+    def asked(self) -> str:
+        """What parties are asked for, in words that they compare."""
+        return self.what
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
+        return {self.what: self.size}
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask once, if so much may be released."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return self.asked
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the total in float64: what parties compare and sign."""
+        return self.counts.values(sums[0])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        return Release(self.what, self.statistics)
+
+
+class ManyRounds(SumsOnly, Generic[S]):
+    """A recipe that asks at one place after another, until its search has converged.
+
+    Every state of a search says whether it is `converged`. `most` is how many sums one
+    takes, where no limit says how many there is room for.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def limit(self) -> ReleaseLimit | None:
+            """How many numbers may be released."""
+
+        @property
+        def most(self) -> int:
+            """How many sums a search takes at most."""
+
+    @property
+    def most_rounds(self) -> int:
+        """As many sums as there is room for."""
+        return self.most if self.limit is None else self.limit.rounds(self.size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        return self.size * self.most_rounds
+
+    def state(self, sums: Sums) -> S:
+        """Return where the search is after some sums."""
+        raise NotImplementedError
+
+    def asked(self, state: S, sums: Sums) -> Any:
+        """Return what is asked there."""
+        raise NotImplementedError
+
+    def unfinished(self, state: S) -> str:
+        """Return what to say of a search for which no room is left."""
+        raise NotImplementedError
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask at the next place."""
+        if not sums and self.limit is not None:
+            self.limit.check(self.size, min(LEAST_ROUNDS, self.limit.most_rounds))
+        state = self.state(sums)
+        if cast("Any", state).converged:
+            return None
+        if len(sums) == self.most_rounds:
+            raise InvalidInputError(self.unfinished(state))
+        return self.asked(state, sums)
+
+
+def and_left_out(counts: Counts) -> Counts:
+    """Return counts with one number more: how many rows were left out."""
+    return replace(counts, units=(*counts.units, Fraction(1)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

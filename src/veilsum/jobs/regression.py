@@ -9,12 +9,11 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
-from typing import Any, Unpack, cast
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,28 +28,31 @@ from veilsum.jobs.fitted import (
     marginal_means,
     predicted,
 )
+from veilsum.jobs.fitting import (
+    AbsorbedRecipe,
+    ClusterRecipe,
+    LeastSquaresRecipe,
+    NewtonRecipe,
+    RegressionRecipe,
+    RobustRecipe,
+    check_parties,
+    reserved,
+)
 from veilsum.jobs.presence import Cells, Group, Values, are_few
-from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
+from veilsum.jobs.recipes import (
+    Sums,
+)
+from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.summary import (
     ratio_rows,
     summary_html,
     summary_text,
     table_rows,
 )
-from veilsum.jobs.table_job import (
-    SchemaJob,
-    TableAnswer,
-    TableJob,
-    agreed_schema,
-    ask,
-    check_width,
-    is_simulated,
-)
+from veilsum.jobs.table_job import SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models import absorbed, glm, least_squares
-from veilsum.models.absorbed import AbsorbedFit, Absorbing
+from veilsum.models import glm, least_squares
+from veilsum.models.absorbed import Absorbing
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -67,7 +69,7 @@ from veilsum.models.families import (
     QuasiPoisson,
 )
 from veilsum.models.family_names import canonical
-from veilsum.models.glm import GlmFit, Request, Scales, Stage
+from veilsum.models.glm import GlmFit, Request, Scales
 from veilsum.models.hypotheses import (
     Fit,
     TestOfFit,
@@ -75,14 +77,14 @@ from veilsum.models.hypotheses import (
     likelihood_ratio,
     score_test,
 )
-from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
-from veilsum.models.newton import Newton, State
+from veilsum.models.least_squares import LeastSquaresFit
+from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.sandwich import Errors, Meat, MeatRequest, errors_of
 from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
-from veilsum.numbers.units import BITS, ROW_BITS, Counts, Integers, Measure
+from veilsum.numbers.units import BITS, ROW_BITS, Integers, Measure
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
@@ -102,324 +104,7 @@ from veilsum.tables.schema import CheckedTable, Schema
 
 # Totals have 192 bits at most: beyond so many bits of a term, fewer rows have room.
 WIDE_BITS, WIDE_ROW_BITS = 72, 32
-# Nearly every fit that there is ends by then; with room for fewer none is begun.
-LEAST_ROUNDS = 8
 
-
-@dataclass(frozen=True)
-class LeastSquaresRecipe(SumsOnly):
-    """Ordinary, weighted or ridge regression: one sum of statistics, one solve.
-
-    The last number of the sum counts the rows that were left out.
-    """
-
-    measures: RowMeasures
-    names: tuple[str, ...]
-    intercept: int | None
-    ridge: float
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        found = Counting(self.measures).counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The statistics, and how many rows are missing."""
-        return len(self.counts.units)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each column."""
-        return len(self.names)
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask for the statistics, once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return "statistics"
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
-    @cached_property
-    def _fits(self) -> dict[Hashable, LeastSquaresFit]:
-        return {}
-
-    def fit(self, sums: Sums) -> LeastSquaresFit:
-        """Return the fit of the pooled rows; parties of one process share it."""
-        key = by_value(sums)
-        if key not in self._fits:
-            self._fits[key] = least_squares.fit(
-                sums[0][:-1],
-                self.measures,
-                names=self.names,
-                intercept=self.intercept,
-                ridge=self.ridge,
-            )
-        return self._fits[key]
-
-    def totals(self, sums: Sums) -> Exact:
-        """Return the totals in exact numbers."""
-        return least_squares.totals(
-            sums[0][:-1],
-            self.measures,
-            names=self.names,
-            intercept=self.intercept,
-            ridge=self.ridge,
-        )
-
-    def bread(self, sums: Sums) -> Callable[[], Any]:
-        """Return the inverse of X'WX, in balls."""
-        return self.totals(sums).inverse_balls
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
-        p = len(self.names)
-        shown = {
-            "X'WX": p * (p + 1) // 2,
-            "X'Wy": p,
-            "y'Wy, sums of Wy, of the weights and of their logarithms": 4,
-            "rows, and rows left out": 2,
-        }
-        return Release(self.what, shown)
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonRecipe(SumsOnly):
-    """A generalised linear model: one sum for each of Newton's rounds.
-
-    The last number of each sum counts rows that were left out; all sums have the length
-    of the longest, so that their shape says nothing.
-    """
-
-    newton: Newton
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def _places(self) -> Replay[State]:
-        return Replay(self.newton.start, self._advance)
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of, in every round."""
-        found = self.newton.scales.counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The statistics of a round, and how many rows are missing."""
-        return len(self.counts.units)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each column."""
-        return self.newton.n_columns
-
-    @property
-    def most_rounds(self) -> int:
-        """As many sums as there is room for, those that ask for rows outside too."""
-        if self.limit is None:
-            return 2 * self.newton.max_rounds
-        return self.limit.rounds(self.size)
-
-    @property
-    def most_numbers(self) -> int:
-        """Those of all sums that there is room for."""
-        return self.size * self.most_rounds
-
-    def request(self, sums: Sums) -> Request | None:
-        """Ask for statistics at Newton's next point."""
-        if not sums and self.limit is not None:
-            least = min(LEAST_ROUNDS, self.limit.most_rounds)
-            self.limit.check(self.size, least)
-        state = self._state(sums)
-        if state.converged:
-            return None
-        if len(sums) == self.most_rounds:
-            raise InvalidInputError(self._unfinished(state))
-        return self.newton.propose(state)
-
-    def _unfinished(self, state: State) -> str:
-        """Return what to say of a fit for which no room is left."""
-        told = (
-            f"the fit has not converged in {self.most_rounds} sums, and more than "
-            "that there is no room for: scale the columns, use ridge or fewer columns, "
-            "or agree on more [schema] minimum_rows, or openly on more [policy] "
-            "most_rounds or release_fraction"
-        )
-        if fading := self.newton.fading_columns(state):
-            told = (
-                f"the coefficient of {listed(fading)} seems to grow without end, which "
-                "takes many rounds to be sure of: leave the column out, merge "
-                f"categories, or use ridge. And {told}"
-            )
-        return told
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
-    def fit(self, sums: Sums) -> GlmFit:
-        """Return the fit of the pooled rows."""
-        return self.newton.fit(self._state(sums))
-
-    def bread(self, sums: Sums) -> Callable[[], Any]:
-        """Return the inverse of the expected information, in balls."""
-        return self.newton.bread(self._state(sums))
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows, and where it is evaluated."""
-        request = self.newton.propose(self._state(sums))
-        shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
-        point = request.point
-        if len(point):
-            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
-        return Release(self.what, shown, tuple(point.tolist()))
-
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """What a first, a further, a closing round shows; and one that only asks."""
-        most = self.most_rounds
-        closing = int(self.newton.family.closes)
-
-        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
-            shown = _shown(stage, self.newton.n_columns) | {"rows left out": 1}
-            return Foreseen(when, shown, least, most)
-
-        found = (
-            rounds("the first round", "first", 1, 1),
-            # A run that ends without an answer may end before its closing round.
-            rounds("every round that tries coefficients", "round", 1, most - 1),
-            rounds(
-                "a round that asks whether they may be tried", "outside", 0, most - 2
-            ),
-            rounds("a last round, at the answer", "closing", closing, closing),
-        )
-        return tuple(one for one in found if one.most)
-
-    def _state(self, sums: Sums) -> State:
-        return self._places.state(sums)
-
-    def _advance(self, before: State, total: Array[Any]) -> State:
-        return self.newton.advance(before, total[:-1])
-
-
-def _shown(stage: Stage, p: int) -> dict[str, int]:
-    """Return what a round shows beside rows left out, and how many numbers of each."""
-    shown = {"information": p * (p + 1) // 2}
-    match stage:
-        case "first":
-            words = "sums of weights, responses, offsets, saturated log-likelihood"
-            return shown | {"X'Vz": p, words: 4, "rows": 1}
-        case "round":
-            null = "score, information and deviance of the null model"
-            others = "deviance, Pearson's sum"
-            return shown | {"score": p, others: 2, null: 3}
-        case "outside":
-            return {"rows outside, of the model and of the null model": 2}
-        case "closing":
-            return shown | {"saturated log-likelihood": 1}
-
-
-FRACTIONS = (
-    "what a party takes off is a fraction of its number of rows: where few honest "
-    "parties are in a sum, and a column has few values, such as 0 and 1, trying all "
-    "numbers may tell how many rows of a party there are, and with which value; "
-    "whose they are is not told"
-)
-
-
-@dataclass(frozen=True)
-class AbsorbedRecipe(SumsOnly):
-    """Least squares with an effect for each party: one sum of what is left of rows.
-
-    The last number of the sum counts the rows that were left out.
-    """
-
-    # What a party gives is made of all its rows: its own means are taken off.
-    wording = BY_PARTY
-    left_open = (FRACTIONS,)
-
-    absorbing: Absorbing
-    names: tuple[str, ...]
-    what: str
-    limit: ReleaseLimit | None = None
-
-    @cached_property
-    def counts(self) -> Counts:
-        """What the numbers are whole numbers of."""
-        found = self.absorbing.counts
-        return replace(found, units=(*found.units, Fraction(1)))
-
-    @property
-    def size(self) -> int:
-        """The statistics, and how many rows are missing."""
-        return len(self.counts.units)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each slope."""
-        return len(self.names)
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask for the statistics, once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return "statistics within parties"
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the slopes."""
-        return self.fit(sums).coefficients
-
-    @cached_property
-    def _fits(self) -> dict[Hashable, AbsorbedFit]:
-        return {}
-
-    def fit(self, sums: Sums) -> AbsorbedFit:
-        """Return the fit of the pooled rows; parties of one process share it."""
-        key = by_value(sums)
-        if key not in self._fits:
-            total = sums[0][:-1]
-            self._fits[key] = absorbed.fit(total, self.absorbing, names=self.names)
-        return self._fits[key]
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
-        p = len(self.names)
-        shown = {
-            "X'WX within parties": p * (p + 1) // 2,
-            "X'Wy within parties": p,
-            "y'Wy within parties, and the sum of the logarithms of weights": 2,
-            "rows, parties, and rows left out": 3,
-        }
-        return Release(self.what, shown)
-
-
-RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -860,6 +545,10 @@ class RowsJob(TableJob[Rows]):
         """Return what one party gives."""
         return self.model.vector(own, 0, request)
 
+    def pooled(self, own: Mapping[str, Rows]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled(own)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Brought(Secret):
@@ -1041,6 +730,26 @@ class FormulaJob(SchemaJob[Brought]):
         """Return what one party gives."""
         return self.model.vector(own.rows, own.table.n_dropped, request)
 
+    def pooled(self, own: Mapping[str, Brought]) -> Vector:
+        """Return the coefficients as one owner of all rows would find them."""
+        return self.model.pooled({party: part.rows for party, part in own.items()})
+
+    def read_off(self, own: Mapping[str, Brought]) -> FormulaJob:
+        """Return the job with measures: rows show that each term has a value.
+
+        Ranges alone may not.
+        """
+        try:
+            _ = self.model
+        except InvalidInputError:
+            rows = {party: part.rows for party, part in own.items()}
+            positive = self.family.positive
+            measures = RowMeasures.inferred(
+                rows, self.formula.intercept, positive=positive
+            )
+            return replace(self, measures=measures)
+        return self
+
     def check_at_home(self, home: AtHome, own: Brought) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
         self._check_parts(home, own.table)
@@ -1099,6 +808,61 @@ class FormulaJob(SchemaJob[Brought]):
             raise SchemaError(table.party, self.weights, "rows", str(error)) from None
 
 
+B = TypeVar("B", bound=Brought)
+
+
+@dataclass(frozen=True)
+class OnFormula(SchemaJob[B]):
+    """Another question about the rows that a formula makes of a table.
+
+    Attributes:
+        base: the formula, with its rows and its rules.
+    """
+
+    base: FormulaJob
+
+    @property
+    def schema(self) -> Schema:
+        """What the tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def n_columns(self) -> int:
+        """How wide the design is."""
+        return self.base.n_columns
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.base.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold."""
+        return self.base.groups
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return self.base.question
+
+    def n_rows(self, own: B) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: B) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.base.check(party, own)
+
+    def check_at_home(self, home: AtHome, own: B) -> None:
+        """Refuse a table of which columns, or what they make, would show too much."""
+        self.base.check_at_home(home, own)
+
+    def look(self, own: B, at: str | int) -> Array[Any]:
+        """Return a column of the table by name, or of the design by place."""
+        return self.base.look(own, at)
+
+
 def formula_job(
     schema: Schema,
     *,
@@ -1122,52 +886,25 @@ UNLIMITED = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FitResult(Fitted):
+class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     """A fit of all parties' rows, and what they released for it.
 
     Attributes:
-        model: what was fitted.
-        rules: what every party kept to.
-        job: the formula and its schema, where there is one.
-        reference: the pooled coefficients, where one computer has all rows and was
-            asked to compare.
+        job: what was fitted, with its formula unless it was to arrays.
     """
 
-    model: Model
-    rules: Rules
-    job: FormulaJob | None = None
-    reference: Vector | None = None
+    job: FormulaJob | RowsJob
+
+    @property
+    def model(self) -> Model:
+        """What was fitted."""
+        return self.job.model
 
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
         free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
-        return (*super().further_limits, *self.rules.open, *free)
-
-    @cached_property
-    def fit(self) -> LeastSquaresFit | GlmFit:
-        """Coefficients, their errors, and everything else that follows from sums."""
-        recipe, sums = self.inner
-        among = cast("RegressionRecipe", recipe).among(self.released.members)
-        return among.fit(sums)
-
-    @property
-    def coefficients(self) -> dict[str, float]:
-        """The estimates by column."""
-        return dict(zip(self.fit.names, self.fit.coefficients.tolist(), strict=True))
-
-    @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out: only this sum is known."""
-        recipe, sums = self.inner
-        return cast("RegressionRecipe", recipe).missing(sums)
-
-    @property
-    def max_error(self) -> float | None:
-        """How far the coefficients are from the pooled ones; None if not compared."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.fit.coefficients - self.reference))
+        return (*super().further_limits, *free)
 
     @property
     def nobs(self) -> int:
@@ -1286,12 +1023,14 @@ class FitResult(Fitted):
         pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
         places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
         totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
-        job = self.job
+        job, columns = self.job, None
+        if isinstance(job, FormulaJob):
+            columns = job.weights, job.offset
         return {
             "response": self.model.response,
             "family": self.model.terms["family"],
             "ridge": self.model.ridge,
-            "weights and offset": None if job is None else (job.weights, job.offset),
+            "weights and offset": columns,
             "parties": self.released.members,
             "numbers of rows": self.fit.n_rows,
             "intercepts": self.model.intercept is not None,
@@ -1317,7 +1056,7 @@ class FitResult(Fitted):
         """
         offset: Any = 0.0
         pandas = load_pandas()
-        if self.job is None:
+        if isinstance(self.job, RowsJob):
             design = np.asarray(new_data, dtype=np.float64)
             if design.ndim != 2 or design.shape[1] != len(self.model.names):
                 raise InvalidInputError(
@@ -1374,7 +1113,7 @@ class FitResult(Fitted):
             level: of the intervals.
             scale: "response", or "link" for the sum over columns.
         """
-        if self.job is None:
+        if isinstance(self.job, RowsJob):
             raise InvalidInputError(
                 "marginal means are those of a category in a formula, and this fit is "
                 "of arrays: use predict"
@@ -1423,11 +1162,9 @@ class FitResult(Fitted):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the table."""
-        fit, reference = self.fit, self.reference
+        fit = self.fit
         return {
             **super().to_dict(),
-            "reference": None if reference is None else reference.tolist(),
-            "max_error": self.max_error,
             "table": table_rows(fit),
             "n_rows": fit.n_rows,
             "dropped": self.dropped,
@@ -1501,44 +1238,26 @@ def fit(
         compare: whether to fit the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: inferred_schema(
+
+    def job_of(agreed: Schema) -> FormulaJob:
+        kind = family_of(family, alpha=alpha)
+        return FormulaJob.of(
+            *(formula, agreed, kind, weights, offset, ridge, bits, errors),
+            absorb=absorb,
+        )
+
+    return put(
+        job_of,
+        data,
+        FitResult,
+        inferred=lambda frames: inferred_schema(
             formula, (weights, offset), frames, minimum_rows
         ),
-    )
-    kind = family_of(family, alpha=alpha)
-    job = FormulaJob.of(
-        *(formula, agreed, kind, weights, offset, ridge, bits, errors), absorb=absorb
-    )
-    kept = agreed.rules(rules or Rules())
-    if simulated := is_simulated(options):
-        check_width(job, kept, len(frames) - options.get("tolerate", 1))
-    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    try:
-        _ = job.model
-    except InvalidInputError:
-        if not simulated:
-            raise
-        # Ranges alone do not show that each term has a value; the rows do.
-        rows = {party: job.rows(table) for party, table in tables.items()}
-        measures = RowMeasures.inferred(
-            rows, job.formula.intercept, positive=kind.positive
-        )
-        job = replace(job, measures=measures)
-    own = {party: job.bring(table) for party, table in tables.items()}
-    asked = ask(
-        job,
-        own,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=kept,
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
     )
-    rows = {party: part.rows for party, part in own.items()}
-    return _result(asked, job.model, rows if compare else None, job)
 
 
 def fit_arrays(
@@ -1593,31 +1312,15 @@ def fit_arrays(
         ridge=ridge,
         errors=errors_of(errors),
     )
+    job = RowsJob(model)
     asked = ask(
-        RowsJob(model),
+        job,
         rows,
         sources={party: model.source(part) for party, part in rows.items()},
         rules=rules or Rules(),
         options=options,
     )
-    return _result(asked, model, rows if compare else None)
-
-
-def _result(
-    asked: TableAnswer,
-    model: Model,
-    rows: Mapping[str, Rows] | None,
-    job: FormulaJob | None = None,
-) -> FitResult:
-    return FitResult(
-        terms=asked.terms,
-        recipe=asked.recipe,
-        released=asked.released,
-        model=model,
-        rules=asked.rules,
-        job=job,
-        reference=None if rows is None else model.pooled(rows),
-    )
+    return asked.made(FitResult, job, rows if compare else None)
 
 
 def _n_columns(rows: Mapping[str, Rows]) -> int:

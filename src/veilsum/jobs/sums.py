@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 from veilsum.drivers.driver import Released
 from veilsum.errors import InvalidInputError, RangeError
 from veilsum.graphs.topology import Topology
-from veilsum.jobs.recipes import Contribution, Sums, SumsOnly
-from veilsum.jobs.releases import BY_PARTY, Release, ReleaseLimit
+from veilsum.jobs.recipes import Contribution, OneRound
+from veilsum.jobs.releases import BY_PARTY, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.numbers.arrays import Array, FloatArray, Vector, as_floats
+from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import checked_largest
 from veilsum.numbers.units import Counts, Measure, decimal_unit, power_unit, unit_of
@@ -33,7 +33,7 @@ FINEST = Fraction(2) ** -1000
 
 
 @dataclass(frozen=True)
-class OneSum(SumsOnly):
+class OneSum(OneRound):
     """One vector of each party, added up once; the total is the answer.
 
     Attributes:
@@ -47,33 +47,6 @@ class OneSum(SumsOnly):
     limit: ReleaseLimit | None = None
 
     wording: ClassVar[tuple[str, str, str]] = BY_PARTY
-
-    @property
-    def size(self) -> int:
-        """How many numbers."""
-        return len(self.counts.units)
-
-    @property
-    def answer_size(self) -> int:
-        """As many as were summed."""
-        return self.size
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return self.what
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the total in float64: what parties compare and sign."""
-        return self.counts.values(sums[0])
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the total shows."""
-        del sums
-        return Release(self.what, {self.what: self.size})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

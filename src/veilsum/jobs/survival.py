@@ -22,13 +22,12 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import Group, Look
-from veilsum.jobs.recipes import Sums, SumsOnly
+from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.regression import inferred_schema
-from veilsum.jobs.releases import Release, ReleaseLimit
-from veilsum.jobs.running import JobResult
+from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.summary import plain_table
-from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.table_job import SchemaJob, TableResult, put
+from veilsum.jobs.terms import Options
 from veilsum.models import survival as models
 from veilsum.models.survival import ConfType, Ends, LogRank, SurvivalCurve, TimeGrid
 from veilsum.models.tallies import MOST_CELLS
@@ -36,9 +35,8 @@ from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import SurvivalFormula, read_surv
-from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 from veilsum.tables.survival import events_of, group_column, survival_columns
@@ -72,17 +70,17 @@ class Tallied:
 
 
 @dataclass(frozen=True)
-class SurvivalRecipe(SumsOnly):
+class SurvivalRecipe(OneRound):
     """One sum: events and censored rows by group and interval, later and left out.
 
     Attributes:
-        words: what is asked, for the ledger.
+        what: what is asked, for the ledger.
         n_groups: how many groups there are.
         n_times: how many intervals.
         limit: how many numbers may be released.
     """
 
-    words: str
+    what: str
     n_groups: int
     n_times: int
     limit: ReleaseLimit | None
@@ -97,38 +95,20 @@ class SurvivalRecipe(SumsOnly):
         """Two numbers for each interval, and one more, by group; and rows left out."""
         return (2 * self.n_times + 1) * self.n_groups + 1
 
-    @property
-    def answer_size(self) -> int:
-        """As many as were summed."""
-        return self.size
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
-        return self.words
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the total in float64: what parties compare and sign."""
-        return self.counts.values(sums[0])
-
     def ends(self, sums: Sums) -> Ends:
         """Return how many rows ended where."""
         return Ends.unpack(sums[0][:-1], self.n_groups)
 
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
         cells = self.n_groups * self.n_times
-        shown = {
+        return {
             "events in each group and interval": cells,
             "censored rows in each group and interval": cells,
             "rows of each group that go on after the last time": self.n_groups,
             "rows left out": 1,
         }
-        return Release(self.words, shown)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,12 +118,12 @@ class Ended(Secret):
     Attributes:
         ends: how many.
         n_events: rows with the event, be they later than all times.
-        n_dropped: rows left out because of missing values.
+        table: that they are in.
     """
 
     ends: Ends
     n_events: int
-    n_dropped: int
+    table: CheckedTable
 
 
 @dataclass(frozen=True)
@@ -266,7 +246,7 @@ class SurvivalJob(SchemaJob[Ended]):
             None if self.group is None else table.look(self.group),
             len(self.labels),
         )
-        return Ended(ends, int(np.count_nonzero(events)), table.n_dropped)
+        return Ended(ends, int(np.count_nonzero(events)), table)
 
     def n_rows(self, own: Ended) -> int:
         """Return how many rows a party has to give."""
@@ -304,28 +284,41 @@ class SurvivalJob(SchemaJob[Ended]):
     def answer(self, own: Ended, request: str) -> Integers:
         """Return what one party gives."""
         del request
-        return np.append(own.ends.vector, own.n_dropped).astype(object)
+        return np.append(own.ends.vector, own.table.n_dropped).astype(object)
+
+    def pooled(self, own: Mapping[str, Ended]) -> dict[str, Vector]:
+        """Return the curves that one owner of all rows would find, at agreed times."""
+        tables = [one.table for one in own.values()]
+        times = np.concatenate([one.numbers(self.formula.time) for one in tables])
+        every = replace(self, grid=TimeGrid.of(np.unique(times)))
+        total = np.sum([every.bring(one).ends.vector for one in tables], axis=0)
+        places = np.searchsorted(every.grid.times, self.grid.times, side="right")
+        curves = every.curves(Ends.unpack(total, len(self.labels)))
+        return {
+            label: np.append(1.0, one.survival)[places] for label, one in curves.items()
+        }
+
+    def curves(self, ends: Ends) -> dict[str, SurvivalCurve]:
+        """Return the curve of each group that has any rows."""
+        parts = zip(
+            self.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
+        )
+        curves = {label: SurvivalCurve(self.grid.times, *one) for label, *one in parts}
+        return {label: one for label, one in curves.items() if one.n}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SurvivalResult(JobResult):
+class SurvivalResult(TableResult):
     """Survival by group, from one table of counts.
 
     Attributes:
         job: what was asked.
-        rules: what every party kept to.
         reference: the pooled rows' own curves at the agreed times, without any grid, by
             group, where one computer has all rows and was asked to compare.
     """
 
     job: SurvivalJob
-    rules: Rules
     reference: Mapping[str, Vector] | None = None
-
-    @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
 
     @property
     def times(self) -> Vector:
@@ -342,7 +335,7 @@ class SurvivalResult(JobResult):
     @cached_property
     def curves(self) -> dict[str, SurvivalCurve]:
         """For each group that has any rows its curve, by Kaplan and Meier."""
-        return _curves(self.job, self.ends)
+        return self.job.curves(self.ends)
 
     @cached_property
     def life_tables(self) -> dict[str, SurvivalCurve]:
@@ -360,11 +353,6 @@ class SurvivalResult(JobResult):
     def count(self) -> int:
         """The rows of all parties."""
         return int(self.ends.cells.sum())
-
-    @property
-    def dropped(self) -> int:
-        """Rows that were left out because of missing values."""
-        return int(self.inner[1][0][-1])
 
     @property
     def max_error(self) -> float | None:
@@ -523,17 +511,19 @@ class SurvivalResult(JobResult):
         lines.append(f"{self.count} rows of {parties} parties{dropped}.")
         return lines
 
+    @property
+    def plain_reference(self) -> dict[str, list[float | None]] | None:
+        """The reference for JSON."""
+        if self.reference is None:
+            return None
+        pairs = self.reference.items()
+        return {name: [*map(_known, one.tolist())] for name, one in pairs}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        test, reference = self.log_rank, self.reference
+        test = self.log_rank
         return {
             **super().to_dict(),
-            "reference": None
-            if reference is None
-            else {
-                name: [*map(_known, one.tolist())] for name, one in reference.items()
-            },
-            "max_error": self.max_error,
             "life_table_error": self.life_table_error,
             "count": self.count,
             "dropped": self.dropped,
@@ -598,29 +588,15 @@ def survival(
             simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
-    agreed = agreed_schema(
-        schema,
-        frames,
-        options,
-        inferred=lambda: _inferred(formula, times, frames, minimum_rows),
-    )
-    job = SurvivalJob.of(agreed, formula, times)
-    checked = {name: job.schema.check(name, frame) for name, frame in frames.items()}
-    asked = ask(
-        job,
-        {party: job.bring(table) for party, table in checked.items()},
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=agreed.rules(rules or Rules()),
+    return put(
+        lambda agreed: SurvivalJob.of(agreed, formula, times),
+        data,
+        SurvivalResult,
+        inferred=lambda frames: _inferred(formula, times, frames, minimum_rows),
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
-    )
-    return SurvivalResult(
-        terms=asked.terms,
-        recipe=asked.recipe,
-        released=asked.released,
-        job=job,
-        rules=asked.rules,
-        reference=_pooled(job, checked) if compare else None,
     )
 
 
@@ -647,23 +623,3 @@ def _inferred(
                 one = replace(one, minimum=0.0, maximum=1.0)
         made.append(one)
     return replace(found, columns=tuple(made))
-
-
-def _pooled(job: SurvivalJob, tables: Mapping[str, CheckedTable]) -> dict[str, Vector]:
-    """Return the curves that one owner of all rows would find, at the agreed times."""
-    times = np.concatenate([one.numbers(job.formula.time) for one in tables.values()])
-    every = replace(job, grid=TimeGrid.of(np.unique(times)))
-    total = np.sum([every.bring(one).ends.vector for one in tables.values()], axis=0)
-    places = np.searchsorted(every.grid.times, job.grid.times, side="right")
-    curves = _curves(every, Ends.unpack(total, len(job.labels)))
-    return {
-        label: np.append(1.0, one.survival)[places] for label, one in curves.items()
-    }
-
-
-def _curves(job: SurvivalJob, ends: Ends) -> dict[str, SurvivalCurve]:
-    parts = zip(
-        job.labels, ends.events, ends.censored, ends.later.tolist(), strict=True
-    )
-    curves = {label: SurvivalCurve(job.grid.times, *rest) for label, *rest in parts}
-    return {label: one for label, one in curves.items() if one.n}

@@ -11,24 +11,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
 
 from veilsum.drivers.driver import Released
 from veilsum.jobs.presence import Group, answering, screened, size_of
 from veilsum.jobs.recipes import Contribution, Recipe
 from veilsum.jobs.releases import ReleaseLimit
-from veilsum.jobs.running import run_job
-from veilsum.jobs.terms import Options, Terms
-from veilsum.numbers.arrays import Array
-from veilsum.numbers.units import Counts
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.terms import Options, Terms, by_name
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.units import Counts, Integers
 from veilsum.tables.asked import Asking, Question
 from veilsum.tables.fingerprints import Source
-from veilsum.tables.frames import Frame
+from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
 # What one party's table comes to, ready to be asked: its rows, or the table itself.
 Own = TypeVar("Own")
+R = TypeVar("R", bound="TableResult")
 
 
 class TableJob(ABC, Generic[Own]):
@@ -95,6 +98,19 @@ class TableJob(ABC, Generic[Own]):
     def answer(self, own: Own, request: Any) -> Array[Any]:
         """Return what one party gives."""
 
+    def together(self, own: Mapping[str, Own]) -> tuple[Any, list[Integers]]:
+        """Return the recipe and its sums as one owner of all tables finds them."""
+        recipe, sums = self.recipe(), list[Integers]()
+        while (request := recipe.request(sums)) is not None:
+            parts = [self.answer(part, request) for part in own.values()]
+            sums.append(np.sum(parts, axis=0))
+        return recipe, sums
+
+    def pooled(self, own: Mapping[str, Own]) -> Any:
+        """Return what one owner of all tables finds, to compare with."""
+        recipe, sums = self.together(own)
+        return recipe.answer(sums)
+
 
 class SchemaJob(TableJob[Own]):
     """A question to tables that have an agreed schema."""
@@ -118,6 +134,11 @@ class SchemaJob(TableJob[Own]):
     @abstractmethod
     def bring(self, table: CheckedTable) -> Own:
         """Return what a checked table comes to."""
+
+    def read_off(self, own: Mapping[str, Own]) -> Self:
+        """Return the job with what nobody agreed on, as only a simulation finds it."""
+        del own
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,6 +203,22 @@ class TableAnswer(Prepared):
 
     released: Released
 
+    def made(
+        self,
+        result: Callable[..., R],
+        job: TableJob[Own],
+        own: Mapping[str, Own] | None,
+    ) -> R:
+        """Return a result; with all tables, the answer without masks is beside it."""
+        return result(
+            terms=self.terms,
+            recipe=self.recipe,
+            released=self.released,
+            rules=self.rules,
+            job=job,
+            reference=None if own is None else job.pooled(own),
+        )
+
 
 def ask(
     job: TableJob[Own],
@@ -232,6 +269,95 @@ def ask(
     return TableAnswer(
         recipe=found.recipe, terms=found.terms, rules=rules, released=released
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TableResult(JobResult):
+    """What follows from a question to tables.
+
+    Attributes:
+        job: what was asked.
+        rules: what every party kept to.
+        reference: the same from all rows without masks, where one computer has them
+            and was asked to compare.
+    """
+
+    job: Any
+    rules: Rules
+    reference: Any = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        return (*super().further_limits, *self.rules.open)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        _, (first, *_) = self.inner
+        return int(first[-1])
+
+    @property
+    def compared(self) -> Vector:
+        """What is held against the reference."""
+        return self.answer
+
+    @property
+    def max_error(self) -> float | None:
+        """How far the answer is from that without masks; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.compared - self.reference))
+
+    @property
+    def plain_reference(self) -> Any:
+        """The reference for JSON."""
+        return None if self.reference is None else self.reference.tolist()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: those of every run, and how exact they are."""
+        return {
+            **super().to_dict(),
+            "reference": self.plain_reference,
+            "max_error": self.max_error,
+        }
+
+
+def put(
+    job_of: Callable[[Schema], SchemaJob[Any]],
+    data: Mapping[str, Any],
+    result: Callable[..., R],
+    *,
+    inferred: Callable[[Mapping[str, Frame]], Schema],
+    schema: Schema | None,
+    rules: Rules | None,
+    compare: bool,
+    options: Options,
+) -> R:
+    """Return the result of a question to tables, whatever it is.
+
+    Args:
+        job_of: makes the question, of the schema.
+        data: each party's table: pandas, polars, or a mapping of columns.
+        result: makes what is returned.
+        inferred: reads a schema off all tables, where none was agreed on.
+        schema: what the tables were agreed to look like.
+        rules: what every party keeps to beside what the schema says.
+        compare: whether all rows are here, and are to be asked without masks as well.
+        options: how to sum.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+    agreed = agreed_schema(schema, frames, options, inferred=partial(inferred, frames))
+    job, kept = job_of(agreed), agreed.rules(rules or Rules())
+    if simulated := is_simulated(options):
+        check_width(job, kept, len(frames) - options.get("tolerate", 1))
+    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
+    own = {party: job.bring(table) for party, table in tables.items()}
+    if simulated:
+        job = job.read_off(own)
+    sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}
+    asked = ask(job, own, sources=sources, rules=kept, options=options)
+    return asked.made(result, job, own if compare else None)
 
 
 def is_simulated(options: Options) -> bool:

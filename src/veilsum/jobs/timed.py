@@ -13,22 +13,20 @@ from typing import Any, Self
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.presence import Group
-from veilsum.jobs.regression import UNLIMITED, Brought, FormulaJob
-from veilsum.jobs.running import JobResult
+from veilsum.jobs.fitted import F, Fitted
+from veilsum.jobs.regression import UNLIMITED, Brought, FormulaJob, OnFormula
 from veilsum.jobs.summary import number, plain_table
-from veilsum.jobs.table_job import SchemaJob
 from veilsum.models.families import Poisson
 from veilsum.models.inference import Inference, table
 from veilsum.models.rows import PerRow, RowMeasures, Rows
-from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.arrays import listed
 from veilsum.numbers.units import Measure
 from veilsum.tables.formula import (
     ModelFormula,
     SurvivalFormula,
 )
 from veilsum.tables.frames import load_pandas
-from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable, Schema
 from veilsum.tables.survival import survival_columns
 
@@ -54,7 +52,7 @@ class TimedRows(Brought):
 
 
 @dataclass(frozen=True)
-class TimedJob(SchemaJob[TimedRows]):
+class TimedJob(OnFormula[TimedRows]):
     """A regression of times to an event over an agreed schema.
 
     Attributes:
@@ -64,7 +62,6 @@ class TimedJob(SchemaJob[TimedRows]):
     """
 
     text: str
-    base: FormulaJob
     time: str
 
     @classmethod
@@ -90,11 +87,6 @@ class TimedJob(SchemaJob[TimedRows]):
         return cls(
             text=text, base=FormulaJob(narrow, Poisson()), time=found.time, **more
         )
-
-    @property
-    def schema(self) -> Schema:
-        """What tables were agreed to look like, as far as it matters here."""
-        return self.base.schema
 
     @property
     def ones(self) -> int:
@@ -126,19 +118,6 @@ class TimedJob(SchemaJob[TimedRows]):
         """One for each column of the table; a design may have fewer."""
         return min(len(self.names) + 2, len(self.schema.columns))
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """Levels, cells and values that few parties might hold; of the event too."""
-        return self.base.groups
-
-    def look(self, own: TimedRows, at: Any) -> Array[Any]:
-        """Return one party's column of its table by name, or of its rows by place."""
-        return self.base.look(own, at)
-
-    def n_rows(self, own: TimedRows) -> int:
-        """Return how many rows a party has to give."""
-        return own.rows.n_rows
-
     def check(self, party: str, own: TimedRows) -> None:
         """Refuse rows that go beyond ranges."""
         model = self.base.model
@@ -149,7 +128,7 @@ class TimedJob(SchemaJob[TimedRows]):
 
     def check_at_home(self, home: AtHome, own: TimedRows) -> None:
         """Refuse a table that has few events, or whose columns would show too much."""
-        self.base.check_at_home(home, own)
+        super().check_at_home(home, own)
         home.column(self.time, own.time, two_valued=lambda: False)
 
     def bring(self, table: CheckedTable) -> TimedRows:
@@ -162,54 +141,14 @@ class TimedJob(SchemaJob[TimedRows]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class HazardResult(JobResult):
-    """What is alike in all regressions of hazards.
-
-    Attributes:
-        rules: what every party kept to.
-        reference: the coefficients without masks, where one computer has all rows and
-            was asked to compare.
-    """
-
-    rules: Rules
-    reference: Vector | None = None
-
-    @property
-    def inference(self) -> Inference:
-        """The coefficients of the formula's columns, and their covariance."""
-        raise NotImplementedError
+class HazardResult(Fitted[F]):
+    """What is alike in all regressions of hazards."""
 
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
         free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
-        return (*super().further_limits, *self.rules.open, *free)
-
-    @property
-    def coefficients(self) -> dict[str, float]:
-        """The estimates by column."""
-        found = self.inference
-        return dict(zip(found.names, found.coefficients.tolist(), strict=True))
-
-    @property
-    def params(self) -> Any:
-        """The coefficients, as a series by column."""
-        return self._series(self.inference.coefficients)
-
-    @property
-    def bse(self) -> Any:
-        """Their standard errors."""
-        return self._series(self.inference.standard_errors)
-
-    @property
-    def tvalues(self) -> Any:
-        """Coefficients over standard errors: z."""
-        return self._series(self.inference.statistics)
-
-    @property
-    def pvalues(self) -> Any:
-        """The chance of a z at least as far from 0."""
-        return self._series(self.inference.p_values)
+        return (*super().further_limits, *free)
 
     def conf_int(self, alpha: float = 0.05) -> Any:
         """Return the ends of each coefficient's interval, as a frame."""
@@ -227,23 +166,11 @@ class HazardResult(JobResult):
         made = {name: np.exp(one) for name, one in columns.items()}
         return load_pandas().DataFrame(made, index=list(self.inference.names))
 
-    def _series(self, values: Vector) -> Any:
-        return load_pandas().Series(values, index=list(self.inference.names))
-
-    @property
-    def max_error(self) -> float | None:
-        """How far the coefficients are from those without masks; None if unknown."""
-        if self.reference is None:
-            return None
-        return float(np.linalg.norm(self.answer - self.reference))
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the table."""
         lines = [vars(one) for one in table(self.inference)]
         return {
             **super().to_dict(),
-            "reference": None if self.reference is None else self.reference.tolist(),
-            "max_error": self.max_error,
             "table": [
                 {**one, "hazard_ratio": exp(one["coefficient"])} for one in lines
             ],

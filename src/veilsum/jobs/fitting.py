@@ -1,0 +1,478 @@
+"""What is asked in each round of a regression, and what follows from the sums.
+
+Least squares are one sum and a solve, others a sum for each of Newton's rounds. Robust
+errors take one sum more, at the answer: their recipe stands around that of a fit, as
+`Screened` stands in front of one. What is asked last holds the answer and, where
+leverages matter, the inverse of the information: both are public by then, and rounded
+once, so that all use the same.
+
+Errors that are clustered by party show more of parties than other sums do. From
+M = sum of s s' over parties, whoever colludes takes off its own part, and the sum c of
+all honest scores is known as well, for all scores together are 0 at the answer. Of two
+honest parties M and c give both scores, up to who has which. Of h honest parties they
+leave rotations that keep c; but scores are whole numbers, and each number of M tells
+twice the digits of a score: p (p + 1) / 2 of these and p of c are as many digits as the
+scores of p + 2 parties have. So there must be `FURTHER_HONEST` honest parties more than
+there are columns. Still the sum of squares of every combination of scores is known, and
+no party's is beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from flint import arb_mat
+
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.recipes import (
+    ManyRounds,
+    OneRound,
+    Replay,
+    Sums,
+    SumsOnly,
+    and_left_out,
+    by_value,
+)
+from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.terms import Terms
+from veilsum.models import absorbed, least_squares
+from veilsum.models.absorbed import AbsorbedFit, Absorbing
+from veilsum.models.glm import GlmFit, Request, Stage
+from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
+from veilsum.models.newton import Newton, State
+from veilsum.models.rows import RowMeasures
+from veilsum.models.sandwich import Meat, MeatRequest
+from veilsum.numbers.arrays import Array, Vector, listed
+from veilsum.numbers.units import Counts
+from veilsum.tables.rules import DisclosureError, Rules
+
+# Honest parties beyond the columns of a design, where errors are clustered by party.
+FURTHER_HONEST = 3
+# How the round is called in which the meat is summed.
+AT_THE_ANSWER = "a round after the fit, for its errors"
+
+
+class SolvedOnce(OneRound):
+    """A fit that follows from one sum; its last number counts rows left out."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def names(self) -> tuple[str, ...]:
+            """Of the columns that have a coefficient."""
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column."""
+        return len(self.names)
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
+
+    @cached_property
+    def _fits(self) -> dict[Hashable, LeastSquaresFit]:
+        return {}
+
+    def fit(self, sums: Sums) -> LeastSquaresFit:
+        """Return the fit of the pooled rows; parties of one process share it."""
+        key = by_value(sums)
+        if key not in self._fits:
+            self._fits[key] = self.solved(sums[0][:-1])
+        return self._fits[key]
+
+    def solved(self, total: Array[Any]) -> LeastSquaresFit:
+        """Return what follows from a total."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LeastSquaresRecipe(SolvedOnce):
+    """Ordinary, weighted or ridge regression: one sum of statistics, one solve."""
+
+    asked = "statistics"
+
+    measures: RowMeasures
+    names: tuple[str, ...]
+    intercept: int | None
+    ridge: float
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        return and_left_out(Counting(self.measures).counts)
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {
+            "names": self.names,
+            "intercept": self.intercept,
+            "ridge": self.ridge,
+        }
+
+    def solved(self, total: Array[Any]) -> LeastSquaresFit:
+        """Return what follows from a total."""
+        return least_squares.fit(total, self.measures, **self._given)
+
+    def totals(self, sums: Sums) -> Exact:
+        """Return the totals in exact numbers."""
+        return least_squares.totals(sums[0][:-1], self.measures, **self._given)
+
+    def bread(self, sums: Sums) -> Callable[[], Any]:
+        """Return the inverse of X'WX, in balls."""
+        return self.totals(sums).inverse_balls
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
+        p = len(self.names)
+        return {
+            "X'WX": p * (p + 1) // 2,
+            "X'Wy": p,
+            "y'Wy, sums of Wy, of the weights and of their logarithms": 4,
+            "rows, and rows left out": 2,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonRecipe(ManyRounds[State]):
+    """A generalised linear model: one sum for each of Newton's rounds.
+
+    The last number of each sum counts rows that were left out; all sums have the length
+    of the longest, so that their shape says nothing.
+    """
+
+    newton: Newton
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def _places(self) -> Replay[State]:
+        return Replay(self.newton.start, self._advance)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, in every round."""
+        return and_left_out(self.newton.scales.counts)
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column."""
+        return self.newton.n_columns
+
+    @property
+    def most(self) -> int:
+        """Those too that ask for rows outside."""
+        return 2 * self.newton.max_rounds
+
+    def asked(self, state: State, sums: Sums) -> Request:
+        """Return what is asked at Newton's next point."""
+        del sums
+        return self.newton.propose(state)
+
+    def unfinished(self, state: State) -> str:
+        """Return what to say of a fit for which no room is left."""
+        told = (
+            f"the fit has not converged in {self.most_rounds} sums, and more than "
+            "that there is no room for: scale the columns, use ridge or fewer columns, "
+            "or agree on more [schema] minimum_rows, or openly on more [policy] "
+            "most_rounds or release_fraction"
+        )
+        if fading := self.newton.fading_columns(state):
+            told = (
+                f"the coefficient of {listed(fading)} seems to grow without end, which "
+                "takes many rounds to be sure of: leave the column out, merge "
+                f"categories, or use ridge. And {told}"
+            )
+        return told
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        return self.fit(sums).coefficients
+
+    def fit(self, sums: Sums) -> GlmFit:
+        """Return the fit of the pooled rows."""
+        return self.newton.fit(self.state(sums))
+
+    def bread(self, sums: Sums) -> Callable[[], Any]:
+        """Return the inverse of the expected information, in balls."""
+        return self.newton.bread(self.state(sums))
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and where it is evaluated."""
+        request = self.newton.propose(self.state(sums))
+        shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
+        point = request.point
+        if len(point):
+            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
+        return Release(self.what, shown, tuple(point.tolist()))
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What a first, a further, a closing round shows; and one that only asks."""
+        most = self.most_rounds
+        closing = int(self.newton.family.closes)
+
+        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
+            shown = _shown(stage, self.newton.n_columns) | {"rows left out": 1}
+            return Foreseen(when, shown, least, most)
+
+        found = (
+            rounds("the first round", "first", 1, 1),
+            # A run that ends without an answer may end before its closing round.
+            rounds("every round that tries coefficients", "round", 1, most - 1),
+            rounds(
+                "a round that asks whether they may be tried", "outside", 0, most - 2
+            ),
+            rounds("a last round, at the answer", "closing", closing, closing),
+        )
+        return tuple(one for one in found if one.most)
+
+    def state(self, sums: Sums) -> State:
+        """Return where Newton's rounds are."""
+        return self._places.state(sums)
+
+    def _advance(self, before: State, total: Array[Any]) -> State:
+        return self.newton.advance(before, total[:-1])
+
+
+def _shown(stage: Stage, p: int) -> dict[str, int]:
+    """Return what a round shows beside rows left out, and how many numbers of each."""
+    shown = {"information": p * (p + 1) // 2}
+    match stage:
+        case "first":
+            words = "sums of weights, responses, offsets, saturated log-likelihood"
+            return shown | {"X'Vz": p, words: 4, "rows": 1}
+        case "round":
+            null = "score, information and deviance of the null model"
+            others = "deviance, Pearson's sum"
+            return shown | {"score": p, others: 2, null: 3}
+        case "outside":
+            return {"rows outside, of the model and of the null model": 2}
+        case "closing":
+            return shown | {"saturated log-likelihood": 1}
+
+
+FRACTIONS = (
+    "what a party takes off is a fraction of its number of rows: where few honest "
+    "parties are in a sum, and a column has few values, such as 0 and 1, trying all "
+    "numbers may tell how many rows of a party there are, and with which value; "
+    "whose they are is not told"
+)
+
+
+@dataclass(frozen=True)
+class AbsorbedRecipe(SolvedOnce):
+    """Least squares with an effect for each party: one sum of what is left of rows."""
+
+    asked = "statistics within parties"
+    # What a party gives is made of all its rows: its own means are taken off.
+    wording = BY_PARTY
+    left_open = (FRACTIONS,)
+
+    absorbing: Absorbing
+    names: tuple[str, ...]
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        return and_left_out(self.absorbing.counts)
+
+    def solved(self, total: Array[Any]) -> AbsorbedFit:
+        """Return what follows from a total."""
+        return absorbed.fit(total, self.absorbing, names=self.names)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
+        p = len(self.names)
+        return {
+            "X'WX within parties": p * (p + 1) // 2,
+            "X'Wy within parties": p,
+            "y'Wy within parties, and the sum of the logarithms of weights": 2,
+            "rows, parties, and rows left out": 3,
+        }
+
+
+def check_parties(meat: Meat, rules: Rules, terms: Terms) -> None:
+    """Refuse errors that so few parties, or such masks, must not be asked for.
+
+    Raises:
+        DisclosureError: parties' own scores could be computed.
+        InvalidInputError: masks are measured in units, and these follow later.
+    """
+    kind = terms.law.masks.kind
+    if terms.law.hides and not kind.sums_only:
+        raise InvalidInputError(
+            f"errors = {meat.errors!r} takes a sum whose units follow from the fit, "
+            f"and {terms.law.name} masks are as large as units that are known before: "
+            'use law = "uniform", or the errors of the model'
+        )
+    least = meat.scales.n_columns + FURTHER_HONEST
+    if meat.by_party and terms.honest < least and not rules.site_terms:
+        raise DisclosureError(
+            "site_terms",
+            f'errors = "cluster" with {meat.scales.n_columns} columns takes {least} '
+            f"honest parties, so that nobody's own score can be computed, and there "
+            f"may be as few as {terms.honest}: use HC3, leave out columns, or allow "
+            "it openly with [policy] site_terms = true",
+        )
+
+
+def reserved(limit: ReleaseLimit | None, size: int) -> ReleaseLimit | None:
+    """Return what is left of a limit beside one more sum of so many numbers."""
+    if limit is None:
+        return None
+    if limit.most_rounds < 2:
+        raise DisclosureError(
+            "most_rounds",
+            "robust errors take one more sum than the fit, and most_rounds is "
+            f"{limit.most_rounds}: allow 2 or more, or use the errors of the model",
+        )
+    return replace(limit, after=size, most_rounds=limit.most_rounds - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class RobustRecipe(SumsOnly):
+    """A regression, and at its answer the meat of its sandwich.
+
+    Attributes:
+        inner: the regression; a limit of its own leaves room for the last sum.
+        meat: what is summed then.
+        limit: how many numbers there is room for in all.
+        n_parties: whose vectors are in the sums.
+    """
+
+    inner: Any
+    meat: Meat
+    limit: ReleaseLimit | None = None
+    n_parties: int = 0
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the fit's numbers are whole numbers of; the meat has fewer of them."""
+        found: Counts = self.inner.counts
+        return replace(found, bits=max(found.bits, self.meat.bits))
+
+    @property
+    def size(self) -> int:
+        """That of the fit."""
+        return int(self.inner.size)
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column."""
+        return int(self.inner.answer_size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of the fit, and one sum more."""
+        return int(self.inner.most_numbers) + self.size
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the fit takes."""
+        return int(self.inner.most_rounds) + 1
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the fit shows, and then what its errors do."""
+        before = [
+            replace(one, when="the first round")
+            if one.when == "the only round"
+            else one
+            for one in self.inner.foreseen
+        ]
+        return (*before, Foreseen(AT_THE_ANSWER, self._shown))
+
+    @property
+    def _shown(self) -> dict[str, int]:
+        p = self.meat.scales.n_columns
+        size = p * (p + 1) // 2
+        if self.meat.by_party:
+            return {"products of parties' scores": size}
+        if self.meat.needs_leverages:
+            return {
+                "products of rows' scores, by leverage": size,
+                "rows with a leverage next to 1": 1,
+            }
+        return {"products of rows' scores": size}
+
+    def among(self, members: tuple[str, ...]) -> Self:
+        """Return the recipe for so many parties."""
+        return replace(self, n_parties=len(members))
+
+    def _parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
+        """Return the sums of the fit, and the meat if it is there."""
+        if sums and self.inner.request(sums[:-1]) is None:
+            return sums[:-1], sums[-1]
+        return sums, None
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask for what the fit needs, and then for the meat."""
+        before, meat = self._parts(sums)
+        if meat is not None:
+            return None
+        asked = self.inner.request(before)
+        return self._last(before) if asked is None else asked
+
+    def _last(self, before: Sums) -> MeatRequest:
+        coefficients = self.inner.fit(before).coefficients
+        return self.meat.request(coefficients, self._bread(before))
+
+    def _bread(self, before: Sums) -> Callable[[], arb_mat]:
+        found: Callable[[], arb_mat] = self.inner.bread(before)
+        return found
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        found: Vector = self.inner.answer(self._parts(sums)[0])
+        return found
+
+    def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
+        """Return the fit of the pooled rows, with robust errors.
+
+        Tests are Student's where the model's are; those of errors that are clustered
+        have a degree less than there are parties.
+        """
+        before, meat = self._parts(sums)
+        assert meat is not None
+        found: LeastSquaresFit | GlmFit = self.inner.fit(before)
+        covariance = self.meat.covariance(
+            meat[: self.meat.size],
+            self._last(before),
+            self._bread(before),
+            n_rows=found.n_rows,
+            n_parties=self.n_parties,
+        )
+        degrees = float(self.n_parties - 1) if self.meat.by_party else found.t_degrees
+        return replace(
+            found, covariance=covariance, t_degrees=degrees, errors=self.meat.errors
+        )
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        before, _ = self._parts(sums)
+        if self.inner.request(before) is not None:
+            found: Release = self.inner.release(before)
+            return found
+        point = tuple(self.inner.fit(before).coefficients.tolist())
+        job = f"{self.inner.release(()).job}: {self.meat.errors} errors"
+        return Release(job, self._shown, point)
+
+
+class ClusterRecipe(RobustRecipe):
+    """The same with errors clustered by party: its last sum is not one over rows."""
+
+    wording = BY_PARTY
+
+
+RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
