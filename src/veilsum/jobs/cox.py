@@ -21,8 +21,14 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly
-from veilsum.jobs.regression import LEAST_ROUNDS, inferred_schema
-from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.regression import inferred_schema
+from veilsum.jobs.releases import (
+    BY_PARTY,
+    LEAST_ROUNDS,
+    Foreseen,
+    Release,
+    ReleaseLimit,
+)
 from veilsum.jobs.summary import number
 from veilsum.jobs.table_job import agreed_schema, ask, check_width, is_simulated
 from veilsum.jobs.terms import Options, by_name

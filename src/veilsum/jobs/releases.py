@@ -41,6 +41,8 @@ ROUNDS = (
     "epsilon is that of {rounds} rounds together, for the largest change of statistics "
     "in any of them"
 )
+# Nearly every fit that there is ends by then; with room for fewer none is begun.
+LEAST_ROUNDS = 8
 # What is said of sums of whole numbers: of their units, and of who has which row, under
 # masks that hide everything but sums and under others.
 BY_ROW = (UNITS_LIMIT, SAME_VIEWS_LIMIT, NEAR_VIEWS_LIMIT)
