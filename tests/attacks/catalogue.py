@@ -197,6 +197,8 @@ KINDS = {
     "without a schema": fit("pressure ~ age + bmi", schema=None),
     "arrays": Kind(vs.fit_arrays, held=_arrays),
     "logistic": fit("smoker ~ age + bmi", family="logistic"),
+    "multinomial": fit("ward ~ age + bmi", family="multinomial"),
+    "ordinal": fit("ward ~ age + bmi", family="ordinal"),
     "logistic with weights and a ridge": fit(
         "smoker ~ age + bmi", family="logistic", weights="share", ridge=0.3
     ),

@@ -28,6 +28,7 @@ import numpy as np
 from flint import arb_mat
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.choices import ChoiceRecipe
 from veilsum.jobs.recipes import (
     ManyRounds,
     OneRound,
@@ -475,4 +476,5 @@ class ClusterRecipe(RobustRecipe):
     wording = BY_PARTY
 
 
-RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
+FittingRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | ChoiceRecipe
+RegressionRecipe = FittingRecipe | RobustRecipe

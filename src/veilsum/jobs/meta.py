@@ -30,6 +30,7 @@ from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.summary import number, plain_table, table_rows
 from veilsum.jobs.table_job import TableResult, put
 from veilsum.jobs.terms import Options
+from veilsum.models.choices import Choice
 from veilsum.models.inference import table
 from veilsum.models.meta import Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
@@ -178,7 +179,13 @@ class MetaJob(OnFormula[Study]):
         bits: int = BITS,
     ) -> MetaJob:
         """Return the job; refuse a coefficient that the formula does not have."""
-        base = FormulaJob.of(formula, schema, family_of(family), bits=bits)
+        kind = family_of(family)
+        if isinstance(kind, Choice):
+            raise InvalidInputError(
+                f'family = "{kind.name}" has coefficients for levels, and one '
+                "coefficient is pooled: use fit, or another family"
+            )
+        base = FormulaJob.of(formula, schema, kind, bits=bits)
         columns = base.formula.columns
         if coefficient not in columns:
             raise InvalidInputError(

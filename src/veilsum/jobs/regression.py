@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.choices import ChoiceRecipe, chances, check_choice, in_order
 from veilsum.jobs.fitted import (
     Fitted,
     Interval,
@@ -31,6 +32,7 @@ from veilsum.jobs.fitted import (
 from veilsum.jobs.fitting import (
     AbsorbedRecipe,
     ClusterRecipe,
+    FittingRecipe,
     LeastSquaresRecipe,
     NewtonRecipe,
     RegressionRecipe,
@@ -39,9 +41,7 @@ from veilsum.jobs.fitting import (
     reserved,
 )
 from veilsum.jobs.presence import Cells, Group, Values, are_few
-from veilsum.jobs.recipes import (
-    Sums,
-)
+from veilsum.jobs.recipes import Sums
 from veilsum.jobs.releases import ReleaseLimit
 from veilsum.jobs.summary import (
     ratio_rows,
@@ -51,8 +51,15 @@ from veilsum.jobs.summary import (
 )
 from veilsum.jobs.table_job import SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models import glm, least_squares
+from veilsum.models import choices, glm, least_squares
 from veilsum.models.absorbed import Absorbing
+from veilsum.models.choices import (
+    Choice,
+    ChoiceFit,
+    ChoiceSearch,
+    Multinomial,
+    Ordinal,
+)
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -117,6 +124,8 @@ FAMILIES: dict[str, Family] = {
     "cloglog": Cloglog(),
     "quasi-poisson": QuasiPoisson(),
     "quasi-binomial": QuasiBinomial(),
+    "multinomial": Multinomial(),
+    "ordinal": Ordinal(),
 }
 NEGATIVE_BINOMIAL = "negative-binomial"
 
@@ -158,6 +167,7 @@ class Model:
             dummies of a number are no further numbers.
         errors: robust ones, which take one more sum; None for the model's own.
         absorb: whether every party has an intercept of its own, which is not shown.
+        levels: of a response that is a choice among them, in their order.
     """
 
     response: str
@@ -169,8 +179,23 @@ class Model:
     variables: int | None = None
     errors: Errors | None = None
     absorb: bool = False
+    levels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.family, Choice):
+            weights, offset = self.measures.weights, self.measures.offset
+            given = {
+                "weights": weights is not None,
+                "offset": offset is not None,
+                "ridge": self.ridge,
+                "errors": self.errors,
+            }
+            check_choice(given, self.family)
+            if self.intercept is None:
+                raise InvalidInputError(
+                    f"{self.family.intercepts}, and the formula takes that away: "
+                    "leave out 0 + or - 1"
+                )
         if self.errors is not None and self.ridge:
             raise InvalidInputError(
                 f"errors = {self.errors!r} are those of a fit without a ridge, found "
@@ -248,7 +273,25 @@ class Model:
             "offset": self.measures.offset is not None,
             "errors": self.errors,
             "absorb": self.absorb,
+            **({"levels": self.levels} if self.levels else {}),
         }
+
+    @cached_property
+    def choice(self) -> ChoiceSearch | None:
+        """The rounds of a choice among levels, if it is one."""
+        if not isinstance(self.family, Choice):
+            return None
+        assert self.intercept is not None
+        return ChoiceSearch(
+            self.family, self.measures, self.names, self.levels, self.intercept
+        )
+
+    @property
+    def n_coefficients(self) -> int:
+        """How many numbers are fitted: those of all levels, in a choice among them."""
+        if self.choice is None:
+            return len(self.names)
+        return self.choice.scales.size
 
     @property
     def newton(self) -> Newton:
@@ -280,7 +323,7 @@ class Model:
             )
         try:
             self.measures.check(rows, self.names, self.response)
-            if not isinstance(self.family, Gaussian):
+            if not isinstance(self.family, Gaussian | Choice):
                 self.newton.scales.check(rows)
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
@@ -352,9 +395,9 @@ class Model:
         kind = ClusterRecipe if self.meat.by_party else RobustRecipe
         return kind(inner, self.meat, limit)
 
-    def _fitting(
-        self, limit: ReleaseLimit | None
-    ) -> LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe:
+    def _fitting(self, limit: ReleaseLimit | None) -> FittingRecipe:
+        if self.choice is not None:
+            return ChoiceRecipe(self.choice, self.words, limit)
         if not isinstance(self.family, Gaussian):
             return NewtonRecipe(self.newton, self.words, limit)
         if self.absorb:
@@ -385,7 +428,12 @@ class Model:
             meat = self.meat.statistics(rows, request)
             filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
             return np.concatenate([meat, filling])
-        if isinstance(request, Request):
+        if self.choice is not None:
+            assert isinstance(request, Request)
+            # Rows left out are counted with the levels.
+            dropped = dropped if request.stage == "first" else 0
+            found = choices.statistics(self.choice.scales, rows, request)
+        elif isinstance(request, Request):
             found = glm.statistics(self.newton.scales, rows, request)
         elif self.absorb:
             found = self.absorbing.vector(rows)
@@ -601,7 +649,8 @@ class FormulaJob(SchemaJob[Brought]):
         absorb: bool = False,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
-        formula = ModelFormula.of(text, schema)
+        several = isinstance(family, Choice)
+        formula = ModelFormula.of(text, schema, levels="several" if several else "two")
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
@@ -648,12 +697,24 @@ class FormulaJob(SchemaJob[Brought]):
             variables=len(self.schema.columns),
             errors=self.errors,
             absorb=self.absorb,
+            levels=self._levels,
         )
 
     @property
+    def _levels(self) -> tuple[str, ...]:
+        several = isinstance(self.family, Choice)
+        return self.formula.response_levels if several else ()
+
+    @property
     def n_columns(self) -> int:
-        """How wide the design is: a few letters can stand for thousands of columns."""
-        return len(self.formula.columns)
+        """How wide the design is: a few letters can stand for thousands of columns.
+
+        In a choice every level but the first may have coefficients of its own.
+        """
+        columns, more = len(self.formula.columns), max(len(self._levels) - 1, 1)
+        if isinstance(self.family, Ordinal):
+            return columns - 1 + more
+        return columns * more
 
     @property
     def numbers_in_a_row(self) -> int:
@@ -918,8 +979,9 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     @property
     def df_model(self) -> float:
-        """Coefficients in effect; the intercept is not counted."""
-        return self.fit.model_degrees - (self.model.intercept is not None)
+        """Coefficients in effect; intercepts and thresholds are not counted."""
+        intercepts = max(len(self.model.levels) - 1, 1)
+        return self.fit.model_degrees - intercepts * (self.model.intercept is not None)
 
     @property
     def llf(self) -> float:
@@ -980,7 +1042,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         return score_test(*self._nested(other))
 
     @property
-    def _fitting(self) -> tuple[LeastSquaresRecipe | NewtonRecipe, Sums]:
+    def _fitting(self) -> tuple[FittingRecipe, Sums]:
         """The recipe of the fit itself, and its sums; one for errors may follow."""
         recipe, sums = self.inner
         return (recipe.inner if isinstance(recipe, RobustRecipe) else recipe), sums
@@ -1020,9 +1082,12 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         digit, whatever other columns there are.
         """
         recipe, sums = self._fitting
-        pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
-        places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
-        totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
+        if isinstance(recipe, ChoiceRecipe):
+            totals = recipe.about_rows(sums, names)
+        else:
+            pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
+            places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
+            totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
         job, columns = self.job, None
         if isinstance(job, FormulaJob):
             columns = job.weights, job.offset
@@ -1046,6 +1111,8 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         scale: Scale = "response",
     ) -> Any:
         """Return the mean of new rows; with an interval a table by statsmodels' names.
+
+        Of a choice among levels it is the chance of each of them.
 
         Args:
             new_data: a table with the columns on the formula's right side, and the
@@ -1076,6 +1143,15 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             if (name := self.job.offset) is not None:
                 offset = new_numbers(frame, name)
         fit, variance = self.fit, None
+        if isinstance(fit, ChoiceFit):
+            if interval is not None or scale != "response":
+                raise InvalidInputError(
+                    "the chances of levels come without an interval, and on their own "
+                    f"scale, found interval = {interval!r} and scale = {scale!r}: "
+                    "leave both out"
+                )
+            assert self.model.intercept is not None
+            return chances(fit, design, self.model.intercept, index)
         if isinstance(fit, LeastSquaresFit) and fit.errors == "model":
             weighted = self.model.measures.weights is not None
             variance = None if weighted else fit.residual_variance
@@ -1118,6 +1194,10 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 "marginal means are those of a category in a formula, and this fit is "
                 "of arrays: use predict"
             )
+        if self.model.levels:
+            raise InvalidInputError(
+                "a choice among levels has no mean: use predict for the chance of each"
+            )
         means: dict[str, float] = {}
         recipe, sums = self._fitting
         if isinstance(recipe, LeastSquaresRecipe) and recipe.intercept is not None:
@@ -1149,6 +1229,9 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 "Each party has an intercept of its own, which it took off at home; "
                 "none of them is known. R-squared is that within parties."
             )
+        if isinstance(self.model.family, Choice):
+            first = self.model.levels[0]
+            notes.append(self.model.family.reading.format(first=first))
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
@@ -1162,7 +1245,10 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the table."""
-        fit = self.fit
+        fit, levels = self.fit, dict[str, Any]()
+        if isinstance(fit, ChoiceFit):
+            counted = zip(fit.levels, fit.level_counts, strict=True)
+            levels = {"levels": dict(counted)}
         return {
             **super().to_dict(),
             "table": table_rows(fit),
@@ -1180,6 +1266,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
             "cov_params": fit.covariance.tolist(),
+            **levels,
         }
 
     def __repr__(self) -> str:
@@ -1218,7 +1305,8 @@ def fit(
         formula: such as "y ~ age + C(sex) + bp".
         data: each party's table: pandas, polars, or a mapping of columns.
         family: gaussian, logistic, poisson, gamma, gamma-inverse, inverse-gaussian,
-            negative-binomial, probit, cloglog, quasi-poisson, quasi-binomial.
+            negative-binomial, probit, cloglog, quasi-poisson, quasi-binomial; or
+            multinomial or ordinal, where the response is one of three levels or more.
         alpha: the fixed dispersion of a negative-binomial family.
         weights: the column of weights.
         offset: the column of offsets.
@@ -1238,9 +1326,9 @@ def fit(
         compare: whether to fit the pooled rows as well, as only a simulation can.
         options: how to sum; see `Options`.
     """
+    kind = family_of(family, alpha=alpha)
 
     def job_of(agreed: Schema) -> FormulaJob:
-        kind = family_of(family, alpha=alpha)
         return FormulaJob.of(
             *(formula, agreed, kind, weights, offset, ridge, bits, errors),
             absorb=absorb,
@@ -1250,8 +1338,11 @@ def fit(
         job_of,
         data,
         FitResult,
-        inferred=lambda frames: inferred_schema(
-            formula, (weights, offset), frames, minimum_rows
+        inferred=lambda frames: in_order(
+            inferred_schema(formula, (weights, offset), frames, minimum_rows),
+            formula.partition("~")[0].strip().strip("`"),
+            kind,
+            frames,
         ),
         schema=schema,
         rules=rules,
@@ -1302,6 +1393,11 @@ def fit_arrays(
     labels = column_names(names, _n_columns(rows))
     check_intercept(intercept, len(labels))
     kind = family_of(family, alpha=alpha)
+    if isinstance(kind, Choice):
+        raise InvalidInputError(
+            f'family = "{kind.name}" is a choice among the levels of a category, and '
+            "arrays have none: use fit, with tables"
+        )
     model = Model(
         response="y",
         names=labels,

@@ -19,6 +19,7 @@ from unicodedata import combining, east_asian_width
 import numpy as np
 
 from veilsum.errors import InvalidInputError, printable
+from veilsum.models.choices import Choice, ChoiceFit
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -238,6 +239,13 @@ def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts,
 
 
 def _quality(fit: Fit) -> Facts:
+    if isinstance(fit, ChoiceFit):
+        return [
+            ("Deviance", number(fit.deviance)),
+            ("Null deviance", number(fit.null_deviance)),
+            ("McFadden R-squared", number(fit.mcfadden)),
+            ("Levels", str(len(fit.levels))),
+        ]
     if isinstance(fit, GlmFit):
         return [
             ("Deviance", number(fit.deviance)),
@@ -291,6 +299,8 @@ def _ratio(fit: Fit) -> str:
     family = fit.family if isinstance(fit, GlmFit) else None
     if isinstance(family, Cloglog):
         return "a ratio of hazards"
+    if isinstance(family, Choice):
+        return "an odds ratio"
     if isinstance(family, Binomial) and not isinstance(family, OtherLink):
         return "an odds ratio"
     if isinstance(family, Poisson):

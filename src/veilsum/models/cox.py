@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import frexp, fsum, sqrt
+from math import frexp, fsum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,14 +38,11 @@ from scipy.special import chdtrc
 from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
 from veilsum.models.inference import Inference
 from veilsum.models.newton import (
-    FADING,
-    GONE,
-    LITTLE,
-    PART,
-    STEADY,
     Climb,
     Evaluation,
-    weakest,
+    endless_direction,
+    fading_direction,
+    greatest_parts,
 )
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.systems import System, dependent, pinned, symmetric
@@ -608,8 +605,8 @@ class CoxSearch:
         if state.first is None or state.sums is None or state.rounds < 2:
             return []
         reference = self._system(state.first)
-        ratio, direction = weakest(self._system(state.sums), reference)
-        return [] if ratio > FADING else self._columns(direction, reference)
+        found = fading_direction(self._system(state.sums), reference)
+        return [] if found is None else greatest_parts(found, reference)
 
     def _check_first(self, sums: CoxSums) -> None:
         if sums.n_events < 1:
@@ -656,30 +653,15 @@ class CoxSearch:
     ) -> None:
         """Refuse data in which a coefficient grows without end; the error names it."""
         reference = self._system(first)
-        ratio, direction = weakest(now, reference)
-        if ratio > FADING:
+        powers = [-b for b in self.scales.powers]
+        found = endless_direction(now, reference, (before, after), powers)
+        if found is None:
             return
-        if ratio > GONE:
-            if before.step is None or after.step is None or before.halvings:
-                return
-            powers = np.array(self.scales.powers)
-            was, new = (np.ldexp(one, powers) for one in (before.step, after.step))
-            lengths = [sqrt(float(reference.form(one))) for one in (was, new)]
-            if lengths[1] < STEADY * lengths[0] or after.size**2 >= LITTLE:
-                return
-            direction = new
         raise InvalidInputError(
-            f"the coefficient of {listed(self._columns(direction, reference))} grows "
+            f"the coefficient of {listed(greatest_parts(found, reference))} grows "
             "without end (for some of its values no event is ever seen, or always the "
             "next), so there is no fit: leave the column out, or merge categories"
         )
-
-    def _columns(self, direction: Vector, reference: System) -> list[str]:
-        """Return the columns that matter most in a direction, the greatest first."""
-        parts = np.abs(direction) / np.sqrt(np.diag(reference.inverse()))
-        return [
-            self.names[k] for k in np.argsort(-parts) if parts[k] >= PART * parts.max()
-        ]
 
 
 def unstratified(

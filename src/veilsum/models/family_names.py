@@ -20,6 +20,10 @@ ALIASES: Mapping[str, str] = {
     "negative binomial": "negative-binomial",
     "negativebinomial": "negative-binomial",
     "gamma-log": "gamma",
+    "multinom": "multinomial",
+    "mnlogit": "multinomial",
+    "polr": "ordinal",
+    "proportional-odds": "ordinal",
 }
 
 

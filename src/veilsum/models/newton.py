@@ -389,8 +389,8 @@ class Newton:
         if not isinstance(state, Running) or state.sums is None:
             return []
         reference = self._system(state.first.information)
-        ratio, direction = weakest(self._system(state.sums.information), reference)
-        return [] if ratio > FADING else self._columns(direction, reference)
+        found = fading_direction(self._system(state.sums.information), reference)
+        return [] if found is None else self._columns(found, reference)
 
     def _system(self, information: Integers) -> System:
         return self.scales.system(information, self.penalty, self.labels)
@@ -517,15 +517,12 @@ class Newton:
         """Refuse data in which a coefficient grows without end; the error names it."""
         # The first round's information measures directions.
         reference = self._system(state.first.information)
-        ratio, direction = weakest(now, reference)
-        if ratio > FADING:
+        weight = float(state.first.weight_sum / state.first.n_rows)
+        climbs = state.model, after
+        found = endless_direction(now, reference, climbs, self.scales.columns, weight)
+        if found is None:
             return
-        if ratio > GONE:
-            weight = float(state.first.weight_sum / state.first.n_rows)
-            if not self._runs_away(state.model, after, reference, weight):
-                return
-            direction = self._scaled(after.trial - after.here)
-        culprits = self._columns(direction, reference)
+        culprits = self._columns(found, reference)
         raise InvalidInputError(
             f"the coefficient of {listed(culprits)} grows without end "
             f"({self.family.endless}), so there is no fit: leave the column out, merge "
@@ -536,27 +533,12 @@ class Newton:
         """Return a step in the coordinates of V'V."""
         return np.asarray(np.ldexp(step, -np.array(self.scales.columns)))
 
-    def _runs_away(
-        self, before: Climb, after: Climb, reference: System, weight: float
-    ) -> bool:
-        """Return whether full steps stay as long, with nothing left to gain."""
-        if before.step is None or after.step is None or before.halvings:
-            return False
-        was, now = (
-            sqrt(float(reference.form(self._scaled(step))))
-            for step in (before.step, after.step)
-        )
-        return now >= STEADY * was and after.size * after.size < LITTLE * weight
-
     def _columns(self, direction: Vector, reference: System) -> list[str]:
         """Return the columns that matter most in a direction, the greatest first."""
-        # In units of what each column alone says: its information given all others.
-        parts = np.abs(direction) / np.sqrt(np.diag(reference.inverse()))
-        if self.intercept is not None and len(parts) > 1:
-            # It only makes up for where the other columns have their zero.
-            parts[self.intercept] = 0.0
-        order = np.argsort(-parts)
-        return [self.labels[k] for k in order if parts[k] >= PART * parts.max()]
+        ignored = [] if self.intercept is None else [self.intercept]
+        return greatest_parts(
+            direction, reference, ignored if self.n_columns > 1 else []
+        )
 
 
 def _asked(state: Running, point: Vector, outside: Outside) -> Running:
@@ -569,6 +551,58 @@ def _asked(state: Running, point: Vector, outside: Outside) -> Running:
             reason = f"{found} rows have no fitted mean that the family allows"
             searches[name] = searches[name].halve(reason)
     return replace(state, model=searches["model"], null=searches["null"])
+
+
+def fading_direction(now: System, reference: System) -> Vector | None:
+    """Return the direction in which information has faded most, if it has."""
+    ratio, direction = weakest(now, reference)
+    return None if ratio > FADING else direction
+
+
+def endless_direction(
+    now: System,
+    reference: System,
+    climbs: tuple[Climb, Climb],
+    powers: Sequence[int],
+    weight: float = 1.0,
+) -> Vector | None:
+    """Return a direction in which coefficients grow without end, if there is one.
+
+    Args:
+        now: the information where the search is.
+        reference: that by which directions are measured.
+        climbs: before and after the step to there.
+        powers: of 2, by which coefficients are divided in these systems.
+        weight: of an observation.
+    """
+    ratio, direction = weakest(now, reference)
+    if ratio > FADING:
+        return None
+    if ratio <= GONE:
+        return direction
+    before, after = climbs
+    if before.step is None or after.step is None or before.halvings:
+        return None
+    # Full steps that stay as long, with nothing left to gain.
+    down = -np.array(powers)
+    steps = [np.ldexp(one, down) for one in (before.step, after.step)]
+    was, length = (sqrt(float(reference.form(one))) for one in steps)
+    gained = after.size * after.size < LITTLE * weight
+    return steps[1] if length >= STEADY * was and gained else None
+
+
+def greatest_parts(
+    direction: Vector, reference: System, ignored: Sequence[int] = ()
+) -> list[str]:
+    """Return what matters most in a direction, the greatest first.
+
+    Intercepts are ignored: they only make up for where columns have their zero.
+    """
+    # In units of what each column alone says: its information given all others.
+    parts = np.abs(direction) / np.sqrt(np.diag(reference.inverse()))
+    parts[list(ignored)] = 0.0
+    order = np.argsort(-parts)
+    return [reference.names[k] for k in order if parts[k] >= PART * parts.max()]
 
 
 def weakest(information: System, reference: System) -> tuple[float, Vector]:

@@ -44,6 +44,7 @@ from veilsum.jobs.regression import FormulaJob
 from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survival import SurvivalJob
+from veilsum.models.choices import Ordinal
 from veilsum.models.families import Gaussian
 from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
@@ -383,6 +384,12 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
     yield f"response: {quoted(model.response)}"
     alpha = "" if question.alpha is None else f", alpha = {exact(question.alpha)}"
     yield f"family: {model.family.name}{alpha}"
+    if model.levels:
+        names = room.names("levels of the response", list(map(quoted, model.levels)))
+        order = "the first is what others are compared with"
+        if isinstance(model.family, Ordinal):
+            order = "from the lowest to the highest"
+        yield f"levels of the response, {order}: {names}"
     for key, none in (("weights", "every row counts once"), ("offset", "0")):
         column = getattr(fit, key)
         yield f"{key}: " + (
@@ -724,6 +731,15 @@ EXPLAINED: Mapping[str, str] = {
     "information": "for every two columns of the design, and for each with itself, the "
     "sum of their products over all rows, each row weighted by what the family says at "
     "the coefficients of that round",
+    "rows of each level of the response": "how many rows of all members have each "
+    "level of the response",
+    "information about the choice": "for every two coefficients, and for each with "
+    "itself, the sum over all rows of the product of their columns, each row weighted "
+    "by how likely the levels are in it at the coefficients of that round",
+    "score of the choice": "for each coefficient, the sum over all rows of its column "
+    "times how far the row's level is from how likely it is at these coefficients",
+    "log-likelihood of the choice": "how likely these coefficients make the levels of "
+    "all rows, as a logarithm",
     "X'Vz": "for each column of the design, the sum of its products with the response "
     "on the scale of the link (that is, after the function that makes a fitted value "
     "a sum over columns, such as the logarithm), each row weighted by a first guess "
@@ -908,7 +924,8 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
     ]
     response = quoted(fit.model.response)
     yield "count these as known, for they are among the numbers or follow from them:"
-    yield f"- the sum of the response {response} over all rows"
+    if not fit.model.levels:
+        yield f"- the sum of the response {response} over all rows"
     inside = [one for one in categories if one.name != fit.formula.response]
     lines = [
         f"- for each level of {quoted(one.name)}: how many rows have it, and over "
@@ -927,7 +944,14 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
             "each pair of levels"
         )
     if fit.formula.response_is_category:
-        yield f"- how many rows have each of the two levels of {response}"
+        several = len(fit.formula.response_levels) > 2
+        which = "the " if several else "the two "
+        yield f"- how many rows have each of {which}levels of {response}"
+        if several:
+            yield (
+                "- for each of these levels, the sum over its rows of every column of "
+                "the design"
+            )
     yield (
         "- for each number among the design's columns: its sum, its sum of squares, "
         "and its sum of products with every other column and with the response"

@@ -195,7 +195,7 @@ class Question(Section, frozen=True, kw_only=True):
     def _of_formula(
         self, text: str, table: CheckedTable
     ) -> Iterator[tuple[frozenset[str], Any]]:
-        formula = ModelFormula.of(text, table.schema)
+        formula = ModelFormula.of(text, table.schema, levels="any")
         design, response = formula.design(table)
         weights = 1.0 if self.weights is None else table.numbers(self.weights)
         sets = formula.by_variables

@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import chain, product, zip_longest
 from math import comb, floor, gcd, inf, isfinite, prod
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from veilsum.numbers.units import BITS, Measure, unit_of
 from veilsum.tables.columns import Column, SchemaError, day_of
 from veilsum.tables.frames import Frame, as_frame, load_pandas, needed
 from veilsum.tables.schema import CheckedTable, Schema
+
+# How many levels a response may have that is a category.
+Levels: TypeAlias = Literal["two", "several", "any"]
 
 # Bounds on what a formula may ask for; each is checked before the work is done.
 LONGEST_FORMULA = 10_000
@@ -249,7 +252,8 @@ class ModelFormula:
     """A regression's formula together with the schema it is about.
 
     On the left stands one response: a column of numbers, a stateless function of some,
-    or a category with two levels, which becomes 0 for the first and 1 for the second.
+    or a category with two levels, which becomes 0 for the first and 1 for the second;
+    with more levels it is a choice, and these are 0, 1, 2 and so on.
     On the right stand terms: columns, `C(...)` with a contrast, arithmetic in `{...}`
     or `I(...)`, the functions in `FUNCTIONS`, also as `np.log`, and interactions. A
     category is coded by the schema's list, with or without `C`.
@@ -273,8 +277,14 @@ class ModelFormula:
     _right: _Expansion = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, text: str, schema: Schema) -> ModelFormula:
+    def of(cls, text: str, schema: Schema, *, levels: Levels = "two") -> ModelFormula:
         """Return the formula, checked; no data are needed.
+
+        Args:
+            text: the formula.
+            schema: what the tables look like.
+            levels: of a category that is the response: two, which may be a number as
+                well; several, which must be a category; or any.
 
         Raises:
             InvalidInputError: it cannot be read, names a column the schema does not
@@ -284,7 +294,7 @@ class ModelFormula:
         read = read_formula(text)
         for node, code in read.written:
             _Check(code, schema).factor(node)
-        response = _response(read, schema)
+        response = _response(read, schema, levels)
         variables = _variables(read)
         _check_size(text, read.right, schema)
         example = _example(schema, variables)
@@ -553,12 +563,17 @@ class ModelFormula:
     @cached_property
     def _response_extent(self) -> Extent:
         if self.response_is_category:
-            return INDICATOR
+            return replace(INDICATOR, high=Fraction(len(self.response_levels) - 1))
         return extent_of(self._left, self.schema)
 
     @property
+    def response_levels(self) -> tuple[str, ...]:
+        """The levels of a response that is a category; none of a number."""
+        return _levels(self._left, self.schema)
+
+    @property
     def response_is_category(self) -> bool:
-        """Whether the response is a category with two levels."""
+        """Whether the response is a category."""
         left = self._left
         return isinstance(left, Named) and self.schema.column(left.name).is_category
 
@@ -1628,7 +1643,7 @@ def _bound(node: Coded) -> dict[str, Option] | None:
     return made
 
 
-def _response(read: ReadFormula, schema: Schema) -> Node:
+def _response(read: ReadFormula, schema: Schema, allowed: Levels) -> Node:
     """Return what is on the left; refuse what is no response."""
     if len(read.left) != 1 or len(read.left[0]) > 1:
         terms = [":".join(map(shown, term)) or "1" for term in read.left]
@@ -1645,10 +1660,22 @@ def _response(read: ReadFormula, schema: Schema) -> Node:
             f"{shown(node)!r} stands on both sides; the response explains itself"
         )
     levels = _levels(node, schema)
-    if levels and len(levels) != 2:
+    if allowed == "two" and levels and len(levels) != 2:
         raise InvalidInputError(
             f"the response {shown(node)!r} is a category with {len(levels)} levels; a "
-            "response is a number, or a category with two levels"
+            "response is a number, or a category with two levels. Of more levels, a "
+            'fit has family = "multinomial", or "ordinal" if they are in an order'
+        )
+    if allowed == "several" and len(levels) < 3:
+        found = f"a category with {len(levels)} levels" if levels else "a number"
+        way = (
+            'for two levels, family = "logistic"'
+            if levels
+            else ("make it a category, with its levels in their order")
+        )
+        raise InvalidInputError(
+            f"the response {shown(node)!r} is {found}, and a choice is among three "
+            f"levels or more of a category: {way}"
         )
     return node
 

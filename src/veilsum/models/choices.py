@@ -1,0 +1,788 @@
+"""Choices among several levels, from sums: multinomial and ordinal logistic fits.
+
+A response is one of K levels, 0 to K - 1. A row has K - 1 predictors, one number each,
+and a linear map leads from coefficients to them:
+
+    multinomial   eta_k = a_k + x b_k       log odds of level k against the first
+    ordinal       eta_k = theta_k - x b     log odds of level k or below (proportional)
+
+The first sum counts the rows of each level, from which everybody knows the model
+without columns: where Newton's method sets out, and what a fit is compared with. Every
+further sum has information, score and log-likelihood at a public point, of whole
+numbers as in `glm`, with the units of a logistic regression.
+
+A row's information in its predictors is a matrix W, and V'V has to be positive whatever
+is rounded. So W is taken apart into a sum of r r', each r rounded times the row:
+
+    multinomial   W = diag(p) - pp', level by level: a level against all that are left
+                  is a logistic regression, and tells how these share what it takes
+    ordinal       the chance of level k is F(u) (1 - F(l)) (1 - e^-d), u and l the
+                  predictors above and below it and d = u - l. So a row is two rows of
+                  logistic regressions, one for each, and d is the same in all rows of
+                  a level: that part is computed from the counts, by everybody.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import fsum
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, fmpq
+
+from veilsum.errors import InvalidInputError, LocalProtocolError, NumericalError
+from veilsum.models.families import Binomial, Family
+from veilsum.models.glm import DEPENDENT, GlmFit, Request, Scales
+from veilsum.models.newton import (
+    Climb,
+    Evaluation,
+    endless_direction,
+    fading_direction,
+    greatest_parts,
+)
+from veilsum.models.rows import RowMeasures, Rows
+from veilsum.models.systems import (
+    System,
+    check_rows,
+    dependent,
+    pinned,
+    symmetric,
+)
+from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
+from veilsum.numbers.elementary import exp, log1p
+from veilsum.numbers.units import (
+    Counts,
+    CrossSum,
+    GramSum,
+    Integers,
+    limbs_of,
+    products,
+    square,
+    sum_bits,
+    total,
+    triangle,
+)
+
+# No predictor is farther from 0: agreed ranges prove it, or a step is halved.
+FAR_BITS = 40
+FAR = 2.0**FAR_BITS
+# Log-likelihoods have so many bits below 1, and so many above.
+LOSS, LOSS_ABOVE = 44, FAR_BITS + 2
+
+
+@dataclass(frozen=True)
+class ChoiceTerms:
+    """What rows contribute at their predictors; K - 1 numbers a row, but for the loss.
+
+    Attributes:
+        pulls: the slope of the log-likelihood in each predictor.
+        roots: arrays r, one after the other; the information is the sum of r r'.
+        loss: the log-likelihood, its sign changed.
+    """
+
+    pulls: FloatArray
+    roots: tuple[FloatArray, ...]
+    loss: FloatArray
+
+
+class Choice(Family):
+    """A response that is one of three levels or more.
+
+    Arrays with an axis of K - 1 predictors and, after it, one of P columns, of which
+    `ones` is all ones, become ones with an axis of coefficients, and back.
+    """
+
+    limbs = 2
+    # What stands in for an intercept, and what coefficients say.
+    intercepts: str
+    reading: str
+
+    @abstractmethod
+    def labels(
+        self, levels: Sequence[str], columns: Sequence[str], ones: int
+    ) -> tuple[str, ...]:
+        """Return what each coefficient is called."""
+
+    @abstractmethod
+    def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
+        """Return which column each coefficient is of."""
+
+    @abstractmethod
+    def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
+        """Return the coefficients of each predictor's columns."""
+
+    @abstractmethod
+    def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
+        """Return what parts of predictors' columns are along coefficients."""
+
+    @abstractmethod
+    def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
+        """Return what rows contribute at their predictors."""
+
+    @abstractmethod
+    def probabilities(self, eta: FloatArray) -> FloatArray:
+        """Return the chance of each level, in float64."""
+
+    @abstractmethod
+    def start(self, counts: Sequence[int]) -> list[fmpq]:
+        """Return exp of the predictors of a model without columns."""
+
+    def is_allowed(self, predictors: Vector) -> bool:
+        """Say whether predictors of one row leave every level a chance."""
+        del predictors
+        return True
+
+    def shared(
+        self, predictors: Vector, counts: Sequence[int]
+    ) -> tuple[Fraction, list[Fraction], dict[tuple[int, int], Fraction]]:
+        """Return what follows from counts: log-likelihood, slopes, information."""
+        del counts
+        return Fraction(0), [Fraction(0)] * len(predictors), {}
+
+    def check(self, response: FloatArray) -> None:
+        """Take every level: the schema has them."""
+
+
+class Multinomial(Choice):
+    """Each level but the first has coefficients of its own, against the first."""
+
+    name = "multinomial"
+    endless = "separation: it tells a level from others without fail"
+    intercepts = "every level but the first has an intercept of its own"
+    reading = "Coefficients are log odds of a level against {first!r}, the first."
+
+    def labels(
+        self, levels: Sequence[str], columns: Sequence[str], ones: int
+    ) -> tuple[str, ...]:
+        """Return level and column."""
+        del ones
+        return tuple(f"{level}: {name}" for level in levels[1:] for name in columns)
+
+    def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
+        """Return all columns for each level."""
+        del ones
+        return [*range(shape[1])] * shape[0]
+
+    def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
+        """Return the coefficients level by level."""
+        del ones
+        return point.reshape(shape)
+
+    def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
+        """Return them one after the other."""
+        del ones
+        return parts.reshape(*parts.shape[:-2], -1)
+
+    def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
+        """Return them by odds against the likeliest level, which has all its digits."""
+        every = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
+        likeliest = every.argmax(axis=1)[:, None]
+        most = np.take_along_axis(every, likeliest, axis=1)
+        odds = exp(every - most)  # 1 for the likeliest
+        others = odds.copy()
+        np.put_along_axis(others, likeliest, 0.0, axis=1)
+        beyond = _added(others)
+        chance = odds / (1.0 + beyond)[:, None]
+        own = codes[:, None] == np.arange(every.shape[1])
+        chosen = np.take_along_axis(every, codes[:, None].astype(np.int64), axis=1)
+        loss = log1p(beyond) + (most - chosen)[:, 0]
+        return ChoiceTerms((own - chance)[:, 1:], self._roots(odds, chance), loss)
+
+    def _roots(self, odds: FloatArray, chance: FloatArray) -> tuple[FloatArray, ...]:
+        """Return how each level stands against the first and all that come after it."""
+        found = []
+        left = odds[:, 0]
+        for level in range(odds.shape[1] - 1, 0, -1):
+            both = left + odds[:, level]
+            root = np.sqrt(chance[:, level] * _ratio(left, both))
+            along = np.zeros((len(odds), odds.shape[1] - 1))
+            along[:, level - 1] = root
+            for later in range(level + 1, odds.shape[1]):
+                along[:, later - 1] = -(root * _ratio(odds[:, later], left))
+            found.append(along)
+            left = both
+        return tuple(found)
+
+    def probabilities(self, eta: FloatArray) -> FloatArray:
+        """Return the chance of each level."""
+        every = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
+        odds = np.exp(every - every.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def start(self, counts: Sequence[int]) -> list[fmpq]:
+        """Return the odds of each level against the first."""
+        return [fmpq(one, counts[0]) for one in counts[1:]]
+
+
+class Ordinal(Choice):
+    """Levels in their order, one coefficient a column: proportional odds."""
+
+    name = "ordinal"
+    endless = "separation: it tells lower levels from higher ones without fail"
+    intercepts = "thresholds between levels stand in for an intercept"
+    reading = (
+        "Coefficients are log odds of a higher level. A threshold a|b is the log odds "
+        "of a or below where all columns are 0."
+    )
+
+    def labels(
+        self, levels: Sequence[str], columns: Sequence[str], ones: int
+    ) -> tuple[str, ...]:
+        """Return columns, then thresholds as R has them."""
+        names = [name for k, name in enumerate(columns) if k != ones]
+        return (*names, *(f"{a}|{b}" for a, b in pairwise(levels)))
+
+    def columns(self, shape: tuple[int, int], ones: int) -> list[int]:
+        """Return all columns but the ones, and these for each threshold."""
+        return [*_but(ones, shape[1]), *[ones] * shape[0]]
+
+    def spread(self, point: Array[Any], shape: tuple[int, int], ones: int) -> Any:
+        """Return a threshold less all else, for each."""
+        n_slopes = shape[1] - 1
+        found = np.zeros(shape, dtype=point.dtype)
+        found[:, _but(ones, shape[1])] = -point[:n_slopes]
+        found[:, ones] = point[n_slopes:]
+        return found
+
+    def gather(self, parts: Array[Any], ones: int) -> Array[Any]:
+        """Return slopes that all predictors have alike, and thresholds."""
+        slopes = -parts[..., _but(ones, parts.shape[-1])].sum(axis=-2)
+        return np.concatenate([slopes, parts[..., ones]], axis=-1)
+
+    def rows(self, codes: FloatArray, eta: FloatArray) -> ChoiceTerms:
+        """Return those of two logistic regressions: above the level, and below it."""
+        thresholds = np.arange(eta.shape[1])
+        above, below = (codes[:, None] == thresholds + k for k in (0, 1))
+        happened = (eta >= 0.0) == above
+        odds = exp(-np.abs(eta))
+        larger = 1.0 / (1.0 + odds)
+        smaller = odds * larger
+        missed = np.where(happened, smaller, larger)
+        loss = log1p(odds) + np.where(happened, 0.0, np.abs(eta))
+        root = np.sqrt(smaller * larger)
+        return ChoiceTerms(
+            np.where(above, missed, np.where(below, -missed, 0.0)),
+            tuple(np.where(where, root, 0.0) for where in (above, below)),
+            _added(np.where(above | below, loss, 0.0)),
+        )
+
+    def probabilities(self, eta: FloatArray) -> FloatArray:
+        """Return the chance of each level: what two thresholds are apart."""
+        one = np.ones((len(eta), 1))
+        up_to = np.concatenate([0.0 * one, 1.0 / (1.0 + np.exp(-eta)), one], axis=1)
+        return np.diff(up_to, axis=1)
+
+    def start(self, counts: Sequence[int]) -> list[fmpq]:
+        """Return the odds of each level or below."""
+        below = np.cumsum(np.array(counts, dtype=object)).tolist()
+        return [fmpq(one, below[-1] - one) for one in below[:-1]]
+
+    def is_allowed(self, predictors: Vector) -> bool:
+        """Say whether thresholds are in their order."""
+        return bool((np.diff(predictors) > 0.0).all())
+
+    def shared(
+        self, predictors: Vector, counts: Sequence[int]
+    ) -> tuple[Fraction, list[Fraction], dict[tuple[int, int], Fraction]]:
+        """Return the parts of log(1 - e^-d): they depend on thresholds alone."""
+        exact = [Fraction(one) for one in predictors.tolist()]
+        gaps = [_arb_of(b - a) for a, b in pairwise(exact)]
+
+        def balls() -> list[arb]:
+            found: list[arb] = []
+            for gap in gaps:
+                width = arb(gap)
+                short = -(-width).expm1()  # 1 - e^-d
+                found += [
+                    short.log(),
+                    1 / width.expm1(),
+                    (-width).exp() / (short * short),
+                ]
+            return found
+
+        parts = [Fraction(one) for one in pinned(balls).tolist()]
+        value, slopes = Fraction(0), [Fraction(0)] * len(exact)
+        matrix: dict[tuple[int, int], Fraction] = {}
+        for k in range(len(gaps)):
+            number = counts[k + 1]
+            height, slope, curvature = (
+                number * one for one in parts[3 * k : 3 * k + 3]
+            )
+            value += height
+            slopes[k + 1] += slope
+            slopes[k] -= slope
+            for i, j in ((k, k), (k + 1, k + 1)):
+                matrix[i, j] = matrix.get((i, j), Fraction(0)) + curvature
+            for i, j in ((k, k + 1), (k + 1, k)):
+                matrix[i, j] = -curvature
+        return value, slopes, matrix
+
+
+def _added(columns: FloatArray) -> FloatArray:
+    """Return the sum of some columns, one after the other."""
+    found = columns[:, 0]
+    for one in columns.T[1:]:
+        found = found + one
+    return found
+
+
+def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return part over whole; 0 where both have vanished."""
+    return np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), 0.0)
+
+
+def _but(place: int, n: int) -> list[int]:
+    return [k for k in range(n) if k != place]
+
+
+def _arb_of(number: Fraction) -> fmpq:
+    return fmpq(number.numerator, number.denominator)
+
+
+# What parties sum, and what one of them adds up
+
+
+@dataclass(frozen=True)
+class ChoiceSums:
+    """What rows add up to at a point.
+
+    Attributes:
+        information: V'V, in V's coordinates: those of coefficients over 2^s.
+        score: for coefficients of whole numbers.
+        loss: the log-likelihood, its sign changed, without what follows from counts.
+    """
+
+    information: Integers
+    score: tuple[Fraction, ...]
+    loss: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceScales:
+    """In what units a choice's rows are summed; all of it follows from the agreement.
+
+    A vector has the triangle of the information, a score for each coefficient, the
+    loss, and a count for each level, which only the first sum has.
+
+    Attributes:
+        family: multinomial or ordinal.
+        base: the units of a logistic regression on the same columns, which no root and
+            no pull of a choice exceeds.
+        ones: which column is all ones.
+        n_levels: how many levels there are.
+    """
+
+    family: Choice
+    base: Scales
+    ones: int
+    n_levels: int
+
+    @classmethod
+    def of(cls, family: Choice, measures: RowMeasures, ones: int) -> ChoiceScales:
+        """Return the scales of columns that are centred; responses are levels."""
+        n_levels = measures.response.most - measures.response.least + 1
+        return cls(family, Scales.of(Binomial(), measures, ones), ones, n_levels)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many predictors there are, and columns."""
+        return self.n_levels - 1, self.base.n_columns
+
+    @cached_property
+    def columns(self) -> list[int]:
+        """Of each coefficient, which column it is of."""
+        return self.family.columns(self.shape, self.ones)
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are."""
+        return len(self.columns)
+
+    @cached_property
+    def powers(self) -> tuple[int, ...]:
+        """The s of each coefficient: V is rounded to 2^-s."""
+        return tuple(self.base.columns[k] for k in self.columns)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What every number of a vector counts, and the bits of the largest total."""
+        design, rows = self.base.measures.design, self.base.measures.row_bits
+        units = [design[k].unit for k in self.columns]
+        pairs = zip(units, self.powers, strict=True)
+        scaled = [unit / Fraction(2) ** s for unit, s in pairs]
+        pull = 1 / Fraction(2) ** self.base.pull
+        widest = max(one.bits for one in design)
+        return Counts(
+            (
+                *products(scaled),
+                *(one * pull for one in units),
+                Fraction(1, 1 << LOSS),
+                *(Fraction(1),) * self.n_levels,
+            ),
+            max(
+                sum_bits([self.base.root_bits, self.base.root_bits], rows),
+                # The slopes of an ordinal fit add up those of two predictors a row.
+                sum_bits([widest, self.base.pull_bits, 1], rows),
+                sum_bits([LOSS + LOSS_ABOVE], rows),
+            ),
+        )
+
+    def parts(self, vector: Integers) -> tuple[ChoiceSums, tuple[int, ...]]:
+        """Return what a total says: sums at a point, and counts of levels."""
+        q = self.size
+        corner = q * (q + 1) // 2
+        if vector.shape != (corner + q + 1 + self.n_levels,):
+            raise InvalidInputError(
+                f"{q} coefficients and {self.n_levels} levels have "
+                f"{corner + q + 1 + self.n_levels} numbers, found shape {vector.shape}"
+            )
+        unit = 1 / Fraction(2) ** self.base.pull
+        sums = ChoiceSums(
+            square(vector[:corner], q),
+            tuple(int(one) * unit for one in vector[corner : corner + q]),
+            Fraction(int(vector[corner + q]), 1 << LOSS),
+        )
+        return sums, tuple(int(one) for one in vector[corner + q + 1 :])
+
+    def far(self, point: Vector) -> bool:
+        """Say whether agreed ranges leave a predictor too far from 0."""
+        reaches = [one.reach for one in self.base.measures.design]
+        each = self.family.spread(point, self.shape, self.ones).tolist()
+        return not all(
+            fsum(abs(one) * reach for one, reach in zip(line, reaches, strict=True))
+            <= FAR
+            for line in each
+        )
+
+    def at_centres(self, point: Vector) -> Vector:
+        """Return the predictors of a row whose columns are all 0, centres taken off."""
+        found = self.family.spread(point, self.shape, self.ones)[:, self.ones]
+        return np.asarray(found, dtype=np.float64)
+
+    def real(self, point: Sequence[Fraction]) -> list[Fraction]:
+        """Return coefficients of whole numbers as those of the real columns."""
+        design = self.base.measures.design
+        given = self.family.spread(
+            np.array(point, dtype=object), self.shape, self.ones
+        ).tolist()
+        found = np.empty(self.shape, dtype=object)
+        for k, line in enumerate(given):
+            found[k] = [one / of.unit for one, of in zip(line, design, strict=True)]
+            pairs = zip(line, design, strict=True)
+            found[k, self.ones] -= sum(one * of.centre for one, of in pairs)
+        if isinstance(self.family, Ordinal):
+            found[1:, _but(self.ones, self.shape[1])] = Fraction(0)
+        return list(self.family.gather(found, self.ones))
+
+    def covariance(self, system: System) -> FloatArray:
+        """Return the covariances of real coefficients, of a system in V's own."""
+        units = np.diag(np.array([Fraction(2) ** s for s in self.powers])).tolist()
+        columns = [self.real([Fraction(one) for one in line]) for line in units]
+
+        def balls() -> arb_mat:
+            by = arb_mat([[arb(_arb_of(one)) for one in line] for line in columns])
+            return by.transpose() * system.inverse_balls() * by
+
+        return symmetric(balls)
+
+
+def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
+    """Return one party's answer to a request; the parties' answers are to be added."""
+    q, (n_predictors, n_columns) = scales.size, scales.shape
+    base, design = scales.base, scales.base.measures.design
+    numbers = np.full(q * (q + 1) // 2 + q + 1 + scales.n_levels, 0, dtype=object)
+    if request.stage == "first":
+        codes = rows.response.astype(np.int64)
+        numbers[-scales.n_levels :] = np.bincount(
+            codes, minlength=scales.n_levels
+        ).tolist()
+        return numbers
+    if request.point.shape != (q,) or scales.far(request.point):
+        raise NumericalError(
+            "sums were asked for at a point where agreed ranges leave predictors too "
+            "far from 0: the sum before went wrong"
+        )
+    point = scales.family.spread(request.point, scales.shape, scales.ones)
+    widest = limbs_of(max(one.bits for one in design))
+    scores = [
+        CrossSum(n_columns, widest, limbs_of(base.pull_bits))
+        for _ in range(n_predictors)
+    ]
+    gram = GramSum(q, limbs_of(base.root_bits))
+    factors = np.array([2.0**one for one in scales.powers])
+    loss = 0
+    for block in base.measures.blocks(rows):
+        columns = np.asarray(block.design, dtype=np.float64)
+        # Column by column in one order: no sum of BLAS's own making.
+        eta = columns[:, :1] * point[:, 0]
+        for k in range(1, n_columns):
+            eta = eta + columns[:, k : k + 1] * point[:, k]
+        codes: FloatArray = (block.response + base.measures.response.centre) * 1.0
+        found = scales.family.rows(codes, eta)
+        for score, pull in zip(scores, found.pulls.T, strict=True):
+            score.add(columns, np.rint(pull * 2.0**base.pull))
+        ones = np.ones(len(columns))
+        for root in found.roots:
+            parts = root[:, :, None] * columns[:, None, :]
+            gram.add_scaled(scales.family.gather(parts, scales.ones), ones, factors)
+        loss += total(np.rint(found.loss * 2.0**LOSS), LOSS + LOSS_ABOVE)
+    numbers[: q * (q + 1) // 2] = triangle(gram.value)
+    slopes = np.stack([one.value for one in scores])
+    numbers[q * (q + 1) // 2 : -scales.n_levels - 1] = scales.family.gather(
+        slopes, scales.ones
+    )
+    numbers[-scales.n_levels - 1] = loss
+    return numbers
+
+
+# The search
+
+
+@dataclass(frozen=True)
+class ChoiceFit(GlmFit):
+    """The fit of the pooled rows; a deviance is -2 log-likelihood.
+
+    Attributes:
+        levels: of the response, in their order.
+        level_counts: how many rows have each.
+    """
+
+    levels: tuple[str, ...]
+    level_counts: tuple[int, ...]
+
+    @property
+    def mcfadden(self) -> float:
+        """1 - deviance / null deviance."""
+        return 1.0 - self.deviance / self.null_deviance
+
+
+@dataclass(frozen=True)
+class ChoiceState:
+    """Where the search is.
+
+    Attributes:
+        rounds: totals taken in so far.
+        counts: of the levels, once they are known.
+        climb: from the model without columns.
+        first: the total there.
+        sums: the total at `climb.here`.
+        null_objective: -2 log-likelihood of the model without columns.
+    """
+
+    rounds: int = 0
+    counts: tuple[int, ...] = ()
+    climb: Climb | None = None
+    first: ChoiceSums | None = None
+    sums: ChoiceSums | None = None
+    null_objective: Fraction = Fraction(0)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the answer is known."""
+        return self.climb is not None and self.climb.settled
+
+
+@dataclass(frozen=True)
+class ChoiceSearch:
+    """What all parties agree on before the first round.
+
+    Attributes:
+        family: multinomial or ordinal.
+        measures: how the numbers of a row are counted; the response counts levels.
+        names: of the columns.
+        levels: of the response, in their order.
+        intercept: which column is all ones.
+        max_rounds: totals after which the fit is given up.
+    """
+
+    family: Choice
+    measures: RowMeasures
+    names: tuple[str, ...]
+    levels: tuple[str, ...]
+    intercept: int
+    max_rounds: int = 50
+
+    @cached_property
+    def scales(self) -> ChoiceScales:
+        """In what units rows are summed."""
+        return ChoiceScales.of(self.family, self.measures, self.intercept)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each coefficient is called."""
+        return self.family.labels(self.levels, self.names, self.intercept)
+
+    def start(self) -> ChoiceState:
+        """Return the state before anything is known."""
+        return ChoiceState()
+
+    def propose(self, state: ChoiceState) -> Request:
+        """Return what all parties evaluate next."""
+        if state.converged:
+            raise LocalProtocolError("the fit is done: no round is left")
+        if state.climb is None:
+            return Request("first", np.empty(0))
+        return Request("round", state.climb.trial)
+
+    def advance(self, state: ChoiceState, vector: Integers) -> ChoiceState:
+        """Return the state after one more total; raise if there is no fit."""
+        sums, counts = self.scales.parts(vector)
+        if state.climb is None:
+            return self._open(counts)
+        found = self._evaluation(sums, state.climb.trial, state.counts)
+        if state.first is None:
+            self._check_independent(found.system, sum(state.counts))
+        accepted = state.climb.accepts(found)
+        climb = state.climb.advance(found)
+        first = state.first or sums
+        if accepted and state.first is not None:
+            self._check_endless(state, climb, found)
+        while not climb.settled and not self._is_allowed(climb.trial):
+            climb = climb.halve(
+                "agreed ranges leave rows so far apart that nothing can be summed, or "
+                "thresholds change their order"
+            )
+        after = replace(
+            state,
+            rounds=state.rounds + 1,
+            climb=climb,
+            first=first,
+            sums=sums if accepted else state.sums,
+            null_objective=(
+                found.objective if state.first is None else state.null_objective
+            ),
+        )
+        if not after.converged and after.rounds >= self.max_rounds:
+            raise NumericalError(
+                f"the fit did not converge in {after.rounds} rounds: scale the "
+                "columns, leave some out, or merge levels"
+            )
+        return after
+
+    def fit(self, state: ChoiceState) -> ChoiceFit:
+        """Return the fit of a state that has converged."""
+        climb, sums = state.climb, state.sums
+        if climb is None or climb.step is None or sums is None or not climb.settled:
+            raise LocalProtocolError("a fit was asked for before its rounds were over")
+        pairs = zip(climb.here.tolist(), climb.step.tolist(), strict=True)
+        exact = [Fraction(one) + Fraction(step) for one, step in pairs]
+        found = self._evaluation(sums, climb.here, state.counts)
+        n_rows, q = sum(state.counts), self.scales.size
+        return ChoiceFit(
+            names=self.labels,
+            coefficients=np.array([float(one) for one in self.scales.real(exact)]),
+            covariance=self.scales.covariance(found.system),
+            t_degrees=None,
+            family=self.family,
+            model_degrees=float(q),
+            residual_degrees=float(n_rows - q),
+            deviance=float(found.objective),
+            null_deviance=float(state.null_objective),
+            pearson=float("nan"),
+            dispersion=1.0,
+            log_likelihood=float(found.objective / -2),
+            n_rows=n_rows,
+            rounds=state.rounds,
+            condition=found.system.condition,
+            levels=self.levels,
+            level_counts=state.counts,
+        )
+
+    def endless_columns(self, state: ChoiceState) -> list[str]:
+        """Return what seems to grow without end, if anything does."""
+        if state.first is None or state.sums is None or state.climb is None:
+            return []
+        now = self._evaluation(state.sums, state.climb.here, state.counts).system
+        direction = fading_direction(now, self._reference(state))
+        return [] if direction is None else self._culprits(direction, state)
+
+    def _open(self, counts: tuple[int, ...]) -> ChoiceState:
+        """Return the state once levels are counted: the model without columns."""
+        empty = [one for one, n in zip(self.levels, counts, strict=True) if n < 1]
+        if empty:
+            raise InvalidInputError(
+                f"no row of any party has {listed(empty)}: leave out levels that "
+                "nobody has, or merge them with others"
+            )
+        check_rows(float(sum(counts)), float(self.scales.size))
+        predictors = pinned(
+            lambda: [arb(one).log() for one in self.family.start(counts)]
+        )
+        parts = np.zeros(self.scales.shape)
+        parts[:, self.intercept] = predictors
+        point = self.family.gather(parts, self.intercept) + 0.0  # no 0 has a sign
+        return ChoiceState(1, counts, Climb(here=point, trial=point))
+
+    def _is_allowed(self, point: Vector) -> bool:
+        inside = not self.scales.far(point)
+        return inside and self.family.is_allowed(self.scales.at_centres(point))
+
+    def _evaluation(
+        self, sums: ChoiceSums, point: Vector, counts: Sequence[int]
+    ) -> Evaluation:
+        """Return what rows and counts say at a point."""
+        scales, ones = self.scales, self.intercept
+        value, slopes, more = self.family.shared(scales.at_centres(point), counts)
+        parts = np.full(scales.shape, Fraction(0), dtype=object)
+        parts[:, ones] = slopes
+        score = self.family.gather(parts, ones)
+        information = sums.information.copy()
+        first = scales.size - scales.shape[0]  # thresholds come last
+        for (i, j), one in more.items():
+            scale = Fraction(2) ** (2 * scales.base.columns[ones])
+            information[first + i, first + j] += one * scale
+        return Evaluation(
+            system=System.of(information, names=self.labels),
+            powers=scales.powers,
+            score=tuple(a + b for a, b in zip(sums.score, score, strict=True)),
+            objective=2 * (sums.loss - value),
+            dispersion=1.0,
+        )
+
+    def _check_independent(self, system: System, n_rows: int) -> None:
+        """Refuse columns that are combinations of each other but for rounding."""
+        known = zip(system.diagonal(), np.diag(system.inverse()), strict=True)
+        inflated = np.array([float(size) * one for size, one in known])
+        # Rounding alone leaves about a row's twelfth for each predictor.
+        rounding = (
+            float(np.diag(system.inverse()).max()) * n_rows * self.scales.shape[0]
+        )
+        if inflated.max() <= DEPENDENT and rounding < 0.1:
+            return
+        columns = zip(self.scales.columns, inflated.tolist(), strict=True)
+        guilty = {k for k, one in columns if one >= 1e-3 * inflated.max()}
+        raise dependent([self.names[k] for k in sorted(guilty)], 1, ridge=False)
+
+    def _reference(self, state: ChoiceState) -> System:
+        """Return the information of the model without columns."""
+        assert state.first is not None
+        start = self._open(state.counts).climb
+        assert start is not None
+        return self._evaluation(state.first, start.here, state.counts).system
+
+    def _check_endless(
+        self, state: ChoiceState, after: Climb, found: Evaluation
+    ) -> None:
+        """Refuse data in which a coefficient grows without end; the error names it."""
+        assert state.climb is not None
+        direction = endless_direction(
+            found.system, self._reference(state), (state.climb, after), found.powers
+        )
+        if direction is not None:
+            raise InvalidInputError(
+                f"the coefficient of {listed(self._culprits(direction, state))} grows "
+                f"without end ({self.family.endless}), so there is no fit: leave the "
+                "column out, or merge levels"
+            )
+
+    def _culprits(self, direction: Vector, state: ChoiceState) -> list[str]:
+        columns = self.scales.columns
+        others = [k for k in columns if k != self.intercept]
+        ignored = [k for k, at in enumerate(columns) if others and at == self.intercept]
+        return greatest_parts(direction, self._reference(state), ignored)
