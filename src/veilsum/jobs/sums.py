@@ -32,6 +32,14 @@ WIDE_BITS, FINEST_BITS = 160, 90
 FINEST = Fraction(2) ** -1000
 
 
+LARGEST = (
+    "a sum over parties is not checked for one that dominates it, for nobody knows the "
+    "others' numbers before: where none is below 0, no party's number is beyond the "
+    "total less one's own, and the second largest knows the largest to within what all "
+    "others come to together; colluders take off all of theirs"
+)
+
+
 @dataclass(frozen=True)
 class OneSum(OneRound):
     """One vector of each party, added up once; the total is the answer.
@@ -47,6 +55,7 @@ class OneSum(OneRound):
     limit: ReleaseLimit | None = None
 
     wording: ClassVar[tuple[str, str, str]] = BY_PARTY
+    left_open: ClassVar[tuple[str, ...]] = (LARGEST,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
