@@ -10,6 +10,7 @@ import pytest
 
 import veilsum as vs
 from parties.test_agreed import DISPATCH, agreed
+from veilsum.jobs.dispatch_periods import FLEETS
 from veilsum.parties.consent import GENERATORS, consent_to
 
 # Four sellers' steps, by price and quantity; the organiser only buys.
@@ -102,3 +103,52 @@ def test_every_member_is_told_before_it_agrees():
     page = " ".join(consent_to(agreed(DISPATCH)).page.split())
     assert page.count(GENERATORS) == 2
     assert "further output at that price (1): how much more all those together" in page
+
+
+# Several periods
+
+
+def day(owners):
+    """One generator for each of these, and demand that only moves with the price."""
+    ramp = {"low": [0], "high": [1000], "ramp": [1000]}
+    held = {
+        name: vs.Fleet.of([0, 0], a=[a], b=[b], **ramp)
+        for name, (a, b) in owners.items()
+    }
+    idle = {name: vs.Fleet.of([30, 60]) for name in "wxyz"[: 5 - len(owners)]}
+    return vs.dispatch_periods(
+        {**held, **idle}, prices=(20, 100), periods=2, seed=1, driver="vectorised"
+    )
+
+
+def slope_and_start(found):
+    """Of one generator: a and b, from output less demand at two prices."""
+    unit = found.recipe.counts.units[0]
+    prices = [one.point[0] for one in found.releases[:2]]
+    sums = [float(int(one[0]) * unit) for one in found.released.sums[:2]]
+    a = (prices[1] - prices[0]) / (sums[1] - sums[0]) / 2.0
+    demand = 30.0 * (
+        len(found.outputs) - sum(map(bool, map(len, found.outputs.values())))
+    )
+    return a, prices[0] - 2.0 * a * (sums[0] + demand)
+
+
+def test_over_periods_the_only_generator_shows_and_the_page_says_so():
+    found = day({"ann": (0.05, 12.0)})
+    np.testing.assert_allclose(slope_and_start(found), (0.05, 12.0), rtol=1e-4)
+    assert FLEETS in found.guarantee.limits
+    asked = {**DISPATCH, "dispatch": {"prices": [0, 100], "periods": 2}}
+    page = " ".join(consent_to(agreed(asked)).page.split())
+    assert page.count(FLEETS) == 2
+
+
+def test_over_periods_two_generators_show_their_sum_only():
+    """The twin: others with the same sums within limits give the same totals."""
+    both = day({"ann": (0.05, 12.0), "bob": (0.05, 20.0)})
+    other = day({"ann": (0.05, 20.0), "bob": (0.05, 12.0)})
+    same = day({"ann": (0.05, 16.0), "bob": (0.05, 16.0)})
+    assert not np.allclose(slope_and_start(both), (0.05, 12.0), rtol=0.1)
+    for one in (other, same):
+        assert [s.tolist() for s in one.released.sums] == [
+            s.tolist() for s in both.released.sums
+        ]

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import linprog
 
 from veilsum.errors import (
     InvalidInputError,
@@ -151,7 +152,7 @@ def test_a_day_clears_as_the_pooled_program(periods, most):
     units = np.vstack([f.generators for f in held.values()])
     expected, prices = by_clarabel(units, STORE, demand=HOURS[:periods])
     outputs = np.vstack([f.outputs(state.prices) for f in held.values()])
-    cost = sum(f.costs(state.prices).sum() for f in held.values())
+    cost = sum(f.costs(f.outputs(state.prices)).sum() for f in held.values())
     a, b = units[:, :2].T[:, :, None]
     store = expected[-1] * np.where(expected[-1] < 0, 0.9, 1 / 0.9)
     least = ((a * expected[:-1] + b) * expected[:-1]).sum() + 0.002 * (store**2).sum()
@@ -192,6 +193,12 @@ def test_drivers_agree_and_every_number_is_listed():
     assert found.releases[0].point == (20.0, 20.0, 20.0)
     assert found.releases[-1].point == tuple(found.prices)
     assert np.abs(found.balance).max() <= 1e-6
+    held = fleets(3).values()
+    units = np.vstack([f.generators for f in held])
+    expected, _ = by_clarabel(units, STORE, demand=HOURS[:3])
+    whole = Fleet(np.zeros((1, 3)), units, STORE)
+    cost = sum(one.sum() for one in found.costs.values())
+    assert -0.01 < cost - whole.costs(expected).sum() <= found.excess
     assert found.to_dict()["prices"] == found.prices.tolist()
     assert found.outputs["d"].shape == found.costs["d"].shape == (1, 3)
 
@@ -220,10 +227,10 @@ BATTERY = {"wear": 1.0, "energy": 44.25, "power": 3.0, "efficiency": 0.9, "start
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"a": 0.0}, r"generator 0: a must be above zero: where costs are linear"),
+        ({"a": -1.0}, "generator 0: a must be at least zero"),
         ({"low": 50.0}, "generator 0: low must be at most high"),
         ({"ramp": -1.0}, "generator 0: ramp must be"),
-        ({"wear": 0.0}, "store 0: wear must be above zero: where costs are linear"),
+        ({"wear": -1.0}, "store 0: wear must be at least zero"),
         ({"power": -1.0}, "store 0: power must be"),
         ({"efficiency": 1.5}, "store 0: efficiency must be 0 to 1"),
         ({"start": 45.0}, "store 0: start must be from 0 to energy"),
@@ -236,6 +243,91 @@ def test_fleets_that_mean_nothing_are_refused_by_place(change, message):
     assert "44.25" not in str(caught.value)
 
 
+# Linear costs
+
+
+def by_highs(units, stores, demand):
+    """The least cost of all rows together, as a linear program."""
+    t = len(demand)
+    eye, steps, none = np.eye(t), np.diff(np.eye(t), axis=0), np.zeros((t, t))
+    blocks = len(units) + 2 * len(stores)
+
+    def at(**where):
+        return np.hstack([where.get(f"x{k}", none) for k in range(blocks)])
+
+    cost, bounds, given, rows, ends, same = [], [], {}, [], [], []
+    for k, (_, b, low, high, ramp) in enumerate(units):
+        cost += [b] * t
+        bounds += [(low, high)] * t
+        given[f"x{k}"] = eye
+        for sign in (1, -1):
+            rows.append(
+                np.hstack(
+                    [sign * steps if k == j else 0 * steps for j in range(blocks)]
+                )
+            )
+            ends.append(np.full(t - 1, ramp))
+    for k, (_, energy, power, part, start) in enumerate(stores):
+        into, out = len(units) + 2 * k, len(units) + 2 * k + 1
+        cost += [0.0] * (2 * t)
+        bounds += [(0.0, power)] * (2 * t)
+        given |= {f"x{into}": -eye / part, f"x{out}": part * eye}
+        sums = np.tril(np.ones((t, t)))
+        held = at(**{f"x{into}": sums, f"x{out}": -sums})
+        rows += [held, -held]
+        ends += [np.full(t, energy - start), np.full(t, start)]
+        same.append(held[-1])
+    found = linprog(
+        cost,
+        A_ub=np.vstack(rows),
+        b_ub=np.concatenate(ends),
+        A_eq=np.vstack([at(**given), *same]),
+        b_eq=[*demand, *[0.0] * len(same)],
+        bounds=bounds,
+    )
+    assert found.status == 0
+    n = len(units)
+    moved = found.x[n * t :].sum()
+    run = (found.x[: n * t].reshape(n, t) - units[:, 2:3]).sum()
+    return found.fun, run + moved
+
+
+@pytest.mark.parametrize("rise", [1.0, 0.1])
+@pytest.mark.parametrize("stores", [NONE, STORE * [0, 1, 1, 1, 1]], ids=["", "store"])
+def test_linear_costs_are_least_but_for_what_the_rise_allows(stores, rise):
+    held = fleets(6, UNITS * [0, 1, 1, 1, 1], stores)
+    options = {"prices": (0, 100), "periods": 6, "driver": "vectorised", "seed": 1}
+    with pytest.raises(InvalidInputError, match=r"a must be above zero.*on a rise"):
+        dispatch_periods(held, **options)
+    found = dispatch_periods(held, rise=rise, tolerance=1e-4, **options)
+    units = np.vstack([f.generators for f in held.values()])
+    least, moved = by_highs(units, stores, HOURS[:6])
+    cost = sum(one.sum() for one in found.costs.values())
+    assert -found.excess < cost - least <= found.excess + rise / 2 * moved
+    assert f"made to rise by {rise:g}" in found.summary()
+    # As the bent offers have it, to the tolerance.
+    bent = [f.bent(rise) for f in held.values()]
+    wide = np.vstack([f.generators for f in bent])
+    expected, _ = by_clarabel(wide, held["d"].bent(rise).stores, demand=HOURS[:6])
+    outputs = np.vstack(list(found.outputs.values()))
+    np.testing.assert_allclose(outputs, expected, atol=0.05)
+
+
+def test_a_bent_offer_goes_from_its_price_to_that_and_the_rise():
+    flat = {**UNIT, "a": 0.0, "b": 20.0, "low": 5.0, "high": 25.0, "ramp": 99.0}
+    idle = {**BATTERY, "wear": 0.0, "energy": 50.0, "start": 0.0, "power": 10.0}
+    fleet = Fleet.of([0.0], **flat, **{**idle, "efficiency": 1.0}).bent(4.0)
+    for price, output in ((19.0, 5.0), (20.0, 5.0), (22.0, 15.0), (24.0, 25.0)):
+        assert fleet.outputs((price,))[0, 0] == pytest.approx(output)
+    full = fleet.outputs((10.0, 18.0))[1]
+    assert full.tolist() == pytest.approx([-10.0, 10.0])
+    half = fleet.outputs((10.0, 14.0))[1]
+    assert half.tolist() == pytest.approx([-5.0, 5.0])
+    # Nothing to bend: what stands still, and a store of no power.
+    still = Fleet.of([0.0], **{**flat, "high": 5.0}, **{**idle, "power": 0.0})
+    assert still.bent(4.0).outputs((30.0,)).ravel().tolist() == [5.0, 0.0]
+
+
 def test_a_fleet_of_other_periods_is_refused_by_party():
     held = {**fleets(3), "b": fleets(4)["b"]}
     with pytest.raises(InvalidInputError, match=r"^b: demand has 4 periods, and 3"):
@@ -244,7 +336,10 @@ def test_a_fleet_of_other_periods_is_refused_by_party():
 
 @pytest.mark.parametrize(
     "change",
-    [{"periods": 0}, {"low": -1.0}, {"high": np.inf}, {"tolerance": 0.0}],
+    [
+        *({"periods": 0}, {"periods": 367}, {"low": -1.0}, {"high": np.inf}),
+        *({"tolerance": 0.0}, {"rise": -1.0}, {"rise": np.nan}),
+    ],
     ids=str,
 )
 def test_searches_that_mean_nothing_are_refused(change):

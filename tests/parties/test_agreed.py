@@ -124,6 +124,13 @@ def test_every_example_could_be_run_by_its_members(path):
         (STATISTICS, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
         (DISPATCH, {"dispatch": {"prices": [100, 0]}}, "the lowest first"),
         (DISPATCH, {"dispatch": {"prices": [1]}}, "the lowest and the highest"),
+        (DISPATCH, {"dispatch": {"rise": 1}}, "rise has no meaning without periods"),
+        (
+            DISPATCH,
+            {"dispatch": {"periods": 2, "total_cost": True}},
+            "total_cost has no meaning with periods",
+        ),
+        (DISPATCH, {"dispatch": {"periods": 10**9}}, "1 to 366 periods"),
         (DISPATCH, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
         (COST, {"policy": {"tolerate": 3}}, "too few of 4 are honest"),
         (COST, {"policy": {"minimum_honest": 4}}, "too few of 4 are honest"),

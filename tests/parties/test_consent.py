@@ -110,6 +110,10 @@ QUESTIONS = {
         **DISPATCH,
         "dispatch": {"prices": [0, 100], "price_unit": 0.01, "total_cost": True},
     },
+    "dispatch over periods": {
+        **DISPATCH,
+        "dispatch": {"prices": [0, 100], "periods": 2, "rise": 0.5},
+    },
 }
 
 
@@ -119,6 +123,8 @@ def tables(kind):
         stream = np.random.default_rng(place)
         if kind.startswith("dispatch"):
             columns = {"demand": [3.0 + place], "a": [1.0], "b": [2.0]}
+            if "periods" in kind:
+                columns |= {"demand_1": [2.0], "demand_2": [9.0], "ramp": [9.0]}
             found[name] = as_frame({**columns, "low": [0.0], "high": [20.0]})
             continue
         x = stream.integers(1, 9, 400).astype(float)

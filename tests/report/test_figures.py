@@ -6,6 +6,8 @@ import pytest
 import veilsum as vs
 from veilsum.files.datasets import gbsg2
 from veilsum.jobs.dispatch import dispatch
+from veilsum.jobs.dispatch_periods import dispatch_periods
+from veilsum.models.fleets import Fleet
 from veilsum.models.price import Site
 from veilsum.models.tallies import Quantile
 from veilsum.paper import reproduce
@@ -18,6 +20,7 @@ from veilsum.report.figures import (
     error_figure,
     float_leak_figure,
     render,
+    schedule_figure,
     supply_figure,
     survival_figure,
 )
@@ -100,6 +103,29 @@ def test_a_supply_curve_shows_what_was_released_and_no_more(demand):
     assert len(axis.collections) == len(tried) + (demand == 100.0)
     label = "from 10 to 30 it balances" if demand == 100.0 else "it balances at 30"
     assert label in [text.get_text() for text in axis.get_legend().texts]
+
+
+def test_a_schedule_shows_prices_and_stacks_what_is_known():
+    unit = {"a": [0.1], "b": [10], "low": [0], "high": [99], "ramp": [99]}
+    store = {"wear": [0.01], "energy": [9], "power": [5], "efficiency": [1]}
+    fleets = {
+        "a": Fleet.of([20, 30, 40], **unit),
+        "b": Fleet.of([0, 0, 0], **store, start=[3]),
+        **dict.fromkeys("cd", Fleet.of([1, 1, 1])),
+    }
+    found = dispatch_periods(
+        fleets, prices=(0, 64), periods=3, driver="vectorised", seed=0
+    )
+    upper, lower = schedule_figure(found, "three hours").axes
+    assert upper.patches[0].get_data().values.tolist() == found.prices.tolist()
+    heights = [[bar.get_height() for bar in group] for group in lower.containers]
+    shown = [found.outputs[name].sum(axis=0).tolist() for name in "ab"]
+    assert heights == shown
+    assert shown[1][0] < 0.0 < shown[1][2]
+    # What is given stands on what others give, what is stored hangs below zero.
+    for group, other in zip(*lower.containers, strict=True):
+        assert other.get_y() == (0.0 if other.get_height() < 0 else group.get_height())
+    assert [text.get_text() for text in lower.get_legend().texts] == ["a", "b"]
 
 
 SIGMAS = [1.0, 10.0, 1e6]

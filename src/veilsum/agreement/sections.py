@@ -521,7 +521,7 @@ class MetaSection(JobSection, frozen=True, kw_only=True):
 
 
 class DispatchSection(JobSection, frozen=True, kw_only=True):
-    """A price at which everybody's generators meet everybody's demand."""
+    """A price at which everybody's generators meet everybody's demand; or several."""
 
     heading = "dispatch"
     command = "dispatch"
@@ -535,6 +535,17 @@ class DispatchSection(JobSection, frozen=True, kw_only=True):
     unit: Unit | None = None
     price_unit: Unit | None = None
     total_cost: bool | None = None
+    periods: Whole | None = None
+    rise: Number | None = None
+
+    def __post_init__(self) -> None:
+        one, many = ("unit", "price_unit", "total_cost"), ("rise",)
+        wrong, when = (many, "without") if self.periods is None else (one, "with")
+        for key in wrong:
+            if key in self.given():
+                raise InvalidScenarioError(
+                    f"[dispatch] {key} has no meaning {when} periods: take it out"
+                )
 
 
 JOBS: tuple[type[JobSection], ...] = (

@@ -1,9 +1,9 @@
-"""`veilsum dispatch`: the price that balances private demands."""
+"""`veilsum dispatch`: the price, or prices, that balance private demands."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
@@ -13,6 +13,7 @@ from veilsum.cli.output import console
 
 if TYPE_CHECKING:
     from veilsum.jobs.dispatch import DispatchResult
+    from veilsum.jobs.dispatch_periods import PeriodsResult
     from veilsum.jobs.job_file import JobFile
 
 
@@ -21,15 +22,37 @@ if TYPE_CHECKING:
 def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> None:
     """Find the price at which generators meet demands that stay private.
 
+    With periods in [dispatch] there is one for each, and ramps and stores tie them.
+    With --out there is a figure too, if matplotlib is here.
+
     \b
     Example:
       veilsum dispatch examples/dispatch30.toml
+      veilsum dispatch examples/day.toml
     """
-    run(scenario, "dispatch", driver=driver, out=out, as_json=as_json, show=_show)
+    run(
+        *(scenario, "dispatch"),
+        driver=driver,
+        out=out,
+        as_json=as_json,
+        show=_show,
+        draw=_draw,
+    )
 
 
-def _show(job: JobFile, result: DispatchResult) -> None:
+def _draw(job: JobFile, result: DispatchResult | PeriodsResult) -> dict[str, Any]:
+    from veilsum.jobs.dispatch import DispatchResult
+    from veilsum.report.figures import schedule_figure, supply_figure
+
+    title = job.title.partition("\n")[0]
+    if isinstance(result, DispatchResult):
+        return {"supply": supply_figure(result, title)}
+    return {"schedule": schedule_figure(result, title)}
+
+
+def _show(job: JobFile, result: DispatchResult | PeriodsResult) -> None:
     del job
     screen = console()
     screen.print(escape(result.summary()))
-    screen.print(f"the pooled price is {result.reference:.8g}")
+    if (pooled := getattr(result, "reference", None)) is not None:
+        screen.print(f"the pooled price is {pooled:.8g}")

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.models.fleets import GENERATOR as RAMPED
+from veilsum.models.fleets import STORE, Fleet
 from veilsum.models.price import Site
 from veilsum.numbers.arrays import Array, FloatArray, listed
 
@@ -200,9 +202,54 @@ def site_of(table: Frame, party: str = "") -> Site:
         raise InvalidInputError(f"{whose}{error}", plain=error.plain) from None
 
 
-def _site(table: Frame) -> Site:
-    kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
-    wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
+def fleet_of(table: Frame, periods: int, party: str = "") -> Fleet:
+    """Return what dispatch over periods takes of a table.
+
+    It has the columns demand_1 and so on, one for each period, and may have those of
+    generators (a, b, low, high, ramp) and of stores (wear, energy, power, efficiency,
+    start). A row has all demands or none, and is a generator, a store, or neither.
+
+    Rows are counted from 1. `party` is named where the table cannot be used.
+    """
+    try:
+        return _fleet(table, periods)
+    except InvalidInputError as error:
+        whose = f"{party}: " if party else ""
+        raise InvalidInputError(f"{whose}{error}", plain=error.plain) from None
+
+
+def _fleet(table: Frame, periods: int) -> Fleet:
+    demands = tuple(f"demand_{k}" for k in range(1, periods + 1))
+    kinds = [kind for kind in (RAMPED, STORE) if {*kind} & {*table.columns}]
+    cells = _cells(table, (*demands, *(one for kind in kinds for one in kind)))
+    if f"demand_{periods + 1}" in table.columns:
+        raise InvalidInputError(
+            f"the table has demand_{periods + 1}, and {periods} periods were agreed "
+            "on: take out the columns of further ones"
+        )
+    running, storing = (
+        _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
+        for kind in (RAMPED, STORE)
+    )
+    if (both := running & storing).any():
+        raise InvalidInputError(
+            f"row {int(np.argmax(both)) + 1} has both {listed(RAMPED)} and "
+            f"{listed(STORE)}: make two rows of it"
+        )
+    asked = _filled(cells, demands)
+    units = {name: cells[name][running] for name in RAMPED if running.any()}
+    stores = {name: cells[name][storing] for name in STORE if storing.any()}
+    rows = [*np.flatnonzero(running), *np.flatnonzero(storing)]
+    return Fleet.of(
+        np.column_stack([cells[name][asked] for name in demands]),
+        **units,
+        **stores,
+        rows=tuple(int(row) + 1 for row in rows),
+    )
+
+
+def _cells(table: Frame, wanted: Sequence[str]) -> dict[str, FloatArray]:
+    """Return columns as numbers; refuse a table that lacks one."""
     missing = [one for one in wanted if one not in table.columns]
     if missing:
         raise InvalidInputError(
@@ -211,7 +258,13 @@ def _site(table: Frame) -> Site:
             f"{listed(list(map(str, table.columns)))}; a row without a generator "
             "leaves all but the demand empty"
         )
-    cells = {name: _numbers(table, name) for name in wanted}
+    return {name: _numbers(table, name) for name in wanted}
+
+
+def _site(table: Frame) -> Site:
+    kinds = [kind for kind in (GENERATOR, STEP) if {*kind} & {*table.columns}]
+    wanted = ("demand", *(one for kind in kinds or [GENERATOR] for one in kind))
+    cells = _cells(table, wanted)
     running, stepping = (
         _filled(cells, kind) if kind in kinds else np.zeros(len(table), dtype=bool)
         for kind in (GENERATOR, STEP)

@@ -1,5 +1,8 @@
 """Dispatch over several periods: a price for each, found from totals of each.
 
+    day = dispatch_periods(fleets, prices=(0, 100), periods=24)
+    print(day.summary())
+
 Every round shows output less demand in each period, over all parties, at public prices.
 What is hidden is how demand splits among honest parties; generators and stores show in
 how the sums change with the prices.
@@ -10,24 +13,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
+from math import fsum
 from typing import Any, Unpack
 
 import numpy as np
 
 from veilsum.errors import InvalidInputError, LocalProtocolError
-from veilsum.jobs.dispatch import LIMIT
+from veilsum.jobs.dispatch import PriceRecipe, search_of
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.units import Counts
 
+# How generators and stores show: what prices that are tried tell of others.
+FLEETS = (
+    "costs, limits and ramps of generators, and stores, show in how the sums change "
+    "with the prices: those of all others together, and those of one member where, in "
+    "a range of prices, it is the only one whose output changes; hidden is how demand "
+    "splits"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class PeriodsRecipe(SumsOnly):
     """One sum for all prices that are tried together."""
+
+    left_open = (FLEETS,)
 
     search: PeriodSearch
 
@@ -98,14 +113,15 @@ class PeriodsResult(JobResult):
     costs: Mapping[str, FloatArray] = field(repr=False)
 
     @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What a dispatch does not hide."""
-        return (*super().further_limits, LIMIT)
-
-    @property
     def prices(self) -> Vector:
         """What one more unit costs everybody, in each period."""
         return self.answer
+
+    @property
+    def search(self) -> PeriodSearch:
+        """What was agreed on."""
+        assert isinstance(self.recipe, PeriodsRecipe)
+        return self.recipe.search
 
     @property
     def balance(self) -> Vector:
@@ -113,12 +129,71 @@ class PeriodsResult(JobResult):
         assert isinstance(self.recipe, PeriodsRecipe)
         return np.array(self.recipe.cleared(self.released.sums).surplus)
 
+    @property
+    def excess(self) -> float:
+        """By how much all outputs may cost more than the least, without any rise.
+
+        At its prices no output earns more: what is left of output less demand, at these
+        prices, is all that a cheaper one could save. What rounding row by row leaves is
+        below one more tolerance.
+        """
+        return 2.0 * self.search.tolerance * fsum(self.prices)
+
+    @property
+    def words(self) -> str:
+        """How near to the least the outputs' costs are."""
+        told = f"all outputs cost at most {self.excess:.2g} more than the least"
+        if not (rise := self.search.rise):
+            return told
+        return (
+            f"{told}, and up to {rise / 2.0:g} more for each unit that the cheapest "
+            "way runs at one price, or moves by a store that does not wear: such "
+            f"offers were made to rise by {rise:g}"
+        )
+
+    def summary(self) -> str:
+        """Return prices, and what everybody who is known here gives and costs.
+
+        A party that is here alone sees every generator and store of its own.
+        """
+        outputs, costs = (
+            {
+                name: numbers
+                for party, found in known.items()
+                for name, numbers in (
+                    [(party, found.sum(axis=0))]
+                    if len(known) > 1
+                    else [(f"unit {k + 1}", row) for k, row in enumerate(found)]
+                )
+                if len(found)
+            }
+            for known in (self.outputs, self.costs)
+        )
+        head = ["period", "price", *outputs]
+        rows = [
+            [str(k + 1), f"{price:.6g}", *(f"{one[k]:.6g}" for one in outputs.values())]
+            for k, price in enumerate(self.prices)
+        ]
+        if costs:
+            rows.append(["costs", "", *(f"{one.sum():.6g}" for one in costs.values())])
+        left = float(np.abs(self.balance).max())
+        return "\n".join(
+            [
+                plain_table(head, rows, "<" + "." * (len(head) - 1)),
+                "",
+                f"output less demand is at most {left:.2g} in a period",
+                self.words,
+            ]
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {
             **super().to_dict(),
             "prices": self.prices.tolist(),
             "balance": self.balance.tolist(),
+            "excess": self.excess,
+            "rise": self.search.rise,
             "outputs": {party: p.tolist() for party, p in self.outputs.items()},
             "costs": {party: c.tolist() for party, c in self.costs.items()},
         }
@@ -131,6 +206,7 @@ def dispatch_periods(
     periods: int,
     tolerance: float = 1e-6,
     max_rounds: int = 200,
+    rise: float = 0.0,
     **options: Unpack[Options],
 ) -> PeriodsResult:
     """Return prices at which all generators and stores meet all demands, each period.
@@ -144,12 +220,14 @@ def dispatch_periods(
         periods: how many there are.
         tolerance: how far total output may be from total demand in each of them.
         max_rounds: sums after which the search is given up.
+        rise: by how much the price of an offer at one price rises from its lower to its
+            upper limit, and of a store that does not wear; public. Without it, costs
+            that are linear are refused.
         options: how to sum; see `Options`.
     """
     held = by_name(fleets)
-    low, high = map(float, prices)
-    search = PeriodSearch(periods, low, high, tolerance, max_rounds)
-    recipe = PeriodsRecipe(search)
+    recipe = _recipe(prices, periods, tolerance, max_rounds, rise)
+    search = recipe.search
     terms = Terms.of(list(held), counts=recipe.counts, options=options)
     released = run_job(
         recipe,
@@ -158,12 +236,32 @@ def dispatch_periods(
         agreed={"dispatch over periods": asdict(search)},
     )
     found = recipe.cleared(released.sums).prices
+    outputs = {party: search.bent(one).outputs(found) for party, one in held.items()}
     return PeriodsResult(
         terms=terms,
         recipe=recipe,
         released=released,
-        outputs={party: fleet.outputs(found) for party, fleet in held.items()},
-        costs={party: fleet.costs(found) for party, fleet in held.items()},
+        outputs=outputs,
+        # What it costs in fact, and not as it was bent.
+        costs={party: one.costs(outputs[party]) for party, one in held.items()},
+    )
+
+
+def dispatch_recipe(**asked: Any) -> PriceRecipe | PeriodsRecipe:
+    """Return what parties do for the keys of a [dispatch]."""
+    return _recipe(**asked) if "periods" in asked else PriceRecipe(search_of(**asked))
+
+
+def _recipe(
+    prices: tuple[float, float],
+    periods: int,
+    tolerance: float = 1e-6,
+    max_rounds: int = 200,
+    rise: float = 0.0,
+) -> PeriodsRecipe:
+    low, high = map(float, prices)
+    return PeriodsRecipe(
+        PeriodSearch(periods, low, high, tolerance, max_rounds, float(rise))
     )
 
 
@@ -173,4 +271,4 @@ def _contribution(search: PeriodSearch, party: str, fleet: Fleet) -> Contributio
     except InvalidInputError as error:
         raise InvalidInputError(f"{party}: {error}") from None
     data = (fleet.demands, fleet.generators, fleet.stores)
-    return Contribution(partial(search.response, fleet), data)
+    return Contribution(partial(search.response, search.bent(fleet)), data)

@@ -29,11 +29,12 @@ from veilsum.agreement.sections import (
     SurvivalSection,
 )
 from veilsum.errors import InvalidScenarioError
-from veilsum.files.datasets import DATASETS, site_of
+from veilsum.files.datasets import DATASETS, fleet_of, site_of
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.files.tables import agreed_table
 from veilsum.jobs.cox import cox, cox_job
 from veilsum.jobs.dispatch import dispatch
+from veilsum.jobs.dispatch_periods import dispatch_periods
 from veilsum.jobs.meta import MetaJob, meta
 from veilsum.jobs.mixed import MixedJob, mixed
 from veilsum.jobs.regression import fit, formula_job
@@ -103,6 +104,9 @@ class JobFile(Secret):
         if (kind := ON_TABLES.get(type(self.question))) is None:
             chosen: dict[str, Any] = {**self.options, **options}
             tables = self.tables.items()
+            if (periods := given.get("periods")) is not None:
+                fleets = {party: fleet_of(one, periods, party) for party, one in tables}
+                return dispatch_periods(fleets, **given, **chosen)
             sites = {party: site_of(table, party) for party, table in tables}
             return dispatch(sites, compare=self.compare, **given, **chosen)
         return kind.run(

@@ -3,7 +3,8 @@
 At public prices every generator and every store runs what earns it most, all periods
 together, by itself: a small problem that is solved exactly, in single operations on
 float64, so that it is one function of one row and the prices on every machine. Costs
-bend, so that the answer is unique and moves with the prices without jumps. Prices that
+bend, so that the answer is unique and moves with the prices without jumps; one that
+does not is bent by as much as was agreed (`PeriodSearch.bent`). Prices that
 balance all periods are the lowest point of all profits together less the worth of all
 demand. The search for it knows the gradient only: totals of output less demand.
 """
@@ -16,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import fsum, inf, isfinite
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,8 @@ STORE = ("wear", "energy", "power", "efficiency", "start")
 ENOUGH, MOST_STEPS = 0.5, 20
 # The first step changes no price by more than this part of the interval.
 FIRST = 1.0 / 64.0
+# A year of days; the search keeps a square of so many numbers.
+MOST_PERIODS = 366
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,11 +56,14 @@ class Fleet(Secret):
         stores: one row for each: its wear, which costs wear d^2 where d goes in or out,
             the energy that it holds, how much goes in or out in a period, which part
             comes through on either way, and what it holds at the start and at the end.
+        rows: of a table that generators and then stores are from, counted from 1;
+            nothing without one.
     """
 
     demands: FloatArray
     generators: FloatArray
     stores: FloatArray
+    rows: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -74,21 +80,23 @@ class Fleet(Secret):
         power: ArrayLike = NOTHING,
         efficiency: ArrayLike = NOTHING,
         start: ArrayLike = NOTHING,
+        rows: tuple[int, ...] = (),
     ) -> Fleet:
         """Return a fleet of these numbers, one for each generator or store.
 
         Args:
             demand: one number for each period, or a row of these for each demand.
-            a: above zero.
+            a: at least zero; of zero only where a `rise` is agreed on.
             b: any number.
             low: the least output.
             high: the greatest output.
             ramp: the greatest change from one period to the next.
-            wear: above zero.
+            wear: as a.
             energy: what a store holds at most.
             power: what goes in or out in a period at most.
             efficiency: of either way; above 0, at most 1.
             start: what a store holds before the first period and after the last.
+            rows: see above.
         """
         demands = np.atleast_2d(as_floats(demand, what="demand"))
         generators = _table("generator", a=a, b=b, low=low, high=high, ramp=ramp)
@@ -100,27 +108,56 @@ class Fleet(Secret):
             efficiency=efficiency,
             start=start,
         )
-        return cls(demands, generators, stores)
+        return cls(demands, generators, stores, rows)
 
     def __post_init__(self) -> None:
         a, _, low, high, ramp = self.generators.T
         wear, energy, power, efficiency, start = self.stores.T
         # By its place: numbers are private, and this may be logged.
         checks = (
-            ("generator", "a", a > 0.0, f"above zero: {LINEAR}"),
+            ("generator", "a", a >= 0.0, "at least zero"),
             ("generator", "low", low <= high, "at most high"),
             ("generator", "ramp", ramp >= 0.0, "at least zero"),
-            ("store", "wear", wear > 0.0, f"above zero: {LINEAR}"),
+            ("store", "wear", wear >= 0.0, "at least zero"),
             ("store", "power", power >= 0.0, "at least zero"),
             ("store", "efficiency", (efficiency > 0) & (efficiency <= 1), "0 to 1"),
             ("store", "start", (start >= 0) & (start <= energy), "from 0 to energy"),
         )
         for kind, column, holds, wanted in checks:
-            if not holds.all():
-                place = int(np.argmin(holds))
-                raise InvalidInputError(
-                    f"{kind} {place}: {column} must be {wanted}; correct it"
-                )
+            self._require(kind, column, holds, wanted)
+
+    def _require(self, kind: str, column: str, holds: Any, wanted: str) -> None:
+        if not holds.all():
+            place = int(np.argmin(holds))
+            where = f"{kind} {place}"
+            if self.rows:
+                before = 0 if kind == "generator" else len(self.generators)
+                where = f"row {self.rows[before + place]}"
+            raise InvalidInputError(f"{where}: {column} must be {wanted}; correct it")
+
+    def require_bent(self) -> None:
+        """Refuse costs that are linear."""
+        self._require("generator", "a", self.generators[:, 0] > 0.0, LINEAR)
+        self._require("store", "wear", self.stores[:, 0] > 0.0, LINEAR)
+
+    def bent(self, rise: float) -> Fleet:
+        """Return the fleet with linear costs bent a little.
+
+        What is offered at one price b, whatever the output, is offered from b at its
+        lower limit to b + rise at its upper one, and a store that does not wear asks
+        for up to that much as well.
+        """
+        generators, stores = self.generators.copy(), self.stores.copy()
+        for row in generators:
+            a, b, low, high, _ = row.tolist()
+            if a == 0.0:
+                slope = rise / (high - low) if high > low else rise
+                row[:2] = slope / 2.0, b - slope * low
+        for row in stores:
+            wear, _, power, *_ = row.tolist()
+            if wear == 0.0:
+                row[0] = rise / (2.0 * power) if power > 0.0 else rise
+        return replace(self, generators=generators, stores=stores)
 
     def outputs(self, prices: Numbers) -> FloatArray:
         """Return what every generator and then every store gives in every period."""
@@ -128,10 +165,9 @@ class Fleet(Secret):
         rows += [stored(prices, *row) for row in self.stores.tolist()]
         return np.array(rows).reshape(-1, len(prices))
 
-    def costs(self, prices: Numbers) -> FloatArray:
-        """Return what each of them costs in every period; a store, its wear."""
+    def costs(self, outputs: FloatArray) -> FloatArray:
+        """Return what each costs at these in every period; a store, its wear."""
         n = len(self.generators)
-        outputs = self.outputs(prices)
         a, b, *_ = self.generators.T[:, :, None]
         running = (a * outputs[:n] + b) * outputs[:n]
         wear, _, _, efficiency, _ = self.stores.T[:, :, None]
@@ -140,8 +176,8 @@ class Fleet(Secret):
 
 
 LINEAR = (
-    "where costs are linear, outputs jump with the prices, and totals at prices no "
-    "longer tell who runs; give it a small one"
+    "above zero: where costs are linear, outputs jump with the prices, and totals at "
+    "prices no longer tell who runs; agree on a rise, or give it a small one"
 )
 
 
@@ -300,6 +336,8 @@ class PeriodSearch:
         high: the highest one.
         tolerance: how far output may be from demand in each period.
         max_rounds: totals after which the search gives up.
+        rise: by how much offers at one price are made to rise, see `Fleet.bent`; with
+            0, linear costs are refused.
     """
 
     periods: int
@@ -307,12 +345,17 @@ class PeriodSearch:
     high: float
     tolerance: float = 1e-6
     max_rounds: int = 200
+    rise: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.periods < 1 or self.max_rounds < 1:
+        if not 1 <= self.periods <= MOST_PERIODS or self.max_rounds < 1:
             raise InvalidInputError(
-                "expected at least 1 period and 1 round, found "
+                f"expected 1 to {MOST_PERIODS} periods and at least 1 round, found "
                 f"{self.periods} and {self.max_rounds}"
+            )
+        if not 0.0 <= self.rise < inf:
+            raise InvalidInputError(
+                f"a rise must be a number of at least zero, found {self.rise:g}"
             )
         # Below 0 a store would be filled and emptied at once.
         if not (0.0 <= self.low < self.high and isfinite(self.high)):
@@ -331,6 +374,10 @@ class PeriodSearch:
         step = power_unit(Fraction(self.tolerance), FINER_BITS + 1)
         return Counts((step,) * self.periods, TOTAL_BITS)
 
+    def bent(self, fleet: Fleet) -> Fleet:
+        """Return a fleet as it answers prices."""
+        return fleet.bent(self.rise) if self.rise else fleet
+
     def response(self, fleet: Fleet, prices: Numbers) -> Integers:
         """Return one party's output less demand in each period, rounded row by row."""
         grid = Grid(0, self.counts.units[0])
@@ -347,8 +394,10 @@ class PeriodSearch:
                 f"demand has {fleet.demands.shape[1]} periods, and {self.periods} "
                 "were agreed on: give a number for each"
             )
+        self.bent(fleet).require_bent()
         reach = float(self.counts.units[0] * 2 ** (TOTAL_BITS - ROW_BITS - 2))
-        for kind, rows in vars(fleet).items():
+        for kind in ("demands", "generators", "stores"):
+            rows = getattr(fleet, kind)
             if not (np.abs(rows) < reach).all():
                 raise InvalidInputError(
                     f"{kind}: a number is above {reach:.3g}, which is beyond what can "

@@ -13,7 +13,7 @@ from typing import Any
 
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import DispatchSection
-from veilsum.jobs.dispatch import PriceRecipe, search_of
+from veilsum.jobs.dispatch_periods import dispatch_recipe
 from veilsum.jobs.job_file import job_of, table_job
 from veilsum.jobs.recipes import Recipe
 from veilsum.jobs.table_job import SchemaJob, check_width, prepared
@@ -65,11 +65,9 @@ def agreed_on(consortium: Consortium) -> Asked:
     if job is None or schema is None:
         assert isinstance(question, DispatchSection)
         with about(question.heading):
-            search = search_of(**question.given())
+            recipe = dispatch_recipe(**question.given())
         return Asked(
-            consortium=consortium,
-            recipe=PriceRecipe(search),
-            terms=terms_of(search.counts),
+            consortium=consortium, recipe=recipe, terms=terms_of(recipe.counts)
         )
     rules, tolerate = schema.rules(consortium.rules.rules), consortium.rules.tolerate
     check_width(
@@ -104,6 +102,10 @@ def check_agreed(consortium: Consortium) -> None:
 
 def _balance_nothing(consortium: Consortium) -> None:
     """Balance no demand at all: that takes one round, and every check comes first."""
+    (question,) = consortium.questions
+    assert isinstance(question, DispatchSection)
     nothing = {"demand": [0.0], **{key: [nan] for key in ("a", "b", "low", "high")}}
+    if question.periods is not None:
+        nothing = {f"demand_{k + 1}": [0.0] for k in range(question.periods)}
     tables = {name: as_frame(nothing) for name in consortium.topology.parties}
     job_of(consortium, tables, driver="vectorised", seed=0).run()

@@ -36,6 +36,7 @@ from veilsum.files.output import as_json, write_files
 from veilsum.jobs.cox import CoxJob
 from veilsum.jobs.cox_bins import BinnedCoxJob
 from veilsum.jobs.dispatch import PriceRecipe
+from veilsum.jobs.dispatch_periods import FLEETS, PeriodsRecipe
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
@@ -295,6 +296,8 @@ def _first(found: Asked, cut: Sequence[str]) -> Iterator[str]:
         )
     if isinstance(found.recipe, PriceRecipe):
         yield GENERATORS
+    if isinstance(found.recipe, PeriodsRecipe):
+        yield FLEETS
     if "site_terms" in weaker:
         yield SITES
     for name, (value, before) in weaker.items():
@@ -595,6 +598,9 @@ def _bins(bins: Bins, column: Column) -> Iterator[str]:
 
 def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
     low, high = given["prices"]
+    if "periods" in given:
+        yield from _periods(given)
+        return
     yield "question: the price at which all generators meet all demands"
     if given.get("total_cost"):
         yield "and what all generators cost together at that price"
@@ -607,6 +613,25 @@ def _dispatch(given: Mapping[str, Any]) -> Iterator[str]:
         yield f"power is counted in whole numbers of {given['unit']}"
     if "price_unit" in given:
         yield f"prices of steps are whole numbers of {given['price_unit']}"
+
+
+def _periods(given: Mapping[str, Any]) -> Iterator[str]:
+    (low, high), periods = given["prices"], given["periods"]
+    yield (
+        "question: a price for each period, at which all generators and stores meet "
+        f"all demands; periods: {periods}"
+    )
+    yield f"prices that may be tried in each: {exact(low)} to {exact(high)}"
+    yield (
+        f"looked at in each member's table: demands, demand_1 to demand_{periods}; of "
+        "every generator its costs a and b, its limits low and high, and its ramp; of "
+        "every store its wear, energy, power, efficiency and start"
+    )
+    if "rise" in given:
+        yield (
+            "an offer at one price, and a store that does not wear, is made to rise by "
+            f"{exact(given['rise'])} from its lower to its upper limit"
+        )
 
 
 def _number(count: int, noun: str) -> str:

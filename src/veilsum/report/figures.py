@@ -15,6 +15,7 @@ import numpy as np
 
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.dispatch import DispatchResult
+from veilsum.jobs.dispatch_periods import PeriodsResult
 from veilsum.jobs.solve import Run, Trace
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.models.survival import SurvivalCurve
@@ -181,6 +182,39 @@ def supply_figure(result: DispatchResult, title: str) -> Any:
     axis.set_title(title, fontsize=10)
     axis.grid(visible=True, alpha=0.3)
     axis.legend(frameon=False, loc="upper left")
+    return figure
+
+
+def schedule_figure(result: PeriodsResult, title: str) -> Any:
+    """Return the price of every period, and below it who gives what.
+
+    Prices are known to everybody. Bars are of the parties that are known here: all in a
+    simulation, one's own in a real run; below zero stores are filled.
+    """
+    figure, (axis,) = _figure(7.4, 4.6, 1, top=0.35)
+    axis.remove()
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
+    figure.subplots_adjust(right=0.8, hspace=0.1)
+    edges = np.arange(len(result.prices) + 1) + 0.5
+    upper.stairs(result.prices, edges, baseline=None, color=BLACK, linewidth=1.6)
+    upper.set_ylabel("price")
+    upper.set_title(title, fontsize=10)
+    places = np.arange(1, len(edges))
+    above, below = np.zeros((2, len(places)))
+    known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
+    given = {party: one for party, one in known.items() if one.any()}
+    for place, (party, output) in enumerate(given.items()):
+        look = {"color": PALETTE[place % len(PALETTE)], "width": 0.8, "label": party}
+        base = np.where(output < 0.0, below, above)
+        lower.bar(places, output, bottom=base, **look)
+        above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
+    lower.axhline(0.0, color=GREY, linewidth=0.8)
+    lower.set(xlabel="period", ylabel="output", xlim=(edges[0], edges[-1]))
+    lower.xaxis.get_major_locator().set_params(integer=True)
+    if given:
+        lower.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for one in (upper, lower):
+        one.grid(visible=True, alpha=0.3, axis="y")
     return figure
 
 
