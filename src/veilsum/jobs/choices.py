@@ -160,7 +160,7 @@ class ChoiceRecipe(SumsOnly):
             Foreseen(
                 "every round that tries coefficients",
                 self._shown(first=False),
-                0,
+                1,
                 self.most_rounds - 1,
             ),
         )
