@@ -41,7 +41,8 @@ def flat(text):
 
 RANGES = {name: {"kind": "number", "minimum": 0, "maximum": 9} for name in "xy"}
 SEX = {"sex": {"kind": "category", "categories": ["f", "m"]}}
-FREE = {"schema": {"minimum_rows": 400, "columns": {**RANGES, **SEX}}}
+GRADE = {"grade": {"kind": "category", "categories": ["low", "mid", "high"]}}
+FREE = {"schema": {"minimum_rows": 400, "columns": {**RANGES, **SEX, **GRADE}}}
 
 
 def fitted(**model):
@@ -59,6 +60,8 @@ QUESTIONS = {
     "poisson": fitted(formula="y ~ x", family="poisson"),
     "gamma": fitted(formula="y ~ x", family="gamma"),
     "inverse": fitted(formula="y ~ x", family="gamma-inverse"),
+    "multinomial": fitted(formula="grade ~ x + C(sex)", family="multinomial"),
+    "ordinal": fitted(formula="grade ~ x + C(sex)", family="ordinal"),
     "HC0": fitted(formula="y ~ x + C(sex)", errors="HC0"),
     "HC3": fitted(formula="sex ~ x", family="binomial", errors="HC3"),
     "cluster": {
@@ -130,7 +133,9 @@ def tables(kind):
         x = stream.integers(1, 9, 400).astype(float)
         y = stream.integers(1, 6, 400) + (x > 4)
         sex = np.where(stream.random(400) < 0.3 + 0.04 * x, "m", "f")
-        found[name] = as_frame({"x": x, "y": y.astype(float), "sex": sex})
+        grade = np.array(["low", "mid", "high"])[(y > 2) * 1 + (y > 4)]
+        columns = {"x": x, "y": y.astype(float), "sex": sex, "grade": grade}
+        found[name] = as_frame(columns)
     return found
 
 

@@ -145,7 +145,7 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
             Foreseen(
                 "every round that tries coefficients",
                 self._shown(first=False),
-                0,
+                1,
                 self.most_rounds - 1,
             ),
         )

@@ -523,8 +523,8 @@ def statistics(scales: ChoiceScales, rows: Rows, request: Request) -> Integers:
         eta = columns[:, :1] * point[:, 0]
         for k in range(1, n_columns):
             eta = eta + columns[:, k : k + 1] * point[:, k]
-        chosen: FloatArray = (block.response + base.measures.response.centre) * 1.0
-        found = scales.family.rows(chosen, eta)
+        level: FloatArray = (block.response + base.measures.response.centre) * 1.0
+        found = scales.family.rows(level, eta)
         for score, pull in zip(scores, found.pulls.T, strict=True):
             score.add(columns, np.rint(pull * 2.0**base.pull))
         ones = np.ones(len(columns))

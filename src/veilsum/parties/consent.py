@@ -952,9 +952,11 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
     if not fit.model.levels:
         yield f"- the sum of the response {response} over all rows"
     inside = [one for one in categories if one.name != fit.formula.response]
+    among = "how many have each level of" if fit.model.levels else "the sum of"
     lines = [
         f"- for each level of {quoted(one.name)}: how many rows have it, and over "
-        "these rows the sum of the response and of every other column of the design"
+        f"these rows {among} the response, and the sum of every other column of the "
+        "design"
         for one in inside
     ]
     yield from room.lines("categories", lines)
@@ -980,6 +982,7 @@ def _counts(found: Asked, room: _Room) -> Iterator[str]:
     yield (
         "- for each number among the design's columns: its sum, its sum of squares, "
         "and its sum of products with every other column and with the response"
+        + (", or over the rows of each of its levels" if fit.model.levels else "")
         + (
             ""
             if isinstance(fit.family, Gaussian)
