@@ -133,6 +133,53 @@ def test_jobs_on_tables_find_the_same(kind, section, sums, tmp_path):
         assert one.guarantee.to_dict() == simulated.guarantee.to_dict()
 
 
+# What parties make of whole tables; few parties, so that they must agree openly.
+OPEN = {**JOB["policy"], "site_terms": True, "release_fraction": 1.0}
+BY_PARTY = {
+    "cox": {"formula": "Surv(dose, ill) ~ x"},
+    "mixed": {"formula": "y ~ x + dose"},
+    "meta": {
+        "formula": "y ~ x + dose",
+        "coefficient": "x",
+        "effects": [-5, 5],
+        "errors": [0.01, 1],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", BY_PARTY)
+def test_what_parties_make_of_whole_tables_is_the_same_to_the_last_bit(kind, tmp_path):
+    schema = {**SCHEMA, "minimum_rows": 150}
+    asked = {**JOB, "schema": schema, "policy": OPEN, kind: BY_PARTY[kind]}
+    company = Company(tmp_path, data_files(asked, frames(200), tmp_path))
+    simulated = read_job(company.scenario, kind).run(driver="loopback", seed=1)
+    found = company.run()
+    answers(found)
+    assert company.verdict(found).good
+    for one in found.values():
+        assert one.answer.tolist() == simulated.answer.tolist()
+        assert [s.tolist() for s in one.released.sums] == [
+            s.tolist() for s in simulated.released.sums
+        ]
+
+
+def test_a_dispatch_over_periods_finds_the_same_prices(tmp_path):
+    """Each party has one table, and knows its own outputs."""
+    unit = {"a": 0.1, "b": 10.0, "low": 0.0, "high": 90.0, "ramp": 30.0}
+    tables = {
+        name: pd.DataFrame([{"demand_1": 20.0 + k, "demand_2": 40.0}, unit])
+        for k, name in enumerate("abcd")
+    }
+    asked = {key: one for key, one in JOB.items() if key != "schema"}
+    asked["dispatch"] = {"prices": [0, 50], "periods": 2}
+    company = Company(tmp_path, data_files(asked, tables, tmp_path))
+    simulated = read_job(company.scenario, "dispatch").run(driver="loopback", seed=1)
+    for name, one in company.run().items():
+        assert one.prices.tolist() == simulated.prices.tolist()
+        assert list(one.outputs) == [name]
+        assert one.outputs[name].tolist() == simulated.outputs[name].tolist()
+
+
 def test_a_dispatch_finds_the_same_price(tmp_path):
     table = {
         "title": "zones",

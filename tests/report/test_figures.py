@@ -19,6 +19,7 @@ from veilsum.report.figures import (
     density_figure,
     error_figure,
     float_leak_figure,
+    forest_figure,
     render,
     schedule_figure,
     supply_figure,
@@ -103,6 +104,28 @@ def test_a_supply_curve_shows_what_was_released_and_no_more(demand):
     assert len(axis.collections) == len(tried) + (demand == 100.0)
     label = "from 10 to 30 it balances" if demand == 100.0 else "it balances at 30"
     assert label in [text.get_text() for text in axis.get_legend().texts]
+
+
+@pytest.mark.parametrize("ratio", [True, False])
+def test_a_forest_shows_every_estimate_with_its_interval(ratio):
+    rows = [
+        {"name": "age", "coefficient": 0.5, "low": 0.25, "high": 0.75},
+        {"name": "dose", "coefficient": -1.0, "low": -1.5, "high": -0.5},
+    ]
+    (axis,) = forest_figure(rows, "two", ratio=ratio).axes
+    told = np.exp if ratio else np.asarray
+    for place, (line, dot) in enumerate(
+        zip(axis.lines[:-1:2], axis.lines[1::2], strict=True)
+    ):
+        row = rows[place]
+        assert line.get_xdata() == pytest.approx(told([row["low"], row["high"]]))
+        assert dot.get_xdata() == pytest.approx(told([row["coefficient"]]))
+        assert line.get_ydata()[0] == dot.get_ydata()[0] == 1 - place
+    assert axis.lines[-1].get_xdata() == ([1, 1] if ratio else [0, 0])
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    assert names == ["age", "dose"]
+    texts = [one.get_text() for one in axis.texts]
+    assert texts[0].startswith(f"{told(0.5):.3g}  [")
 
 
 def test_a_schedule_shows_prices_and_stacks_what_is_known():

@@ -382,6 +382,47 @@ def coefficients_figure(
     return figure
 
 
+def forest_figure(
+    rows: Sequence[Mapping[str, Any]], title: str, *, ratio: bool = False
+) -> Any:
+    """Return estimates with their intervals, one below the other.
+
+    Args:
+        rows: of a result's table, with name, coefficient, low and high: hazard ratios
+            of a Cox regression, fixed effects of a mixed model, pooled estimates of a
+            meta-analysis. No party's own number is among these.
+        title: what to notice.
+        ratio: whether to show exp of all of them, on a logarithmic axis.
+    """
+    figure, (axis,) = _figure(7.4, 0.36 * len(rows) + 1.2, 1, top=0.4)
+    figure.subplots_adjust(left=0.2, right=0.72)
+    shown = np.exp if ratio else np.asarray
+    for place, row in zip(range(len(rows))[::-1], rows, strict=True):
+        low, middle, high = shown([row[key] for key in ("low", "coefficient", "high")])
+        axis.plot([low, high], [place] * 2, color=BLUE, linewidth=1.6)
+        axis.plot(middle, place, "s", color=BLUE, markersize=6)
+        axis.text(
+            1.03,
+            place,
+            f"{middle:.3g}  [{low:.3g}, {high:.3g}]",
+            transform=axis.get_yaxis_transform(),
+            verticalalignment="center",
+            fontsize=9,
+        )
+    axis.axvline(1.0 if ratio else 0.0, color=GREY, linewidth=0.8)
+    axis.set_yticks(range(len(rows))[::-1], [str(row["name"]) for row in rows])
+    axis.set_ylim(-0.6, len(rows) - 0.4)
+    if ratio:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        axis.xaxis.set_minor_formatter(lambda tick, _: f"{tick:g}")
+        axis.tick_params(which="both", labelsize=8)
+    axis.set_xlabel("ratio, with its 95 % interval" if ratio else "95 % interval")
+    axis.grid(visible=True, alpha=0.3, axis="x")
+    axis.set_title(title, fontsize=10)
+    return figure
+
+
 def boxes_figure(
     groups: Mapping[str, Sequence[Quantile]], name: str, title: str
 ) -> Any:
