@@ -149,6 +149,18 @@ from .jobs.estimators import (
 from .jobs.estimators import (
     PrivatePoissonRegressor as PrivatePoissonRegressor,
 )
+from .jobs.evaluate import (
+    ChanceEvaluation as ChanceEvaluation,
+)
+from .jobs.evaluate import (
+    ConcordanceEvaluation as ConcordanceEvaluation,
+)
+from .jobs.evaluate import (
+    NumberEvaluation as NumberEvaluation,
+)
+from .jobs.evaluate import (
+    evaluate as evaluate,
+)
 from .jobs.from_moments import (
     Components as Components,
 )

@@ -30,6 +30,7 @@ from veilsum.agreement.sections import (
     CoxSection,
     DispatchSection,
     DomainSection,
+    EvaluateSection,
     JobSection,
     LinksSection,
     MasksSection,
@@ -283,6 +284,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     cox: CoxSection | None = None
     mixed: MixedSection | None = None
     meta: MetaSection | None = None
+    evaluate: EvaluateSection | None = None
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None

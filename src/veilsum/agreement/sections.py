@@ -494,6 +494,45 @@ class CoxSection(JobSection, frozen=True, kw_only=True):
     check: Flag | None = None
 
 
+class EvaluateSection(JobSection, frozen=True, kw_only=True):
+    """How well known coefficients predict; or, with folds, a fit without a part."""
+
+    heading = "evaluate"
+    command = "evaluate"
+
+    formula: Text = ""
+    coefficients: (
+        Annotated[
+            dict[str, int | float],
+            Meta(description="a table with a number for each column of the formula"),
+        ]
+        | None
+    ) = None
+    family: Text | None = None
+    edges: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [0.25, 0.5, 0.75]"),
+        ]
+        | None
+    ) = None
+    times: (
+        Annotated[
+            tuple[int | float, ...],
+            Meta(description="a list of numbers, such as [100, 200]"),
+        ]
+        | None
+    ) = None
+    calibration: Flag | None = None
+    folds: Whole | None = None
+    split: Whole | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was written; a family by its one name."""
+        found = super().given()
+        return found | ({"family": canonical(self.family)} if self.family else {})
+
+
 class MixedSection(JobSection, frozen=True, kw_only=True):
     """A regression with coefficients that differ between parties."""
 
@@ -555,6 +594,7 @@ JOBS: tuple[type[JobSection], ...] = (
     CoxSection,
     MixedSection,
     MetaSection,
+    EvaluateSection,
     DispatchSection,
 )
 
@@ -645,5 +685,6 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     cox: CoxSection | None = None
     mixed: MixedSection | None = None
     meta: MetaSection | None = None
+    evaluate: EvaluateSection | None = None
     dispatch: DispatchSection | None = None
     deployment: DeploymentSection | None = None

@@ -17,6 +17,7 @@ COMMANDS = {
     "cox": "Fit a Cox regression over several parties' tables.",
     "dispatch": "Find the price that balances private demands.",
     "doctor": "Say what is wrong with a graph or a connection, and what mends it.",
+    "evaluate": "Say how well known coefficients predict several parties' rows.",
     "fit": "Fit a regression over several parties' tables.",
     "identity": "Make a party's key and certificate, or show one.",
     "join": "Take part in a run with the other members of a consortium.",

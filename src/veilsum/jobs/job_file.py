@@ -20,6 +20,7 @@ from veilsum.agreement.sections import (
     WRITTEN,
     CoxSection,
     DataSection,
+    EvaluateSection,
     JobSection,
     MetaSection,
     MixedSection,
@@ -35,6 +36,7 @@ from veilsum.files.tables import agreed_table
 from veilsum.jobs.cox import cox, cox_job
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.dispatch_periods import dispatch_periods
+from veilsum.jobs.evaluate import evaluate, evaluate_job
 from veilsum.jobs.meta import MetaJob, meta
 from veilsum.jobs.mixed import MixedJob, mixed
 from veilsum.jobs.regression import fit, formula_job
@@ -71,6 +73,7 @@ ON_TABLES: dict[type[JobSection], OnTables] = {
     CoxSection: OnTables(cox_job, cox),
     MixedSection: OnTables(MixedJob.of, mixed),
     MetaSection: OnTables(MetaJob.of, meta),
+    EvaluateSection: OnTables(evaluate_job, evaluate),
 }
 
 

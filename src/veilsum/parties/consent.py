@@ -22,9 +22,12 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.sections import (
     CoxSection,
+    EvaluateSection,
     MetaSection,
     MixedSection,
     ModelSection,
@@ -37,6 +40,13 @@ from veilsum.jobs.cox import CoxJob
 from veilsum.jobs.cox_bins import BinnedCoxJob
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.dispatch_periods import FLEETS, PeriodsRecipe
+from veilsum.jobs.evaluate import (
+    AnyEvaluation,
+    BinsJob,
+    ConcordanceJob,
+    ErrorsJob,
+    FoldsJob,
+)
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
@@ -46,6 +56,7 @@ from veilsum.jobs.releases import BY_PARTY, Foreseen
 from veilsum.jobs.statistics import StatisticsJob
 from veilsum.jobs.survival import SurvivalJob
 from veilsum.models.choices import Ordinal
+from veilsum.models.evaluation import bin_labels
 from veilsum.models.families import Gaussian
 from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
@@ -564,6 +575,45 @@ def _cox(
     )
 
 
+def _evaluate(
+    job: AnyEvaluation, question: EvaluateSection, room: _Room
+) -> Iterator[str]:
+    if isinstance(job, FoldsJob):
+        yield (
+            "question: how well a least squares fit predicts rows that it was not "
+            "fitted to (cross-validation)"
+        )
+    else:
+        yield "question: how well a model with known coefficients predicts your rows"
+    yield f"formula, as written: {quoted(question.formula)}"
+    if isinstance(job, FoldsJob):
+        yield (
+            f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
+            "predictors of a row alone; what a fit sums becomes known of each fold, "
+            "and each is looked at as a table of its own"
+        )
+        yield _design(job.base, room)
+        return
+    names = job.base.formula.columns
+    pairs = zip(names, job.known.coefficients, strict=True)
+    told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
+    yield f"coefficients, public: {room.names('coefficients', told)}"
+    if isinstance(job, ErrorsJob):
+        yield "errors: sums of squared and of absolute ones, over all rows"
+        return
+    bins = room.names("bins of the prediction", bin_labels(np.array(job.edges)))
+    yield f"bins of the prediction: {len(job.edges) + 1}: {bins}"
+    if isinstance(job, ConcordanceJob):
+        yield f"bins of time: {room.names('bins of time', job.periods.labels)}"
+    else:
+        more = "responses are fitted to linear predictors, in further rounds"
+        yield f"calibration: {more if job.calibrated else 'no further rounds'}"
+    yield (
+        "rules about bins are about all rows in them, with the event or without: of "
+        "these, one alone may have it"
+    )
+
+
 # Each kind of question to tables in words, from the job and its section.
 DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
     FormulaJob: _model,
@@ -573,6 +623,10 @@ DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
     BinnedCoxJob: _cox,
     MixedJob: _mixed,
     MetaJob: _meta,
+    BinsJob: _evaluate,
+    ErrorsJob: _evaluate,
+    ConcordanceJob: _evaluate,
+    FoldsJob: _evaluate,
 }
 
 
@@ -736,6 +790,31 @@ EXPLAINED: Mapping[str, str] = {
     "weights, 0 where there are none",
     "rows, parties, and rows left out": "how many rows and how many members are in the "
     "sum, and how many rows they left out because a value was missing",
+    "rows with the event in each bin of the prediction": "for each bin, how many rows "
+    "whose predicted chance is in it have the event",
+    "rows without the event in each bin": "for each bin, how many have not",
+    "sum of predictions in each bin": "for each bin, the sum of its rows' predicted "
+    "chances",
+    "sum of squared errors, and rows left out": "the sum over all rows of the squared "
+    "difference between response, 0 or 1, and chance; and how many rows were left out "
+    "because a value was missing",
+    "sums of responses and of their squares": "two sums over all rows",
+    "sums of predictions and of their squares": "two sums over all rows",
+    "sums of squared and of absolute errors": "two sums over all rows, of how far the "
+    "response is from its prediction",
+    "events in each interval and bin of risk": "for each of both, how many rows end "
+    "there with the event",
+    "rows that end without the event in each interval and bin of risk": "for each of "
+    "both, how many end there without",
+    "rows of each bin of risk that go on after the last time": "for each bin, how many "
+    "rows end later than all agreed times, with an event or without",
+    "X'X of each fold": "for each fold, and for every two columns of the design, the "
+    "sum of their products over the rows of that fold",
+    "X'y of each fold": "for each fold and column, the sum of its products with the "
+    "response",
+    "y'y, and sums of y, of ones and of their logarithms, of each fold": "of "
+    "each fold, the sums of squared responses, of responses and of ones; the last is 0",
+    "rows of each fold": "how many rows of all members are in each fold",
     "X'V^-1X, X'V^-1y, y'V^-1y": "for every two of the columns of the design and the "
     "response, the sum over all members of their products, each member's rows "
     "weighted by how alike they are (V) if coefficients differ between members as "
@@ -1090,6 +1169,7 @@ NOT_ASKED: Mapping[str, tuple[str, ...]] = {
     ),
     "mixed": ("dominance",),
     "meta": ("dominance",),
+    "evaluate": ("dominance",),
 }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.dispatch import DispatchResult
 from veilsum.jobs.dispatch_periods import PeriodsResult
+from veilsum.jobs.evaluate import ChanceEvaluation
 from veilsum.jobs.solve import Run, Trace
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.models.survival import SurvivalCurve
@@ -350,6 +351,46 @@ def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
             axis.annotate(
                 f"{numbers[k]:,}", (times[k], 0.0), ha="center", **where, **small
             )
+
+
+def evaluation_figure(result: ChanceEvaluation, title: str = "") -> Any:
+    """Return the ROC curve, and beside it what was predicted and what happened.
+
+    Args:
+        result: an evaluation of chances.
+        title: what to notice.
+    """
+    figure, (left, right) = _figure(8.6, 4.4, 2, top=0.5)
+    figure.subplots_adjust(wspace=0.28)
+    false, true = result.found.roc()
+    # Between two edges the curve may be anywhere in the box that they span.
+    for a, b in pairwise(zip(false.tolist(), true.tolist(), strict=True)):
+        sides = [a[0], b[0]], [a[1], a[1]], [b[1], b[1]]
+        left.fill_between(*sides, color=BLUE, alpha=0.15, linewidth=0)
+    left.plot(false, true, color=BLUE, marker="o", ms=4)
+    area = result.auc
+    words = f"area {area.value:.3f}\nbins allow {area.least:.3f} to {area.largest:.3f}"
+    left.text(0.98, 0.04, words, ha="right", fontsize=9, color=BLUE)
+    left.set(xlabel="1 - specificity", ylabel="sensitivity")
+    lines = result.found.calibration()
+    places = [one["predicted"] for one in lines]
+    heights = [one["observed"] for one in lines]
+    ends = [
+        [one["observed"] - one["low"] for one in lines],
+        [one["high"] - one["observed"] for one in lines],
+    ]
+    right.errorbar(places, heights, yerr=ends, color=ORANGE, marker="o", ms=4, lw=1.2)
+    words = f"Brier {result.brier:.3f}"
+    if result.slope is not None:
+        words = f"slope {result.slope[1]:.3f}\nintercept {result.slope[0]:.3f}\n{words}"
+    right.text(0.98, 0.04, words, ha="right", fontsize=9, color=ORANGE)
+    right.set(xlabel="predicted", ylabel="observed, 95 % by Wilson")
+    for axis in (left, right):
+        axis.plot([0.0, 1.0], [0.0, 1.0], color=GREY, linestyle=":", linewidth=1.0)
+        axis.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+        axis.grid(visible=True, alpha=0.3)
+    figure.suptitle(title, fontsize=10)
+    return figure
 
 
 def coefficients_figure(

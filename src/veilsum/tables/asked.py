@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.models.rows import PerRow
+from veilsum.models.evaluation import Predictor, folds_of, link_of, places_of
+from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.models.survival import TimeGrid
 from veilsum.models.tallies import Bins
 from veilsum.numbers.arrays import Array, listed
@@ -53,7 +54,13 @@ class Question(Section, frozen=True, kw_only=True):
         by: the column in whose groups all of this is asked for.
         missing: "groups" where missing values of each are counted as well.
         survival: the formula of curves.
-        times: that they are counted at.
+        times: that they are counted at, or rows that have a predicted risk.
+        predicted: the formula of a model with known coefficients.
+        coefficients: these, by column.
+        family: whose link makes predictions of them; None for a risk.
+        edges: of bins of the prediction.
+        folds: in how many of them a regression is summed.
+        split: by which number they are dealt.
     """
 
     schema: dict[str, Any]
@@ -67,6 +74,12 @@ class Question(Section, frozen=True, kw_only=True):
     times: tuple[float, ...] | None = None
     by: str | None = None
     missing: str | None = None
+    predicted: str | None = None
+    coefficients: dict[str, float] | None = None
+    family: str | None = None
+    edges: tuple[float, ...] | None = None
+    folds: int | None = None
+    split: int | None = None
 
     @classmethod
     def of_text(cls, text: str) -> Question:
@@ -96,6 +109,8 @@ class Question(Section, frozen=True, kw_only=True):
             return self.formula
         if self.survival is not None:
             return self.survival
+        if self.predicted is not None:
+            return f"predictions of {self.predicted}"
         parts = [*(self.columns or ()), *(f"bins of {one}" for one in self.bins)]
         parts += [f"table of {' x '.join(names)}" for names in self.tables or ()]
         groups = "" if self.by is None else f" by {self.by}"
@@ -130,6 +145,8 @@ class Question(Section, frozen=True, kw_only=True):
             yield from self._of_formula(self.formula, table)
         if self.survival is not None:
             yield from self._of_survival(self.survival, table)
+        if self.predicted is not None:
+            yield from self._of_predictions(self.predicted, table)
         groups = [*self._groups(table)]
         for group, rows in groups:
             if group:
@@ -192,6 +209,56 @@ class Question(Section, frozen=True, kw_only=True):
             for one in beyond.T:
                 yield frozenset({group, columns.time}), (codes == level) & one
 
+    def _of_predictions(
+        self, text: str, table: CheckedTable
+    ) -> Iterator[tuple[frozenset[str], Any]]:
+        """Yield the prediction, who reaches each edge, and sums up to there.
+
+        Of numbers, errors too: these have a kink where response and prediction meet,
+        and three of them point at whoever is there. Of a risk, who reaches an edge and
+        goes on after a time.
+        """
+        timed = self.family is None
+        columns = survival_columns(text, table.schema) if timed else None
+        formula = ModelFormula.of(columns.of_event if columns else text, table.schema)
+        known = self._predictor(formula)
+        variables = frozenset(formula.variables) - {formula.response}
+        design, response = formula.design(table)
+        rows = Rows(design, response)
+        predictor = known.predictors(rows)
+        if columns is not None:
+            higher = places_of(np.array(self.edges), predictor)
+            later = TimeGrid.of(self.times or ()).beyond(table.numbers(columns.time)).T
+            yield from ((frozenset({columns.time}), one) for one in later)
+            for k in range(1, len(self.edges or ()) + 1):
+                yield variables, higher >= k
+                both = variables | {columns.time}
+                yield from ((both, (higher >= k) & one) for one in later)
+            return
+        mean = known.means(predictor)
+        for values in (predictor, mean, mean * mean):
+            yield variables, values
+        if self.edges is None:
+            yield frozenset(formula.variables), np.abs(response - mean)
+            return
+        places = places_of(np.array(self.edges), mean)
+        for k in range(1, len(self.edges) + 1):
+            yield variables, places >= k
+            yield variables, np.where(places >= k, mean, 0.0)
+
+    def _predictor(self, formula: ModelFormula) -> Predictor:
+        family = link_of("logistic" if self.family is None else self.family)
+        given = dict(self.coefficients or {})
+        if self.family is None and formula.intercept is not None:
+            given[formula.columns[formula.intercept]] = 0.0
+        return Predictor.of(
+            family,
+            _measures(formula),
+            names=formula.columns,
+            intercept=formula.intercept,
+            coefficients=given,
+        )
+
     def _of_formula(
         self, text: str, table: CheckedTable
     ) -> Iterator[tuple[frozenset[str], Any]]:
@@ -199,14 +266,26 @@ class Question(Section, frozen=True, kw_only=True):
         design, response = formula.design(table)
         weights = 1.0 if self.weights is None else table.numbers(self.weights)
         sets = formula.by_variables
-        for k, values in enumerate(design.T):
+        parts = [1.0]
+        if self.folds is not None:
+            rows = Rows(design, response)
+            dealt = folds_of(_measures(formula), rows, self.folds, self.split or 0)
+            parts = [dealt == k for k in range(self.folds)]
+        for (k, values), part in product(enumerate(design.T), parts):
             own = [frozenset(few) for few, places in sets.items() if k in places]
-            yield min(own, key=len), weights * values
+            yield min(own, key=len), weights * values * part
         if formula.response_is_shaped:
             yield frozenset(formula.variables), weights * response
         for name in (self.weights, self.offset):
             if name is not None:
                 yield frozenset({name}), table.numbers(name)
+
+
+def _measures(formula: ModelFormula) -> RowMeasures:
+    """Return how a row is counted, by the schema alone."""
+    return RowMeasures.of(
+        formula.measures(), formula.response_measure(), intercept=formula.intercept
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

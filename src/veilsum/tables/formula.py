@@ -657,6 +657,11 @@ class SurvivalFormula(NamedTuple):
         """The same right side below the time alone, as `read_formula` takes it."""
         return f"`{self.time}` ~ {self.right}"
 
+    @property
+    def of_event(self) -> str:
+        """The same right side below the event alone."""
+        return f"`{self.event}` ~ {self.right}"
+
 
 def read_surv(text: str) -> SurvivalFormula:
     """Return the parts of a formula whose left side is `Surv(time, event)`.

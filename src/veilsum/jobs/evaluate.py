@@ -1,0 +1,1744 @@
+"""Is the model any good? Known coefficients on rows of several parties, from sums.
+
+    result = evaluate("ill ~ age + bmi", tables, family="logistic",
+                      coefficients=fit.coefficients)
+    print(result.summary())
+
+Coefficients are public, and so each row has a prediction at home. What is summed are
+counts by agreed bins of it, and a few sums of errors; see `models/evaluation`. Whoever
+writes the file chooses coefficients and edges: the prediction is a column that may be
+aimed, and every party looks at it as at any other, beside the columns it is made of.
+
+With folds instead of coefficients it is a cross-validation of least squares: what a fit
+sums, for each fold by itself. A fold is then a table of its own, and each party's part
+of it keeps to the rules of a fit.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import isfinite
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.jobs.presence import Group, Look, are_few
+from veilsum.jobs.recipes import Sums, SumsOnly, by_value
+from veilsum.jobs.regression import (
+    Brought,
+    FormulaJob,
+    Model,
+    NewtonRecipe,
+    inferred_schema,
+)
+from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
+from veilsum.jobs.running import JobResult
+from veilsum.jobs.summary import number, plain_table
+from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
+from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.timed import TimedJob, TimedRows, response_formula
+from veilsum.models import glm, least_squares
+from veilsum.models.evaluation import (
+    CHANCE_BITS,
+    MOST_FOLDS,
+    Bounded,
+    Concordance,
+    Discrimination,
+    Errors,
+    ErrorSums,
+    Fitting,
+    Places,
+    Predictor,
+    bin_labels,
+    edges_of,
+    errors_of_fold,
+    folds_of,
+    joined_errors,
+    link_name,
+    link_of,
+    places_of,
+    sums_by_bin,
+)
+from veilsum.models.families import Binomial, Gaussian, QuasiBinomial
+from veilsum.models.glm import GlmFit, Request
+from veilsum.models.least_squares import Counting, LeastSquaresFit, Statistics
+from veilsum.models.periods import Periods
+from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
+from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.tables.asked import Question
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.formula import read_surv
+from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.rules import AtHome, Rules
+from veilsum.tables.schema import CheckedTable, Schema
+
+# Bins of a chance where nobody has said others.
+TENTHS = tuple(k / 10 for k in range(1, 10))
+# What is asked for: the rest follows from the agreement.
+BINS = "counts by bin"
+FOLDS = "statistics of each fold"
+ERRORS = "sums of errors"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicted(Brought):
+    """One party's table, its rows, and what is predicted of each.
+
+    Attributes:
+        predictor: linear, of each row.
+        mean: what it stands for.
+        places: the bin that each row is in; 0 where there are none.
+    """
+
+    predictor: PerRow
+    mean: PerRow
+    places: Places
+
+
+@dataclass(frozen=True)
+class PredictedBins:
+    """The bins that predictions are in."""
+
+    labels: tuple[str, ...]
+    name: ClassVar[str] = "bins of the prediction"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Each by its ends."""
+        return self.labels
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each."""
+        return np.bincount(look(self), minlength=len(self.labels))
+
+
+@dataclass(frozen=True)
+class PredictingJob(SchemaJob[Predicted]):
+    """Known coefficients on tables with an agreed schema.
+
+    Attributes:
+        base: a regression with this formula: its rows and its rules are used.
+        known: the coefficients.
+    """
+
+    base: FormulaJob
+    known: Predictor
+
+    @property
+    def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.base.numbers_in_a_row
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Levels, cells and values that few parties might hold."""
+        return self.base.groups
+
+    @property
+    def words(self) -> str:
+        """What is asked, for the ledger and for what parties compare."""
+        names = zip(self.base.formula.columns, self.known.coefficients, strict=True)
+        numbers = ", ".join(f"{name} {one!r}" for name, one in names)
+        return f"how well {self.base.formula.text} is predicted by {numbers}"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {
+            "evaluate": self.words,
+            "model": self.base.model.terms,
+            "formula": self.base.formula.text,
+            "codings": self.base.formula.codings,
+            "schema": self.schema.to_table(),
+        }
+
+    def _question(self, **more: Any) -> Question:
+        names = self.base.formula.columns
+        return Question(
+            schema=self.asked_about,
+            predicted=self.base.formula.text,
+            family=link_name(self.known.family),
+            coefficients=dict(zip(names, self.known.coefficients, strict=True)),
+            **more,
+        )
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether few values of each column are all there is to a prediction.
+
+        Who has which of these is asked before all else: that all rows of a party have
+        one prediction is then no matter of this party alone.
+        """
+        names = set(self.base.formula.variables) - {self.base.formula.response}
+        columns = [self.schema.column(name) for name in names if name in self.schema]
+        few = (one.is_category or are_few(one.measure) for one in columns)
+        return all(few) or self.known.ends[0] == self.known.ends[1]
+
+    def look(self, own: Predicted, at: Any) -> Array[Any]:
+        """Return a party's column of its table or design, or the bins of its rows."""
+        return own.places if isinstance(at, PredictedBins) else self.base.look(own, at)
+
+    def n_rows(self, own: Predicted) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: Predicted) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.base.check(party, own)
+
+    def bring(self, table: CheckedTable) -> Predicted:
+        """Return a party's table, its rows, and what is predicted of each."""
+        rows = self.base.rows(table)
+        predictor = self.known.predictors(rows)
+        mean = self.known.means(predictor)
+        return Predicted(table, rows, predictor, mean, self.places(mean))
+
+    def places(self, mean: PerRow) -> Places:
+        """Return the bin of each row: there is one."""
+        return np.zeros(len(mean), dtype=np.int64)
+
+
+# Yes or no
+
+
+@dataclass(frozen=True, eq=False)
+class BinsRecipe(SumsOnly):
+    """One sum of counts by bin; then, if asked for, a fit of linear predictors.
+
+    Attributes:
+        words: what is asked, for the ledger.
+        n_bins: how many bins there are.
+        refit: the regression of responses on linear predictors.
+        limit: how many numbers may be released.
+    """
+
+    words: str
+    n_bins: int
+    refit: NewtonRecipe | None
+    limit: ReleaseLimit | None = None
+
+    @property
+    def first_size(self) -> int:
+        """Three numbers for each bin, Brier's sum, and rows left out."""
+        return 3 * self.n_bins + 2
+
+    @cached_property
+    def _first(self) -> Counts:
+        one, chance = Fraction(1), Fraction(1, 2**CHANCE_BITS)
+        counted = (one,) * (2 * self.n_bins)
+        units = (*counted, *(chance,) * self.n_bins, chance, one)
+        return Counts(units, sum_bits([CHANCE_BITS + 1]))
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, in the first sum; filled up."""
+        found = self._first
+        if self.refit is None:
+            return found
+        further = self.refit.counts
+        more = further.units[len(found.units) :]
+        return Counts((*found.units, *more), max(found.bits, further.bits))
+
+    @property
+    def size(self) -> int:
+        """Those of the longer sum."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """Those of the first sum, and two coefficients."""
+        return self.first_size + 2 * (self.refit is not None)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of all sums that there is room for."""
+        further = 0 if self.refit is None else self.refit.most_numbers
+        return self.first_size + further
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the fit has."""
+        return 1 + (0 if self.refit is None else self.refit.most_rounds)
+
+    def _further(self, sums: Sums) -> Sums:
+        assert self.refit is not None
+        return [one[: self.refit.size] for one in sums[1:]]
+
+    def request(self, sums: Sums) -> str | Request | None:
+        """Ask for counts, and then what the fit asks."""
+        if not sums:
+            if self.limit is not None:
+                self.limit.check(self.first_size)
+            if self.refit is not None:
+                self.refit.request(())
+            return BINS
+        return None if self.refit is None else self.refit.request(self._further(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the first total in float64, and the two coefficients."""
+        found = self._first.values(sums[0][: self.first_size])
+        if self.refit is None:
+            return found
+        return np.append(found, self.refit.answer(self._further(sums)))
+
+    def found(self, sums: Sums, edges: Vector) -> Discrimination:
+        """Return what the first total says."""
+        n = self.n_bins
+        values = self._first.values(sums[0][: self.first_size])
+        whole = values[: 2 * n].astype(np.int64)
+        return Discrimination(
+            edges, whole[:n], whole[n:], values[2 * n : 3 * n], float(values[3 * n])
+        )
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][self.first_size - 1])
+
+    def fit(self, sums: Sums) -> GlmFit | None:
+        """Return the regression on linear predictors, if there was one."""
+        return None if self.refit is None else self.refit.fit(self._further(sums))
+
+    @property
+    def _shown(self) -> dict[str, int]:
+        return {
+            "rows with the event in each bin of the prediction": self.n_bins,
+            "rows without the event in each bin": self.n_bins,
+            "sum of predictions in each bin": self.n_bins,
+            "sum of squared errors, and rows left out": 2,
+        }
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        if not sums:
+            return Release(self.words, self._shown)
+        assert self.refit is not None
+        return self.refit.release(self._further(sums))
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """Counts by bin first, then what the fit shows."""
+        if self.refit is None:
+            return (Foreseen("the only round", self._shown),)
+        start, *others = self.refit.foreseen
+        start = replace(start, when="the first round of the fit of predictors")
+        return (Foreseen("the first round", self._shown), start, *others)
+
+
+@dataclass(frozen=True)
+class BinsJob(PredictingJob):
+    """Chances of an event, by agreed bins.
+
+    Attributes:
+        edges: of the bins.
+        calibrated: whether responses are fitted to linear predictors as well.
+    """
+
+    follows = (
+        "the curve of true against false positives and the area below it, sensitivity "
+        "and specificity at each edge, the calibration curve, Brier's score, and tests"
+    )
+
+    edges: tuple[float, ...] = TENTHS
+    calibrated: bool = True
+
+    def __post_init__(self) -> None:
+        edges_of(self.edges, 0.0, 1.0)
+        if self.base.formula.response_is_shaped:
+            raise InvalidInputError(
+                "the response must be a column, and none of those that it is predicted "
+                f"from, found {self.base.formula.text}"
+            )
+        if self.calibrated and self.known.ends[0] == self.known.ends[1]:
+            raise InvalidInputError(
+                "all rows have one prediction, so that nothing can be fitted to it: "
+                "give calibration = false, or other coefficients"
+            )
+
+    @property
+    def thresholds(self) -> Vector:
+        """The edges."""
+        return np.array(self.edges)
+
+    @cached_property
+    def refit(self) -> Model | None:
+        """Responses on linear predictors: 0 and 1 where a model is calibrated."""
+        if not self.calibrated:
+            return None
+        family, own = self.known.family, self.base.model.measures
+        return Model(
+            response=self.base.formula.response,
+            names=("Intercept", "linear predictor"),
+            intercept=0,
+            # The coefficients are alike, and only errors would differ.
+            family=Binomial() if isinstance(family, QuasiBinomial) else family,
+            measures=RowMeasures.of(
+                (ONES, self.known.predictor_measure),
+                own.response,
+                intercept=0,
+                row_bits=own.row_bits,
+            ),
+            variables=2,
+        )
+
+    @property
+    def words(self) -> str:
+        """What is asked, with the edges."""
+        more = ", and refitted" if self.calibrated else ""
+        return f"{super().words}, in bins at {list(self.edges)}{more}"
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return self._question(edges=self.edges)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What the formula's columns have, and the bins of the prediction."""
+        return (*super().groups, PredictedBins(bin_labels(self.thresholds)))
+
+    def places(self, mean: PerRow) -> Places:
+        """Return the bin of each row."""
+        return places_of(self.thresholds, mean)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> BinsRecipe:
+        """Return what parties do: one sum, and those of a fit."""
+        n_bins, refit = len(self.edges) + 1, None
+        if self.refit is not None:
+            plain = BinsRecipe(self.words, n_bins, None).first_size
+            room = (
+                None if limit is None else replace(limit, before=limit.before + plain)
+            )
+            refit = NewtonRecipe(self.refit.newton, self.words, room)
+        return BinsRecipe(self.words, n_bins, refit, limit)
+
+    def check_at_home(self, home: AtHome, own: Predicted) -> None:
+        """Refuse a table of which a bin, or the prediction, would point at few rows.
+
+        Bins are looked at with and without the event together: whoever asks chooses
+        what is predicted, but not what happened to a row. The sum of predictions in a
+        bin is one of a number in a group, and is looked at as such.
+        """
+        self.base.check_at_home(home, own)
+        labels = bin_labels(self.thresholds)
+        home.bins(
+            "the prediction", np.bincount(own.places, minlength=len(labels)), labels
+        )
+        apart = self.edges[-1] - self.edges[0]
+        home.column(
+            "the prediction",
+            own.mean,
+            two_valued=lambda: self.is_coarse,
+            agreed=lambda: 0.0 if self.is_coarse else apart,
+        )
+        ones = np.ones(len(own.mean))
+        beyond = [own.places >= k for k in range(1, len(labels))]
+        design = np.column_stack([ones, *beyond, own.mean])
+        names = ["1", *(f"a prediction of {one}" for one in labels[1:])]
+        names.append("the prediction")
+        home.design(Rows(design, own.rows.response), names, intercept=0)
+        pair = np.column_stack([ones, own.mean])
+        for k in np.unique(own.places):
+            here = own.places == k
+            rows = Rows(pair[here], own.rows.response[here])
+            what = f"the prediction where it is {labels[k]}"
+            home.design(rows, ["1", what], intercept=0)
+        if self.refit is not None:
+            line = np.column_stack([ones, own.predictor])
+            rows = Rows(line, own.rows.response)
+            home.design(rows, self.refit.names, intercept=0)
+
+    def answer(self, own: Predicted, request: str | Request) -> Integers:
+        """Return what one party gives."""
+        vector = np.full(self._size, 0, dtype=object)
+        if isinstance(request, Request):
+            assert self.refit is not None
+            line = np.column_stack([np.ones(len(own.mean)), own.predictor])
+            rows = Rows(line, own.rows.response)
+            found = glm.statistics(self.refit.newton.scales, rows, request)
+            vector[: len(found)] = found
+            return vector
+        n = len(self.edges) + 1
+        happened = self.known.responses(own.rows) > 0.5
+        away = np.where(happened, 1.0, 0.0) - own.mean
+        none = np.zeros_like(own.places)
+        parts = [
+            *np.bincount(own.places[happened], minlength=n).tolist(),
+            *np.bincount(own.places[~happened], minlength=n).tolist(),
+            *sums_by_bin(own.mean, CHANCE_BITS, own.places, n),
+            *sums_by_bin(away * away, CHANCE_BITS, none, 1),
+            own.table.n_dropped,
+        ]
+        vector[: len(parts)] = parts
+        return vector
+
+    @cached_property
+    def _size(self) -> int:
+        return self.recipe().size
+
+
+# Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorsRecipe(SumsOnly):
+    """One sum of responses, predictions and errors.
+
+    Attributes:
+        words: what is asked, for the ledger.
+        sums_of: in what units.
+        limit: how many numbers may be released.
+    """
+
+    words: str
+    sums_of: ErrorSums
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        one = Fraction(1)
+        return Counts((*self.sums_of.units, one, one), sum_bits([CHANCE_BITS + 2]))
+
+    @property
+    def size(self) -> int:
+        """Six sums, rows, and rows left out."""
+        return len(self.counts.units)
+
+    @property
+    def answer_size(self) -> int:
+        """As many as were summed."""
+        return self.size
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return ERRORS
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the total in float64."""
+        return self.counts.values(sums[0])
+
+    def errors(self, sums: Sums) -> Errors:
+        """Return what the total says."""
+        *found, n_rows, _ = sums[0].tolist()
+        return self.sums_of.errors(int(n_rows), found)
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        shown = {
+            "sums of responses and of their squares": 2,
+            "sums of predictions and of their squares": 2,
+            "sums of squared and of absolute errors": 2,
+            "rows, and rows left out": 2,
+        }
+        return Release(self.words, shown)
+
+
+@dataclass(frozen=True)
+class ErrorsJob(PredictingJob):
+    """Numbers, and how far predictions are from them."""
+
+    follows = (
+        "the part of the response's squares that is predicted, the mean squared and "
+        "absolute error, and the line of responses on predictions"
+    )
+
+    @cached_property
+    def sums_of(self) -> ErrorSums:
+        """In what units errors are summed."""
+        return ErrorSums(self.known)
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return self._question()
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> ErrorsRecipe:
+        """Return what parties do: one sum."""
+        return ErrorsRecipe(self.words, self.sums_of, limit)
+
+    def check_at_home(self, home: AtHome, own: Predicted) -> None:
+        """Refuse a table of which predictions, or errors, would point at few rows.
+
+        Squared errors follow from what a fit of the formula sums; absolute ones do not,
+        and are one more column that whoever asks has made, of responses too.
+        """
+        self.base.check_at_home(home, own)
+        home.column("the prediction", own.mean, two_valued=lambda: self.is_coarse)
+        response = np.asarray(own.rows.response, dtype=np.float64)
+        away = np.abs(response - own.mean)
+        design = np.column_stack([np.ones(len(away)), own.mean, away])
+        names = ["1", "the prediction", "the absolute error"]
+        home.design(Rows(design, response), names, intercept=0, shaped=True)
+
+    def answer(self, own: Predicted, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        found = self.sums_of.sums(self.known.responses(own.rows), own.mean)
+        rest = [own.rows.n_rows, own.table.n_dropped]
+        return np.array([*found, *rest], dtype=object)
+
+
+# How long rows go on
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskRows(TimedRows):
+    """One party's timed rows, when each ends, and the bin of its risk."""
+
+    ends: Places
+    places: Places
+
+
+@dataclass(frozen=True)
+class RiskCells:
+    """Intervals in which rows end, crossed with bins of their risk."""
+
+    labels: tuple[str, ...]
+    name: ClassVar[str] = "cells of time x risk"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Each by its ends."""
+        return self.labels
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count rows in each."""
+        return np.bincount(look(self), minlength=len(self.labels))
+
+
+@dataclass(frozen=True, eq=False)
+class ConcordanceRecipe(SumsOnly):
+    """One sum: events and other ends by interval of time and bin of risk.
+
+    Attributes:
+        words: what is asked, for the ledger.
+        n_times: how many intervals there are, but for what goes on.
+        n_bins: how many bins of risk.
+        limit: how many numbers may be released.
+    """
+
+    words: str
+    n_times: int
+    n_bins: int
+    limit: ReleaseLimit | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of: rows."""
+        return Counts((Fraction(1),) * self.size, sum_bits([1]))
+
+    @property
+    def size(self) -> int:
+        """Two for each cell, one for each bin of what goes on, and rows left out."""
+        return (2 * self.n_times + 1) * self.n_bins + 1
+
+    @property
+    def answer_size(self) -> int:
+        """As many as were summed."""
+        return self.size
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return BINS
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the total in float64."""
+        return self.counts.values(sums[0])
+
+    def found(self, sums: Sums) -> Concordance:
+        """Return what the total says."""
+        cells = np.array(sums[0][:-1], dtype=np.int64)
+        lines = cells.reshape(2 * self.n_times + 1, self.n_bins)
+        none = np.zeros((1, self.n_bins), dtype=np.int64)
+        return Concordance(
+            np.vstack([lines[: self.n_times], none]), lines[self.n_times :]
+        )
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        cells = self.n_times * self.n_bins
+        shown = {
+            "events in each interval and bin of risk": cells,
+            "rows that end without the event in each interval and bin of risk": cells,
+            "rows of each bin of risk that go on after the last time": self.n_bins,
+            "rows left out": 1,
+        }
+        return Release(self.words, shown)
+
+
+@dataclass(frozen=True)
+class ConcordanceJob(TimedJob):
+    """Whether rows with a higher predicted risk end sooner.
+
+    Attributes:
+        given: the coefficient of each column.
+        edges: of bins of the linear predictor.
+        times: that intervals end at; after the last nobody is followed.
+    """
+
+    follows = "Harrell's concordance with bounds for what bins leave open"
+
+    given: tuple[tuple[str, float], ...] = ()
+    edges: tuple[float, ...] = ()
+    times: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        edges_of(self.edges)
+        _ = self.periods, self.known
+
+    @cached_property
+    def known(self) -> Predictor:
+        """The coefficients; a baseline takes the intercept's place."""
+        values, columns = dict(self.given), self.base.formula.columns
+        if columns[self.ones] in values:
+            raise InvalidInputError(
+                f"a baseline takes the place of the {columns[self.ones]}: leave its "
+                "coefficient out"
+            )
+        return Predictor.of(
+            Binomial(),  # no link is taken: its predictors may be as far as any
+            self.base.model.measures,
+            names=columns,
+            intercept=self.ones,
+            coefficients={columns[self.ones]: 0.0, **values},
+        )
+
+    @cached_property
+    def periods(self) -> Periods:
+        """The intervals of time."""
+        return Periods.of(self.times, self.time_measure)
+
+    @property
+    def words(self) -> str:
+        """What is asked, for the ledger and for what parties compare."""
+        numbers = ", ".join(f"{name} {one!r}" for name, one in self.given)
+        return (
+            f"how well {self.text} is predicted by {numbers}, in bins of risk at "
+            f"{list(self.edges)} and of time at {list(self.times)}"
+        )
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {
+            "evaluate": self.words,
+            "model": self.base.model.terms,
+            "formula": self.text,
+            "codings": self.base.formula.codings,
+            "schema": self.schema.to_table(),
+        }
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return Question(
+            schema=self.asked_about,
+            predicted=self.text,
+            coefficients=dict(self.given),
+            edges=self.edges,
+            times=self.times,
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The cells, bins of risk changing fastest."""
+        last = self.periods.edges[-1]
+        times = (*self.periods.labels, f"beyond {last:g}")
+        risks = bin_labels(np.array(self.edges))
+        return tuple(" x ".join(one) for one in product(times, risks))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What the columns have, and the cells of time and risk."""
+        return (*super().groups, RiskCells(self.labels))
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> ConcordanceRecipe:
+        """Return what parties do: one sum."""
+        n_bins = len(self.edges) + 1
+        return ConcordanceRecipe(self.words, self.periods.n_bins, n_bins, limit)
+
+    def bring(self, table: CheckedTable) -> RiskRows:
+        """Return a party's rows, when each ends, and the bin of its risk."""
+        own = super().bring(table)
+        places = places_of(np.array(self.edges), self.known.predictors(own.rows))
+        ends = self.periods.places(own.time)
+        return RiskRows(own.table, own.rows, own.time, ends, places)
+
+    def look(self, own: TimedRows, at: Any) -> Array[Any]:
+        """Return a party's column of its table or rows, or the cells of its rows."""
+        if not isinstance(at, RiskCells):
+            return super().look(own, at)
+        assert isinstance(own, RiskRows)
+        return own.ends * (len(self.edges) + 1) + own.places
+
+    def check_at_home(self, home: AtHome, own: TimedRows) -> None:
+        """Refuse a table of which a cell would point at few rows.
+
+        Each is looked at with events and other ends together, as in survival.
+        """
+        super().check_at_home(home, own)
+        assert isinstance(own, RiskRows)
+        cells = RiskCells(self.labels)
+        counts = cells.count(lambda at: self.look(own, at))
+        home.bins(cells.name, counts, cells.labels)
+        later = [own.ends >= k for k in range(1, self.periods.n_bins + 1)]
+        higher = [own.places >= k for k in range(1, len(self.edges) + 1)]
+        ones = np.ones(len(own.ends))
+        names = ["1", *(f"a time beyond {one:g}" for one in self.periods.edges[1:])]
+        names += [f"a risk from {one:g}" for one in self.edges]
+        rows = Rows(np.column_stack([ones, *later, *higher]), own.event)
+        home.design(rows, names, intercept=0)
+
+    def answer(self, own: TimedRows, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        assert isinstance(own, RiskRows)
+        times, n_bins = self.periods.n_bins, len(self.edges) + 1
+        seen = (own.event > 0.5) & (own.ends < times)
+        cells = own.ends * n_bins + own.places
+        events = np.bincount(cells[seen], minlength=times * n_bins)[: times * n_bins]
+        others = np.bincount(cells[~seen], minlength=(times + 1) * n_bins)
+        return np.concatenate([events, others, [own.table.n_dropped]]).astype(object)
+
+
+# Folds
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows of a fold: what a group, or all rows, hold of them.
+
+    Attributes:
+        group: of the whole table; None for the folds themselves.
+        place: which fold; how many there are, for the folds themselves.
+    """
+
+    group: Group | None
+    place: int
+
+    @property
+    def name(self) -> str:
+        """What they are."""
+        if self.group is None:
+            return "folds"
+        return f"{self.group.name} in fold {self.place + 1}"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What each is called."""
+        if self.group is None:
+            return tuple(f"fold {k}" for k in range(1, self.place + 1))
+        return self.group.places
+
+    def count(self, look: Look) -> Array[Any]:
+        """Count the fold's rows in each."""
+        folds = look(self)
+        if self.group is None:
+            return np.bincount(folds, minlength=self.place)
+        here = folds == self.place
+        return self.group.count(lambda at: look(at)[here])
+
+
+@dataclass(frozen=True, eq=False)
+class FoldsRecipe(SumsOnly):
+    """One sum: what least squares sums, for each fold by itself; and rows left out.
+
+    Attributes:
+        model: what is fitted.
+        n_folds: how many there are.
+        words: what is asked, for the ledger.
+        limit: how many numbers may be released.
+    """
+
+    model: Model
+    n_folds: int
+    words: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of."""
+        found = Counting(self.model.measures).counts
+        units = (*found.units * self.n_folds, Fraction(1))
+        return replace(found, units=units)
+
+    @property
+    def _each(self) -> int:
+        return Statistics.size(len(self.model.names))
+
+    @property
+    def size(self) -> int:
+        """The statistics of each fold, and how many rows are missing."""
+        return self.n_folds * self._each + 1
+
+    @property
+    def answer_size(self) -> int:
+        """The coefficients without each fold."""
+        return self.n_folds * len(self.model.names)
+
+    def request(self, sums: Sums) -> str | None:
+        """Ask once."""
+        if sums:
+            return None
+        if self.limit is not None:
+            self.limit.check(self.size)
+        return FOLDS
+
+    def _parts(self, sums: Sums) -> list[Integers]:
+        each = self._each
+        return [sums[0][k * each : (k + 1) * each] for k in range(self.n_folds)]
+
+    @cached_property
+    def _fits(self) -> dict[Hashable, tuple[LeastSquaresFit, ...]]:
+        return {}
+
+    def fits(self, sums: Sums) -> tuple[LeastSquaresFit, ...]:
+        """Return the fit of all rows, and then without each fold."""
+        key = by_value(sums)
+        if key not in self._fits:
+            parts = self._parts(sums)
+            whole = sum(parts[1:], start=parts[0])
+            model = self.model
+
+            def fit(vector: Integers) -> LeastSquaresFit:
+                return least_squares.fit(
+                    vector,
+                    model.measures,
+                    names=model.names,
+                    intercept=model.intercept,
+                    ridge=model.ridge,
+                )
+
+            self._fits[key] = (fit(whole), *(fit(whole - one) for one in parts))
+        return self._fits[key]
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients without each fold."""
+        return np.concatenate([one.coefficients for one in self.fits(sums)[1:]])
+
+    def errors(self, sums: Sums) -> tuple[Errors, ...]:
+        """Return how well each fold is predicted by the rows of all others."""
+        measures = self.model.measures
+        pairs = zip(self._parts(sums), self.fits(sums)[1:], strict=True)
+        return tuple(
+            errors_of_fold(one, measures, fit.coefficients)
+            for one, fit in pairs
+            if one[-1]  # nothing is predicted in a fold without rows
+        )
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the sum shows."""
+        del sums
+        p, k = len(self.model.names), self.n_folds
+        shown = {
+            "X'X of each fold": k * p * (p + 1) // 2,
+            "X'y of each fold": k * p,
+            "y'y, and sums of y, of ones and of their logarithms, of each fold": 4 * k,
+            "rows of each fold": k,
+            "rows left out": 1,
+        }
+        return Release(self.words, shown)
+
+
+@dataclass(frozen=True)
+class FoldsJob(SchemaJob[Brought]):
+    """Least squares, fitted without each fold and tried on it.
+
+    Attributes:
+        base: the regression.
+        n_folds: how many folds there are.
+        split: a public number that deals rows to folds.
+    """
+
+    follows = (
+        "the coefficients of all rows and without each fold, and how well each fold is "
+        "predicted without its rows"
+    )
+
+    base: FormulaJob
+    n_folds: int
+    split: int
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n_folds <= MOST_FOLDS:
+            raise InvalidInputError(
+                f"folds must be from 2 to {MOST_FOLDS}, found {self.n_folds}"
+            )
+        if not 0 <= self.split < 2**32:
+            raise InvalidInputError(
+                f"split must be a whole number from 0 to 2^32 - 1, found {self.split}"
+            )
+        if not isinstance(self.base.family, Gaussian):
+            raise InvalidInputError(
+                "folds are for the gaussian family: other families would need a fit "
+                "without each fold in rounds, at points nobody can look at beforehand. "
+                "Leave rows out at home, fit, and evaluate the coefficients on those"
+            )
+        if self.base.formula.intercept is None:
+            raise InvalidInputError(
+                "folds need a formula with an intercept: leave out 0 + or - 1"
+            )
+
+    @property
+    def schema(self) -> Schema:
+        """What tables were agreed to look like, as far as it matters here."""
+        return self.base.schema
+
+    @property
+    def numbers_in_a_row(self) -> int:
+        """What a row holds."""
+        return self.base.numbers_in_a_row
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns all folds have together: each is a design of its own."""
+        return self.n_folds * self.base.n_columns
+
+    @property
+    def words(self) -> str:
+        """What is asked, for the ledger and for what parties compare."""
+        return f"{self.base.model.words}, in {self.n_folds} folds dealt by {self.split}"
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """What parties compare beside how they sum."""
+        return {**self.base.agreed, "folds": self.n_folds, "split": self.split}
+
+    @property
+    def question(self) -> Question:
+        """What is asked of a table, for the ledger of its owner."""
+        return Question(
+            schema=self.asked_about,
+            formula=self.base.formula.text,
+            folds=self.n_folds,
+            split=self.split,
+        )
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The folds, and in each of them what the formula's columns have."""
+        within = product(self.base.groups, range(self.n_folds))
+        return (Fold(None, self.n_folds), *(Fold(one, k) for one, k in within))
+
+    def folds(self, own: Brought) -> Places:
+        """Return the fold of each row of a party."""
+        measures = self.base.model.measures
+        return folds_of(measures, own.rows, self.n_folds, self.split)
+
+    def look(self, own: Brought, at: Any) -> Array[Any]:
+        """Return a party's column of its table or design, or the folds of its rows."""
+        return self.folds(own) if isinstance(at, Fold) else self.base.look(own, at)
+
+    def n_rows(self, own: Brought) -> int:
+        """Return how many rows a party has to give."""
+        return own.rows.n_rows
+
+    def check(self, party: str, own: Brought) -> None:
+        """Refuse rows that go beyond ranges."""
+        self.base.check(party, own)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> FoldsRecipe:
+        """Return what parties do: one sum."""
+        return FoldsRecipe(self.base.model, self.n_folds, self.words, limit)
+
+    def _parted(self, own: Brought) -> list[Rows]:
+        folds, rows = self.folds(own), own.rows
+        chosen = [folds == k for k in range(self.n_folds)]
+        return [Rows(rows.design[one], rows.response[one]) for one in chosen]
+
+    def check_at_home(self, home: AtHome, own: Brought) -> None:
+        """Refuse a table of which a fold would show too much: each is a table."""
+        self.base.check_at_home(home, own)
+        home.bins("folds", np.bincount(self.folds(own), minlength=self.n_folds))
+        formula = self.base.formula
+        for rows in self._parted(own):
+            if rows.n_rows:
+                self.base.model.check_at_home(
+                    home,
+                    rows,
+                    shaped=formula.response_is_shaped,
+                    groups=formula.by_variables,
+                )
+
+    def bring(self, table: CheckedTable) -> Brought:
+        """Return a party's table with the rows that the formula makes of it."""
+        return self.base.bring(table)
+
+    def answer(self, own: Brought, request: str) -> Integers:
+        """Return what one party gives."""
+        del request
+        measures = self.base.model.measures
+        parts = [least_squares.statistics(one, measures) for one in self._parted(own)]
+        return np.concatenate([*parts, [own.table.n_dropped]]).astype(object)
+
+
+AnyEvaluation = BinsJob | ErrorsJob | ConcordanceJob | FoldsJob
+
+
+def evaluate_job(
+    schema: Schema,
+    *,
+    formula: str,
+    coefficients: Mapping[str, float] | None = None,
+    family: str = "gaussian",
+    edges: Sequence[float] | None = None,
+    times: Sequence[float] | None = None,
+    calibration: bool | None = None,
+    folds: int | None = None,
+    split: int | None = None,
+) -> AnyEvaluation:
+    """Return what is asked, as a file asks for it.
+
+    Raises:
+        InvalidInputError: coefficients do not fit the formula, or keys contradict each
+            other.
+    """
+    given: dict[str, Any] = {
+        "edges": edges,
+        "times": times,
+        "calibration": calibration,
+        "folds": folds,
+        "split": split,
+    }
+
+    def only(*known: str, of: str) -> None:
+        beside = [key for key, one in given.items() if one is not None]
+        if unused := [key for key in beside if key not in known]:
+            raise InvalidInputError(f"{unused[0]} is no matter of {of}: leave it out")
+
+    if folds is not None:
+        only("folds", "split", of="a cross-validation")
+        if coefficients is not None:
+            raise InvalidInputError(
+                "folds find coefficients, and coefficients are given too: leave one "
+                "of them out"
+            )
+        base = FormulaJob.of(formula, schema, link_of(family))
+        return FoldsJob(base, folds, 0 if split is None else split)
+    if not coefficients:
+        raise InvalidInputError(
+            "give the coefficients of the model that is evaluated, by column; or "
+            "folds, to cross-validate a least squares fit"
+        )
+    if formula.lstrip().startswith("Surv"):
+        only("edges", "times", of="times to an event")
+        return _concordance(formula, schema, coefficients, edges, times)
+    kind = link_of(family)
+    base = FormulaJob.of(formula, schema, kind)
+    known = Predictor.of(
+        kind,
+        base.model.measures,
+        names=base.formula.columns,
+        intercept=base.formula.intercept,
+        coefficients=coefficients,
+    )
+    if not isinstance(kind, Binomial):
+        only(of=f"the {kind.name} family")
+        return ErrorsJob(base, known)
+    only("edges", "calibration", of="chances")
+    return BinsJob(
+        base,
+        known,
+        edges=TENTHS if edges is None else tuple(map(float, edges)),
+        calibrated=calibration is not False,
+    )
+
+
+def _concordance(
+    formula: str,
+    schema: Schema,
+    coefficients: Mapping[str, float],
+    edges: Sequence[float] | None,
+    times: Sequence[float] | None,
+) -> ConcordanceJob:
+    for what, one in (("edges", edges), ("times", times)):
+        if not one:
+            raise InvalidInputError(
+                f"how long rows go on is counted in bins: give {what}, such as "
+                + (
+                    "[-1, 0, 1], of the linear predictor"
+                    if what == "edges"
+                    else "[365]"
+                )
+            )
+    return ConcordanceJob.of(
+        formula,
+        schema,
+        given=tuple((name, float(one)) for name, one in coefficients.items()),
+        edges=tuple(map(float, edges or ())),
+        times=tuple(map(float, times or ())),
+    )
+
+
+# What came out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Evaluated(JobResult):
+    """What is alike in all evaluations.
+
+    Attributes:
+        rules: what every party kept to.
+        reference: by its name, what the pooled rows themselves come to, without bins
+            and masks, where one computer has them all and was asked to compare.
+    """
+
+    rules: Rules
+    reference: Mapping[str, float] | None = None
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        return (*super().further_limits, *self.rules.open)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """What was found, by name."""
+        raise NotImplementedError
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out: only this sum is known."""
+        recipe, sums = self.inner
+        return int(recipe.missing(sums))
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        raise NotImplementedError
+
+    @property
+    def max_error(self) -> float | None:
+        """How far values are from the pooled rows' own; None if not compared."""
+        if self.reference is None:
+            return None
+        found = self.values
+        return max(abs(found[name] - one) for name, one in self.reference.items())
+
+    def _rows_line(self) -> str:
+        dropped = f", {self.dropped} with missing values left out" * (self.dropped > 0)
+        return f"{self.count} rows of {len(self.released.members)} parties{dropped}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; null for what there is not."""
+        return {
+            **super().to_dict(),
+            "reference": None if self.reference is None else dict(self.reference),
+            "max_error": self.max_error,
+            "count": self.count,
+            "dropped": self.dropped,
+            "values": _plain(self.values),
+        }
+
+
+def _plain(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers as JSON has them."""
+    return {
+        key: None if isinstance(one, float) and not isfinite(one) else one
+        for key, one in line.items()
+    }
+
+
+def _bounds(name: str, found: Bounded, level: float) -> list[str]:
+    """Return a number, what bins leave open, and what chance does, in words."""
+    low, high = found.interval(level)
+    return [
+        f"{name}: {found.value:.4f} (standard error {found.standard_error:.4f}, "
+        f"{level:.0%} interval {low:.4f} to {high:.4f})",
+        f"between {found.least:.4f} and {found.largest:.4f} however rows lie within "
+        "their bins",
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ChanceEvaluation(Evaluated):
+    """How well chances of an event are predicted.
+
+    Attributes:
+        job: what was asked.
+    """
+
+    job: BinsJob
+
+    @cached_property
+    def found(self) -> Discrimination:
+        """Counts of all parties' rows by bin, and what follows from them."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, BinsRecipe)
+        return recipe.found(sums, self.job.thresholds)
+
+    @cached_property
+    def refit(self) -> GlmFit | None:
+        """The regression of responses on linear predictors, if it was asked for."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, BinsRecipe)
+        return recipe.fit(sums)
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.found.n_rows
+
+    @property
+    def auc(self) -> Bounded:
+        """The area under the curve, with bounds and standard error."""
+        return self.found.auc
+
+    @property
+    def brier(self) -> float:
+        """The mean squared error of chances, exact."""
+        return self.found.brier
+
+    @property
+    def slope(self) -> tuple[float, float] | None:
+        """Calibration intercept and slope: 0 and 1 where chances are right."""
+        if self.refit is None:
+            return None
+        intercept, slope = self.refit.coefficients.tolist()
+        return intercept, slope
+
+    def hosmer_lemeshow(self, *, fitted: bool = False) -> Fitting:
+        """Return the test over the bins; `fitted` if to these same rows."""
+        return self.found.hosmer_lemeshow(fitted=fitted)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The area, Brier's score, both of it scaled, and the calibration line."""
+        found = {
+            "auc": self.auc.value,
+            "brier": self.brier,
+            "scaled_brier": self.found.scaled_brier,
+            "observed_over_expected": self.found.n_events / self.found.expected,
+        }
+        if self.slope is not None:
+            found["calibration_intercept"], found["calibration_slope"] = self.slope
+        return found
+
+    def thresholds(self) -> Frame:
+        """Return sensitivity, specificity and predictive values at each edge."""
+        return load_pandas().DataFrame(self.found.thresholds())
+
+    def calibration(self, level: float = 0.95) -> Frame:
+        """Return predicted and observed shares by bin."""
+        return load_pandas().DataFrame(self.found.calibration(level))
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return all of it as plain text."""
+        found, test = self.found, self.hosmer_lemeshow()
+        lines = [
+            *_bounds("area under the ROC curve", self.auc, level),
+            f"Brier's score: {found.brier:.4f}, scaled {found.scaled_brier:.4f}",
+            f"events: {found.n_events} observed, {found.expected:.1f} expected",
+            f"Hosmer-Lemeshow: chi2 = {test.statistic:.4g}, df = {test.degrees}, "
+            f"p = {test.p:.3g}",
+        ]
+        if self.refit is not None:
+            errors = self.refit.standard_errors.tolist()
+            pairs = zip(self.refit.coefficients.tolist(), errors, strict=True)
+            first, second = (
+                f"{number(one)} (standard error {number(error)})"
+                for one, error in pairs
+            )
+            lines.append(f"calibration: intercept {first}, slope {second}")
+        tenths = [
+            [
+                one["bin"],
+                one["rows"],
+                one["events"],
+                *(f"{one[key]:.4f}" for key in ("predicted", "observed")),
+                *(f"{one[key]:.4f}" for key in ("low", "high")),
+            ]
+            for one in found.calibration(level)
+        ]
+        heads = ("prediction", "rows", "events", "predicted", "observed", "low", "high")
+        edges = [
+            [
+                f"{one['threshold']:g}",
+                *(
+                    f"{one[key]:.4f}" if isfinite(one[key]) else None
+                    for key in ("sensitivity", "specificity", "ppv", "npv")
+                ),
+            ]
+            for one in found.thresholds()
+        ]
+        above = ("threshold", "sensitivity", "specificity", "PPV", "NPV")
+        note = (
+            f"Intervals are {level:.0%}: of the area by DeLong for rows known by bin, "
+            "of observed shares by Wilson. Hosmer and Lemeshow's test takes the "
+            "coefficients as found elsewhere; from these same rows, it has two degrees "
+            "less."
+        )
+        return "\n\n".join(
+            [
+                self.job.base.formula.text,
+                "\n".join(lines),
+                plain_table(heads, tenths, "<>>>>>>"),
+                plain_table(above, edges, ">>>>>"),
+                textwrap.fill(note, 78),
+                self._rows_line(),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        test = self.hosmer_lemeshow()
+        return {
+            **super().to_dict(),
+            "formula": self.job.base.formula.text,
+            "edges": list(self.job.edges),
+            "auc": _bounded(self.auc),
+            "events": self.found.events.tolist(),
+            "others": self.found.others.tolist(),
+            "thresholds": [_plain(one) for one in self.found.thresholds()],
+            "calibration": self.found.calibration(),
+            "hosmer_lemeshow": _plain(test._asdict()),
+            "calibration_errors": None
+            if self.refit is None
+            else self.refit.standard_errors.tolist(),
+        }
+
+
+def _bounded(found: Bounded) -> dict[str, float | None]:
+    low, high = found.interval()
+    return _plain({**found._asdict(), "low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NumberEvaluation(Evaluated):
+    """How far predicted numbers are from those that were seen.
+
+    Attributes:
+        job: what was asked.
+    """
+
+    job: ErrorsJob | FoldsJob
+
+    @cached_property
+    def errors(self) -> Errors:
+        """Sums of errors, and what follows from them."""
+        recipe, sums = self.inner
+        return joined_errors(self.folds) if self.folds else recipe.errors(sums)
+
+    @cached_property
+    def folds(self) -> tuple[Errors, ...]:
+        """The errors of each fold that has rows; nothing without folds."""
+        recipe, sums = self.inner
+        return recipe.errors(sums) if isinstance(recipe, FoldsRecipe) else ()
+
+    @property
+    def fit(self) -> LeastSquaresFit | None:
+        """With folds, the fit of all rows together."""
+        recipe, sums = self.inner
+        return recipe.fits(sums)[0] if isinstance(recipe, FoldsRecipe) else None
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.errors.n_rows
+
+    @property
+    def values(self) -> dict[str, float]:
+        """R squared, errors, bias and the line of responses on predictions."""
+        found, (intercept, slope) = self.errors, self.errors.calibration
+        return {
+            "r_squared": found.r_squared,
+            "rmse": found.rmse,
+            **({} if found.mae is None else {"mae": found.mae}),
+            "bias": found.bias,
+            "calibration_intercept": intercept,
+            "calibration_slope": slope,
+        }
+
+    def summary(self) -> str:
+        """Return all of it as plain text."""
+        names = {
+            "r_squared": "R squared on these rows",
+            "rmse": "root mean squared error",
+            "mae": "mean absolute error",
+            "bias": "mean of predictions less responses",
+            "calibration_intercept": "intercept of responses on predictions",
+            "calibration_slope": "slope of responses on predictions",
+        }
+        parts = [self.job.base.formula.text]
+        lines = [[names[key], number(one)] for key, one in self.values.items()]
+        parts.append(plain_table(("", "value"), lines, "<."))
+        if self.folds:
+            each = [
+                [f"fold {k}", one.n_rows, number(one.r_squared), number(one.rmse)]
+                for k, one in enumerate(self.folds, start=1)
+            ]
+            heads = ("", "rows", "R squared", "RMSE")
+            parts.append(plain_table(heads, each, "<>.."))
+            assert self.fit is not None
+            told = (
+                f"R squared of the fit of all rows is {number(self.fit.r_squared)}. "
+                "Each fold is predicted by a fit of all others. Rows with equal "
+                "predictors are in one fold."
+            )
+            parts.append(textwrap.fill(told, 78))
+        return "\n\n".join([*parts, self._rows_line()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **super().to_dict(),
+            "formula": self.job.base.formula.text,
+            "folds": [
+                _plain(
+                    {"rows": one.n_rows, "r_squared": one.r_squared, "rmse": one.rmse}
+                )
+                for one in self.folds
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ConcordanceEvaluation(Evaluated):
+    """Whether rows with a higher predicted risk end sooner.
+
+    Attributes:
+        job: what was asked.
+    """
+
+    job: ConcordanceJob
+
+    @cached_property
+    def found(self) -> Concordance:
+        """Counts of all parties' rows by time and risk, and what follows."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, ConcordanceRecipe)
+        return recipe.found(sums)
+
+    @property
+    def concordance(self) -> Bounded:
+        """Harrell's, with bounds and standard error."""
+        return self.found.index
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.found.n_rows
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Harrell's concordance."""
+        return {"concordance": self.concordance.value}
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return all of it as plain text."""
+        last = self.job.periods.edges[-1]
+        risks = bin_labels(np.array(self.job.edges))
+        rows = self.found.events + self.found.censored
+        lines = [
+            [label, int(rows[:, k].sum()), int(self.found.events[:, k].sum())]
+            for k, label in enumerate(risks)
+        ]
+        heads = ("linear predictor", "rows", f"events by {last:g}")
+        note = (
+            "Of two rows of which one surely ended first, how often the riskier one "
+            f"did, up to {last:g}. The value takes rows as known by their bins: events "
+            "of an interval come before its other ends, and ties of risk count half."
+        )
+        return "\n\n".join(
+            [
+                self.job.text,
+                "\n".join(_bounds("concordance", self.concordance, level)),
+                plain_table(heads, lines, "<>>"),
+                textwrap.fill(note, 78),
+                self._rows_line(),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **super().to_dict(),
+            "formula": self.job.text,
+            "edges": list(self.job.edges),
+            "times": list(self.job.times),
+            "concordance": _bounded(self.concordance),
+            "events": self.found.events[:-1].tolist(),
+            "others": self.found.censored.tolist(),
+        }
+
+
+AnyEvaluationResult = ChanceEvaluation | NumberEvaluation | ConcordanceEvaluation
+
+
+def evaluate(
+    formula: str,
+    data: Mapping[str, Any],
+    *,
+    coefficients: Mapping[str, float] | None = None,
+    family: str = "gaussian",
+    edges: Sequence[float] | None = None,
+    times: Sequence[float] | None = None,
+    calibration: bool | None = None,
+    folds: int | None = None,
+    split: int | None = None,
+    schema: Schema | None = None,
+    minimum_rows: int | None = None,
+    rules: Rules | None = None,
+    compare: bool = False,
+    **options: Unpack[Options],
+) -> AnyEvaluationResult:
+    """Return how well known coefficients predict several parties' rows.
+
+    Args:
+        formula: of the model, such as "ill ~ age + C(sex)" or "Surv(days, died) ~ age".
+        data: each party's table: pandas, polars, or a mapping of columns.
+        coefficients: by column of the design, as a fit has them.
+        family: of the model, as for `fit`; times to an event have none.
+        edges: of bins: of predicted chances, tenths by default; of the linear
+            predictor, for times to an event.
+        times: for times to an event, where intervals end; nobody is followed later.
+        calibration: of chances, whether to fit responses to linear predictors too, as
+            by default.
+        folds: instead of coefficients, in how many folds to cross-validate a least
+            squares fit.
+        split: a public number by which rows are dealt to folds.
+        schema: what the tables were agreed to look like. Without one it is read off all
+            tables together, which only a simulation can do.
+        minimum_rows: without a schema, a party with fewer rows is refused; by default
+            as few as some party has, but no fewer than 5.
+        rules: what every party keeps to; those of the schema about row counts hold in
+            any case.
+        compare: whether to evaluate the pooled rows themselves as well, without bins,
+            as only a simulation can.
+        options: how to sum; see `Options`.
+    """
+    frames = {party: as_frame(table) for party, table in by_name(data).items()}
+
+    def inferred() -> Schema:
+        if not formula.lstrip().startswith("Surv"):
+            return inferred_schema(formula, (), frames, minimum_rows)
+        found = read_surv(formula)
+        plain = response_formula(found)
+        return inferred_schema(plain, (found.time,), frames, minimum_rows)
+
+    agreed = agreed_schema(schema, frames, options, inferred=inferred)
+    job: Any = evaluate_job(
+        agreed,
+        formula=formula,
+        coefficients=coefficients,
+        family=family,
+        edges=edges,
+        times=times,
+        calibration=calibration,
+        folds=folds,
+        split=split,
+    )
+    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
+    own = {party: job.bring(table) for party, table in tables.items()}
+    asked = ask(
+        job,
+        own,
+        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
+        rules=agreed.rules(rules or Rules()),
+        options=options,
+    )
+    known: dict[str, Any] = {
+        "terms": asked.terms,
+        "recipe": asked.recipe,
+        "released": asked.released,
+        "rules": asked.rules,
+        "job": job,
+        "reference": _pooled(job, list(own.values())) if compare else None,
+    }
+    if isinstance(job, BinsJob):
+        return ChanceEvaluation(**known)
+    if isinstance(job, ConcordanceJob):
+        return ConcordanceEvaluation(**known)
+    return NumberEvaluation(**known)
+
+
+def _pooled(job: AnyEvaluation, parts: Sequence[Any]) -> dict[str, float]:
+    """Return what one owner of all rows would find, without bins."""
+    response = np.concatenate([np.asarray(one.rows.response, float) for one in parts])
+    if isinstance(job, FoldsJob):
+        return _by_refitting(job, parts, response)
+    if isinstance(job, ConcordanceJob):
+        risk = np.concatenate([job.known.predictors(one.rows) for one in parts])
+        time = np.concatenate([one.time for one in parts])
+        return {"concordance": _harrell(time, response, risk, job.periods.edges[-1])}
+    mean = np.concatenate([one.mean for one in parts])
+    away = response - mean
+    if isinstance(job, BinsJob):
+        _, ranks, times = np.unique(mean, return_inverse=True, return_counts=True)
+        middle = np.cumsum(times) - (times - 1) / 2.0
+        yes = response > 0.5
+        n_yes, n_no = yes.sum(), (~yes).sum()
+        above = middle[ranks[yes]].sum() - n_yes * (n_yes + 1) / 2.0
+        area = float(above / (n_yes * n_no)) if n_yes and n_no else float("nan")
+        return {"auc": area, "brier": float(np.mean(away**2))}
+    about = response - response.mean()
+    return {
+        "r_squared": float(1.0 - away @ away / (about @ about)),
+        "rmse": float(np.sqrt(np.mean(away**2))),
+        "mae": float(np.mean(np.abs(away))),
+    }
+
+
+def _by_refitting(
+    job: FoldsJob, parts: Sequence[Brought], response: PerRow
+) -> dict[str, float]:
+    """Return the same of folds, by an orthogonal decomposition of each fit's rows."""
+    design = np.concatenate([np.asarray(one.rows.design, float) for one in parts])
+    folds = np.concatenate([job.folds(one) for one in parts])
+    mean = np.empty(len(response))
+    for k in np.unique(folds):
+        here = folds == k
+        found, *_ = np.linalg.lstsq(design[~here], response[~here], rcond=None)
+        mean[here] = design[here] @ found
+    away, about = response - mean, response - response.mean()
+    return {
+        "r_squared": float(1.0 - away @ away / (about @ about)),
+        "rmse": float(np.sqrt(np.mean(away**2))),
+    }
+
+
+def _harrell(time: PerRow, event: PerRow, risk: PerRow, until: float) -> float:
+    """Return Harrell's concordance of rows up to a time, pair by pair."""
+    seen = (event > 0.5) & (time <= until)
+    good = same = pairs = 0
+    for when, of in zip(time[seen].tolist(), risk[seen].tolist(), strict=True):
+        # Whoever is censored at the very time of an event ends after it.
+        later = (time > when) | ((time == when) & ~seen)
+        pairs += int(later.sum())
+        good += int((risk[later] < of).sum())
+        same += int((risk[later] == of).sum())
+    return (good + same / 2.0) / pairs if pairs else float("nan")
