@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import combinations_with_replacement
 from typing import Any, Unpack, cast
 
 import numpy as np
@@ -29,6 +28,7 @@ from veilsum.jobs.fitted import (
     marginal_means,
     predicted,
 )
+from veilsum.jobs.nested import in_order, sums_about
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
@@ -49,8 +49,9 @@ from veilsum.jobs.table_job import (
     is_simulated,
 )
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models import absorbed, glm, least_squares
+from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
+from veilsum.models.dispersion import DispersedFit, DispersedNewton
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -61,6 +62,7 @@ from veilsum.models.families import (
     InverseGaussian,
     LogLink,
     NegativeBinomial,
+    NegativeBinomialEstimated,
     Poisson,
     Probit,
     QuasiBinomial,
@@ -215,7 +217,7 @@ class NewtonRecipe(SumsOnly):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
-        found = self.newton.scales.counts
+        found = self.newton.counts
         return replace(found, units=(*found.units, Fraction(1)))
 
     @property
@@ -287,11 +289,18 @@ class NewtonRecipe(SumsOnly):
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self._state(sums))
-        shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
-        point = request.point
-        if len(point):
-            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
-        return Release(self.what, shown, tuple(point.tolist()))
+        point = self.newton.real_point(request)
+        return Release(self.what, self._shown(request.stage), tuple(point.tolist()))
+
+    def _shown(self, stage: Stage) -> dict[str, int]:
+        p = self.newton.n_columns
+        shown = _shown(stage, p)
+        if stage == "round" and isinstance(self.newton, DispersedNewton):
+            shown |= {
+                "slope and curvature in log theta, saturated log-likelihood": 3,
+                "score's change with log theta": p,
+            }
+        return shown | {"rows left out": 1}
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
@@ -300,8 +309,7 @@ class NewtonRecipe(SumsOnly):
         closing = int(self.newton.family.closes)
 
         def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
-            shown = _shown(stage, self.newton.n_columns) | {"rows left out": 1}
-            return Foreseen(when, shown, least, most)
+            return Foreseen(when, self._shown(stage), least, most)
 
         found = (
             rounds("the first round", "first", 1, 1),
@@ -437,16 +445,13 @@ NEGATIVE_BINOMIAL = "negative-binomial"
 
 
 def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
-    """Return the family with this name; the negative binomial one has an alpha."""
+    """Return the family with this name; a negative binomial one may have an alpha."""
     if isinstance(name, Family):
         return name
     name = canonical(name)
     if name == NEGATIVE_BINOMIAL:
         if alpha is None:
-            raise InvalidInputError(
-                f'family = "{name}" needs alpha, the fixed dispersion: the variance '
-                "is mu + alpha mu^2"
-            )
+            return NegativeBinomialEstimated(1.0)
         return NegativeBinomial(alpha)
     if alpha is not None:
         raise InvalidInputError(
@@ -490,6 +495,11 @@ class Model:
             raise InvalidInputError(
                 f"errors = {self.errors!r} are those of a fit without a ridge, found "
                 f"ridge = {self.ridge:g}: leave one of them out"
+            )
+        if self.errors and isinstance(self.family, NegativeBinomialEstimated):
+            raise InvalidInputError(
+                f"errors = {self.errors!r} are those of a law that is known, and alpha "
+                "is to be estimated: use the errors of the model, or give alpha"
             )
         if not self.absorb:
             return
@@ -568,7 +578,9 @@ class Model:
     @property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
-        return Newton(
+        estimated = isinstance(self.family, NegativeBinomialEstimated)
+        kind = DispersedNewton if estimated else Newton
+        return kind(
             self.family,
             self.measures,
             names=self.names,
@@ -701,7 +713,7 @@ class Model:
             filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
             return np.concatenate([meat, filling])
         if isinstance(request, Request):
-            found = glm.statistics(self.newton.scales, rows, request)
+            found = self.newton.statistics(rows, request)
         elif self.absorb:
             found = self.absorbing.vector(rows)
         else:
@@ -1250,31 +1262,13 @@ class FitResult(Fitted):
 
     def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
         """Return the larger fit and the smaller; refuse what cannot be compared."""
-        if not isinstance(other, FitResult):
-            raise InvalidInputError(
-                f"a fit is compared with another fit, found {type(other).__name__}"
-            )
-        large, small = sorted((self, other), key=lambda one: -len(one.model.names))
-        more = [one for one in small.model.names if one not in large.model.names]
-        if more or len(large.model.names) == len(small.model.names):
-            raise InvalidInputError(
-                "of two nested fits one has all columns of the other and more: found "
-                + (
-                    f"{listed(more)} in the smaller one only"
-                    if more
-                    else "the same columns in both"
-                )
-            )
-        told = small.rows_of_fit(small.model.names)
-        for name, value in large.rows_of_fit(small.model.names).items():
-            if told[name] != value:
-                found = "" if name.startswith("sums") else f": {value}, {told[name]}"
-                raise InvalidInputError(
-                    "two fits are compared on the same rows and by the same law, and "
-                    f"their {name} differ{found}. Fit both to the same tables; where "
-                    "a column has missing values, leave these rows out of both"
-                )
+        large, small = in_order(self, other)
         return large.fit, small.fit
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it has coefficients of."""
+        return self.model.names
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what tells which rows a fit is of, and by which law, by its name.
@@ -1283,9 +1277,7 @@ class FitResult(Fitted):
         digit, whatever other columns there are.
         """
         recipe, sums = self._fitting
-        pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
-        places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
-        totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
+        totals = sums_about(names, self.columns, recipe.counts, sums[0])
         job = self.job
         return {
             "response": self.model.response,
@@ -1410,6 +1402,12 @@ class FitResult(Fitted):
                 "Each party has an intercept of its own, which it took off at home; "
                 "none of them is known. R-squared is that within parties."
             )
+        if isinstance(self.fit, DispersedFit):
+            notes.append(
+                f"theta = 1 / alpha is {self.fit.theta:.6g}, standard error "
+                f"{self.fit.theta_error:.4g}; errors of coefficients are those at this "
+                "theta, as in MASS::glm.nb."
+            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
@@ -1443,6 +1441,8 @@ class FitResult(Fitted):
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
             "cov_params": fit.covariance.tolist(),
+            "theta": fit.theta if isinstance(fit, DispersedFit) else None,
+            "theta_error": fit.theta_error if isinstance(fit, DispersedFit) else None,
         }
 
     def __repr__(self) -> str:
@@ -1482,7 +1482,8 @@ def fit(
         data: each party's table: pandas, polars, or a mapping of columns.
         family: gaussian, logistic, poisson, gamma, gamma-inverse, inverse-gaussian,
             negative-binomial, probit, cloglog, quasi-poisson, quasi-binomial.
-        alpha: the fixed dispersion of a negative-binomial family.
+        alpha: of a negative-binomial family, whose variance is mu + alpha mu^2; where
+            it is not given it is estimated together with the coefficients.
         weights: the column of weights.
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
