@@ -419,3 +419,39 @@ def test_whoever_answers_beyond_the_ranges_is_stopped():
     own = job.bring(job.schema.check("a", table))
     with pytest.raises(NumericalError, match="too far apart"):
         job.answer(own, CoxRequest(False, np.array([1000.0, 0.0])))
+
+
+# Nested fits over agreed times
+
+LESS, MORE = "age + size", "age + size + nodes + hormon + C(grade)"
+
+
+def binned(right, data, times=(365, 730, 1100, 2700)):
+    text = f"Surv(time, event) ~ {right}"
+    how = {"times": list(times), "driver": "vectorised", "rules": FREE, "seed": 1}
+    return vs.cox(text, data, **how)
+
+
+def test_nested_fits_over_agreed_times_are_compared_as_r_does():
+    data = tables_of("gbsg")
+    small, large = binned(LESS, data), binned(MORE, data)
+    expected = json.loads((REFERENCES / "models.json").read_text())["gbsg lr"]
+    for found in (large.compare_lr(small), small.compare_lr(large)):
+        near([found.statistic, found.degrees], [expected[0], expected[2]])
+        assert found.p_value == pytest.approx(expected[1], rel=1e-8)
+
+
+def test_fits_of_other_rows_or_times_are_not_compared():
+    data = tables_of("gbsg")
+    large = binned(MORE, data)
+    with pytest.raises(InvalidInputError, match="agreed times differ"):
+        binned(MORE, data, [2700]).compare_lr(binned(LESS, data, [1100]))
+    with pytest.raises(InvalidInputError, match="nodes in the smaller one only"):
+        binned("nodes", data).compare_lr(binned(LESS, data))
+    # One row's age is another one: nothing but the sums over rows tells.
+    other = {name: table.copy() for name, table in data.items()}
+    other["s0"].iloc[0, other["s0"].columns.get_loc("age")] += 1
+    with pytest.raises(InvalidInputError, match="sums over rows differ"):
+        large.compare_lr(binned(LESS, other))
+    with pytest.raises(InvalidInputError, match="with another fit"):
+        large.compare_lr(vs.cox("Surv(time, event) ~ age", data, driver="vectorised"))

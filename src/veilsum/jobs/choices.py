@@ -162,7 +162,7 @@ def check_choice(given: Mapping[str, Any], family: Choice) -> None:
             )
 
 
-def in_order(
+def with_its_order(
     schema: Schema, response: str, family: Family, frames: Mapping[str, Frame]
 ) -> Schema:
     """Return a schema that was read off tables, with the order that levels have there.

@@ -20,6 +20,7 @@ from scipy.special import chdtrc, ndtri
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import NewtonRecipe
+from veilsum.jobs.nested import in_order, sums_about
 from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.regression import Model
@@ -29,6 +30,7 @@ from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_lines
 from veilsum.models import glm
 from veilsum.models.families import Poisson
 from veilsum.models.glm import GlmFit, Request
+from veilsum.models.hypotheses import TestOfFit, likelihood_ratio
 from veilsum.models.inference import Inference
 from veilsum.models.newton import Evaluation, Newton
 from veilsum.models.periods import Periods
@@ -490,6 +492,37 @@ class BinnedCoxResult(HazardResult[GlmFit]):
     def llf(self) -> float:
         """The log-likelihood of the Poisson regression, as R's glm has it."""
         return self.fit.log_likelihood
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it has coefficients of: the bins, and the formula's columns."""
+        return self.job.model.names
+
+    def compare_lr(self, other: BinnedCoxResult) -> TestOfFit:
+        """Return the likelihood-ratio test of two nested fits, in any order.
+
+        Both have the same agreed times: then each is a Poisson regression of the same
+        pieces, and the difference of their log-likelihoods is that of the survival
+        model with a baseline that is constant between these times.
+        """
+        large, small = in_order(self, other)
+        return likelihood_ratio(large.fit, small.fit)
+
+    def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return what tells which rows a fit is of, by its name."""
+        recipe, sums = self._recipe.base, self.inner[1]
+        first = recipe.newton.scales.first(sums[0][: recipe.size - 1])
+        return {
+            "time and event": self.job.text.partition("~")[0].split(),
+            "agreed times": self.job.times,
+            "parties": self.released.members,
+            "numbers of rows": (self.n_rows, self.fit.n_rows),
+            "numbers of events": self.n_events,
+            "sums over rows": (
+                first.offset_sum,
+                sums_about(names, self.columns, recipe.counts, sums[0]),
+            ),
+        }
 
     @cached_property
     def _to_bins(self) -> FloatArray:

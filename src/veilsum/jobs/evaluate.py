@@ -28,15 +28,10 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
+from veilsum.jobs.fitting import NewtonRecipe
 from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import Sums, SumsOnly, by_value
-from veilsum.jobs.regression import (
-    Brought,
-    FormulaJob,
-    Model,
-    NewtonRecipe,
-    inferred_schema,
-)
+from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import number, plain_table

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from flint import arb_mat
 
 from veilsum.errors import InvalidInputError
@@ -42,6 +41,7 @@ from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.terms import Terms
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
+from veilsum.models.dispersion import DispersedNewton
 from veilsum.models.glm import GlmFit, Request, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
@@ -160,7 +160,7 @@ class NewtonRecipe(ManyRounds[State]):
     @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
-        return and_left_out(self.newton.scales.counts)
+        return and_left_out(self.newton.counts)
 
     @property
     def answer_size(self) -> int:
@@ -208,11 +208,18 @@ class NewtonRecipe(ManyRounds[State]):
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
         request = self.newton.propose(self.state(sums))
-        shown = _shown(request.stage, self.newton.n_columns) | {"rows left out": 1}
-        point = request.point
-        if len(point):
-            point = np.append(self.newton.scales.real(point[:-1]), point[-1])
-        return Release(self.what, shown, tuple(point.tolist()))
+        point = self.newton.real_point(request)
+        return Release(self.what, self._shown(request.stage), tuple(point.tolist()))
+
+    def _shown(self, stage: Stage) -> dict[str, int]:
+        p = self.newton.n_columns
+        shown = _shown(stage, p)
+        if stage == "round" and isinstance(self.newton, DispersedNewton):
+            shown |= {
+                "slope and curvature in log theta, saturated log-likelihood": 3,
+                "score's change with log theta": p,
+            }
+        return shown | {"rows left out": 1}
 
     @property
     def foreseen(self) -> tuple[Foreseen, ...]:
@@ -221,8 +228,7 @@ class NewtonRecipe(ManyRounds[State]):
         closing = int(self.newton.family.closes)
 
         def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
-            shown = _shown(stage, self.newton.n_columns) | {"rows left out": 1}
-            return Foreseen(when, shown, least, most)
+            return Foreseen(when, self._shown(stage), least, most)
 
         found = (
             rounds("the first round", "first", 1, 1),

@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations_with_replacement
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.choices import ChoiceRecipe, chances, check_choice, in_order
+from veilsum.jobs.choices import (
+    ChoiceRecipe,
+    chances,
+    check_choice,
+    with_its_order,
+)
 from veilsum.jobs.fitted import (
     Fitted,
     Interval,
@@ -40,6 +44,7 @@ from veilsum.jobs.fitting import (
     check_parties,
     reserved,
 )
+from veilsum.jobs.nested import in_order, sums_about
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Sums
 from veilsum.jobs.releases import ReleaseLimit
@@ -51,7 +56,7 @@ from veilsum.jobs.summary import (
 )
 from veilsum.jobs.table_job import SchemaJob, TableJob, ask, put
 from veilsum.jobs.terms import Options, Terms, by_name
-from veilsum.models import choices, glm, least_squares
+from veilsum.models import choices, least_squares
 from veilsum.models.absorbed import Absorbing
 from veilsum.models.choices import (
     Choice,
@@ -60,6 +65,7 @@ from veilsum.models.choices import (
     Multinomial,
     Ordinal,
 )
+from veilsum.models.dispersion import DispersedFit, DispersedNewton
 from veilsum.models.families import (
     Binomial,
     Cloglog,
@@ -70,6 +76,7 @@ from veilsum.models.families import (
     InverseGaussian,
     LogLink,
     NegativeBinomial,
+    NegativeBinomialEstimated,
     Poisson,
     Probit,
     QuasiBinomial,
@@ -131,16 +138,13 @@ NEGATIVE_BINOMIAL = "negative-binomial"
 
 
 def family_of(name: str | Family, *, alpha: float | None = None) -> Family:
-    """Return the family with this name; the negative binomial one has an alpha."""
+    """Return the family with this name; a negative binomial one may have an alpha."""
     if isinstance(name, Family):
         return name
     name = canonical(name)
     if name == NEGATIVE_BINOMIAL:
         if alpha is None:
-            raise InvalidInputError(
-                f'family = "{name}" needs alpha, the fixed dispersion: the variance '
-                "is mu + alpha mu^2"
-            )
+            return NegativeBinomialEstimated(1.0)
         return NegativeBinomial(alpha)
     if alpha is not None:
         raise InvalidInputError(
@@ -200,6 +204,11 @@ class Model:
             raise InvalidInputError(
                 f"errors = {self.errors!r} are those of a fit without a ridge, found "
                 f"ridge = {self.ridge:g}: leave one of them out"
+            )
+        if self.errors and isinstance(self.family, NegativeBinomialEstimated):
+            raise InvalidInputError(
+                f"errors = {self.errors!r} are those of a law that is known, and alpha "
+                "is to be estimated: use the errors of the model, or give alpha"
             )
         if not self.absorb:
             return
@@ -296,7 +305,9 @@ class Model:
     @property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
-        return Newton(
+        estimated = isinstance(self.family, NegativeBinomialEstimated)
+        kind = DispersedNewton if estimated else Newton
+        return kind(
             self.family,
             self.measures,
             names=self.names,
@@ -434,7 +445,7 @@ class Model:
             dropped = dropped if request.stage == "first" else 0
             found = choices.statistics(self.choice.scales, rows, request)
         elif isinstance(request, Request):
-            found = glm.statistics(self.newton.scales, rows, request)
+            found = self.newton.statistics(rows, request)
         elif self.absorb:
             found = self.absorbing.vector(rows)
         else:
@@ -1049,31 +1060,13 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
         """Return the larger fit and the smaller; refuse what cannot be compared."""
-        if not isinstance(other, FitResult):
-            raise InvalidInputError(
-                f"a fit is compared with another fit, found {type(other).__name__}"
-            )
-        large, small = sorted((self, other), key=lambda one: -len(one.model.names))
-        more = [one for one in small.model.names if one not in large.model.names]
-        if more or len(large.model.names) == len(small.model.names):
-            raise InvalidInputError(
-                "of two nested fits one has all columns of the other and more: found "
-                + (
-                    f"{listed(more)} in the smaller one only"
-                    if more
-                    else "the same columns in both"
-                )
-            )
-        told = small.rows_of_fit(small.model.names)
-        for name, value in large.rows_of_fit(small.model.names).items():
-            if told[name] != value:
-                found = "" if name.startswith("sums") else f": {value}, {told[name]}"
-                raise InvalidInputError(
-                    "two fits are compared on the same rows and by the same law, and "
-                    f"their {name} differ{found}. Fit both to the same tables; where "
-                    "a column has missing values, leave these rows out of both"
-                )
+        large, small = in_order(self, other)
         return large.fit, small.fit
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it has coefficients of."""
+        return self.model.names
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what tells which rows a fit is of, and by which law, by its name.
@@ -1085,9 +1078,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         if isinstance(recipe, ChoiceRecipe):
             totals = recipe.about_rows(sums, names)
         else:
-            pairs = combinations_with_replacement(map(self.model.names.index, names), 2)
-            places = [max(pair) * (max(pair) + 1) // 2 + min(pair) for pair in pairs]
-            totals = [int(sums[0][at]) * recipe.counts.units[at] for at in places]
+            totals = sums_about(names, self.columns, recipe.counts, sums[0])
         job, columns = self.job, None
         if isinstance(job, FormulaJob):
             columns = job.weights, job.offset
@@ -1232,6 +1223,12 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         if isinstance(self.model.family, Choice):
             first = self.model.levels[0]
             notes.append(self.model.family.reading.format(first=first))
+        if isinstance(self.fit, DispersedFit):
+            notes.append(
+                f"theta = 1 / alpha is {self.fit.theta:.6g}, standard error "
+                f"{self.fit.theta_error:.4g}; errors of coefficients are those at this "
+                "theta, as in MASS::glm.nb."
+            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
@@ -1266,6 +1263,8 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
             "cov_params": fit.covariance.tolist(),
+            "theta": fit.theta if isinstance(fit, DispersedFit) else None,
+            "theta_error": fit.theta_error if isinstance(fit, DispersedFit) else None,
             **levels,
         }
 
@@ -1307,7 +1306,8 @@ def fit(
         family: gaussian, logistic, poisson, gamma, gamma-inverse, inverse-gaussian,
             negative-binomial, probit, cloglog, quasi-poisson, quasi-binomial; or
             multinomial or ordinal, where the response is one of three levels or more.
-        alpha: the fixed dispersion of a negative-binomial family.
+        alpha: of a negative-binomial family, whose variance is mu + alpha mu^2; where
+            it is not given it is estimated together with the coefficients.
         weights: the column of weights.
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
@@ -1338,7 +1338,7 @@ def fit(
         job_of,
         data,
         FitResult,
-        inferred=lambda frames: in_order(
+        inferred=lambda frames: with_its_order(
             inferred_schema(formula, (weights, offset), frames, minimum_rows),
             formula.partition("~")[0].strip().strip("`"),
             kind,

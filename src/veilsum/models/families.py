@@ -15,7 +15,7 @@ that was agreed on, and a row beyond is outside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, sqrt
 from typing import ClassVar
@@ -745,6 +745,32 @@ class NegativeBinomial(Poisson):
             deviance=plain.deviance,
             pearson=plain.pearson,
             saturated=plain.saturated + agreed.weight * (2.0 * wide + 10.0),
+        )
+
+
+# What is estimated of the law of counts: theta = 1 / alpha, within these.
+LEAST_THETA, MOST_THETA = 1e-4, 1e6
+
+
+class NegativeBinomialEstimated(NegativeBinomial):
+    """The same law with an alpha that is estimated: that of the field is a trial.
+
+    Limits hold for every trial, so that all rounds are summed in the same units.
+    """
+
+    name = "negative binomial (alpha estimated)"
+
+    def limits(self, agreed: RowRanges) -> RowBounds:
+        """Return the limits of means up to 2^10 times the largest count."""
+        found = super().limits(agreed)
+        most = max(agreed.high, 1.0)
+        wide = float(log1p(most / LEAST_THETA)) + float(log1p(1.0 / LEAST_THETA))
+        usual = Poisson.limits(self, agreed)
+        return replace(
+            found,
+            # No trial has 1.001 times the information of a Poisson law.
+            root=sqrt(1.001 * BEYOND * most),
+            saturated=usual.saturated + agreed.weight * (2.0 * wide + 10.0),
         )
 
 

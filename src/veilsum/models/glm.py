@@ -59,7 +59,7 @@ from veilsum.numbers.units import (
 # Beside a triangle and a vector with one number for each column: numbers of a round,
 # and how many rows are outside.
 N_NUMBERS = 5
-# Totals have two words of 64 bits where the root of information has two limbs, and
+# RowTotals have two words of 64 bits where the root of information has two limbs, and
 # three where it has more.
 TWO_WORDS, THREE_WORDS = 128, 192
 # Bits that are kept, where there is room, of what is of the usual order: of a column at
@@ -321,7 +321,7 @@ class Scales:
             ),
         )
 
-    # Totals and what they stand for
+    # RowTotals and what they stand for
 
     def _parts(
         self, vector: Integers
@@ -604,7 +604,7 @@ def _real(measure: Measure, whole: Array[Any]) -> PerRow:
     return np.asarray(counts * float(top) / float(bottom))
 
 
-class _Totals:
+class RowTotals:
     """Adds up what blocks contribute to a vector."""
 
     def __init__(self, scales: Scales) -> None:
@@ -621,11 +621,13 @@ class _Totals:
         self.outside = 0
 
     def information(self, block: RowBlock, information: FloatArray) -> None:
+        """Add a row's information times its columns' products."""
         root = np.sqrt(block.weigh(information)) * 2.0**self._usual
         for design, piece in block.pieces:
             self._gram.add_scaled(design, root[piece], self._factors)
 
     def pull(self, block: RowBlock, pull: FloatArray) -> None:
+        """Add what pulls, times the columns."""
         scaled = np.rint(block.weigh(pull) * 2.0**self._scales.pull)
         for design, piece in block.pieces:
             self._cross.add(design, scaled[piece])
@@ -633,6 +635,7 @@ class _Totals:
     def number(
         self, place: int, values: FloatArray, times: list[int] | None = None
     ) -> None:
+        """Add one of the numbers; rows that are alike are counted."""
         scaled = np.rint(values * 2.0 ** self._scales.numbers[place])
         if times is None:
             self._numbers[place] += total(scaled, self._scales.number_bits[place])
@@ -641,10 +644,12 @@ class _Totals:
             self._numbers[place] += sum(count * int(one) for count, one in pairs)
 
     def count(self, place: int, number: int) -> None:
+        """Add a whole number."""
         self._numbers[place] += number << self._scales.numbers[place]
 
     @property
     def vector(self) -> Integers:
+        """All of it, in the order of a sum."""
         parts = (triangle(self._gram.value), self._cross.value)
         rest = np.array([*self._numbers, self.outside], dtype=object)
         return np.concatenate([*parts, rest])
@@ -658,7 +663,7 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
             f"a point has {p} coefficients and one number more, "
             f"found shape {point.shape}"
         )
-    totals = _Totals(scales)
+    totals = RowTotals(scales)
     for block in row_blocks(scales.measures, rows):
         match request.stage:
             case "first":
@@ -672,7 +677,7 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
     return totals.vector
 
 
-def _add_first(scales: Scales, totals: _Totals, block: RowBlock) -> None:
+def _add_first(scales: Scales, totals: RowTotals, block: RowBlock) -> None:
     family, n = scales.family, len(block.response)
     information, target = family.first(block.response)
     totals.information(block, information)
@@ -689,14 +694,16 @@ def _add_first(scales: Scales, totals: _Totals, block: RowBlock) -> None:
 
 
 def _add_outside(
-    scales: Scales, totals: _Totals, block: RowBlock, point: Vector
+    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
 ) -> None:
     totals.outside += _n_outside(scales.limits, block.predictor(point[:-1]), asked=True)
     away = _n_outside(scales.limits, block.null_predictor(point[-1]), asked=True)
     totals.count(4, away if block.offset is not None else away * len(block.response))
 
 
-def _add_round(scales: Scales, totals: _Totals, block: RowBlock, point: Vector) -> None:
+def _add_round(
+    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
+) -> None:
     eta = block.predictor(point[:-1])
     null_eta = block.null_predictor(point[-1])
     _check_inside(scales.limits, eta)
@@ -717,7 +724,7 @@ def _add_round(scales: Scales, totals: _Totals, block: RowBlock, point: Vector) 
 
 
 def _add_closing(
-    scales: Scales, totals: _Totals, block: RowBlock, point: Vector
+    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
 ) -> None:
     eta = block.predictor(point[:-1])
     _check_inside(scales.limits, eta)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from veilsum.errors import InvalidInputError, printable
+from veilsum.models.dispersion import DispersedFit
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import Inference
 from veilsum.models.least_squares import LeastSquaresFit
@@ -334,13 +335,16 @@ def likelihood_ratio(larger: Fit, smaller: Fit) -> TestOfFit:
     """Return the likelihood-ratio test of the smaller fit within the larger.
 
     For least squares n log(RSS0 / RSS1); else the difference of deviances, over the
-    larger fit's dispersion where one is estimated.
+    larger fit's dispersion where one is estimated. Where each fit has a theta of its
+    own, deviances are against two laws, and log-likelihoods are compared.
     """
     if isinstance(larger, LeastSquaresFit):
         assert isinstance(smaller, LeastSquaresFit)
         _check_scatter(larger)
         ratio = smaller.residual_sum / larger.residual_sum
         found = larger.n_rows * float(np.log(ratio))
+    elif isinstance(larger, DispersedFit):
+        found = 2.0 * (larger.log_likelihood - smaller.log_likelihood)
     else:
         assert isinstance(smaller, GlmFit)
         found = (smaller.deviance - larger.deviance) / larger.dispersion

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import fsum, inf, sqrt
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from flint import arb, arb_mat
@@ -49,8 +49,9 @@ from veilsum.models.glm import (
     Scales,
     conclude,
     estimated_dispersion,
+    statistics,
 )
-from veilsum.models.rows import RowMeasures
+from veilsum.models.rows import RowMeasures, Rows
 from veilsum.models.systems import (
     System,
     check_intercept,
@@ -60,7 +61,7 @@ from veilsum.models.systems import (
     pinned,
 )
 from veilsum.numbers.arrays import Vector, listed
-from veilsum.numbers.units import Integers
+from veilsum.numbers.units import Counts, Integers
 
 # The next step, in standard errors, at which standard errors have nine digits.
 SMALL = 1e-9
@@ -133,6 +134,20 @@ class Evaluation:
         return sqrt(float(sum(squares, Fraction(0))))
 
 
+class Evaluated(Protocol):
+    """What a search has to know of a trial; see `Evaluation`."""
+
+    @property
+    def objective(self) -> Fraction: ...  # noqa: D102
+    @property
+    def dispersion(self) -> float: ...  # noqa: D102
+    @property
+    def noise(self) -> float: ...  # noqa: D102
+    def step(self) -> Vector: ...  # noqa: D102
+    def gain(self, step: Vector) -> Fraction: ...  # noqa: D102
+    def length(self, along: Vector) -> float: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Climb:
     """Where the search is and where it looks next.
@@ -172,14 +187,14 @@ class Climb:
         """The coefficients, the last step included."""
         return self.here if self.step is None else self.here + self.step
 
-    def accepts(self, found: Evaluation) -> bool:
+    def accepts(self, found: Evaluated) -> bool:
         """Return whether the trial point is no worse than `here`."""
         if self.objective is None:
             return True
         noise = Fraction(NO_RISE) * abs(found.objective) + Fraction(found.noise)
         return found.objective <= self.objective + noise
 
-    def advance(self, found: Evaluation) -> Climb:
+    def advance(self, found: Evaluated) -> Climb:
         """Return the climb after the trial point was evaluated."""
         if not self.accepts(found):
             return self.halve("no step lowers the deviance")
@@ -330,6 +345,22 @@ class Newton:
         """In what units rows are summed."""
         return Scales.of(self.family, self.measures, self.intercept)
 
+    @property
+    def counts(self) -> Counts:
+        """What the numbers of a round are whole numbers of."""
+        return self.scales.counts
+
+    def statistics(self, rows: Rows, request: Request) -> Integers:
+        """Return one party's answer to a request; answers are to be added."""
+        return statistics(self.scales, rows, request)
+
+    def real_point(self, request: Request) -> Vector:
+        """Return a request's point with the coefficients of real columns."""
+        point = request.point
+        if not len(point):
+            return point
+        return np.append(self.scales.real(point[:-1]), point[-1])
+
     def start(self) -> State:
         """Return the state before anything is known."""
         return Opening()
@@ -356,7 +387,7 @@ class Newton:
             case Running():
                 request = self.propose(state)
                 if request.stage == "outside":
-                    return _asked(state, request.point, self.scales.outside(total))
+                    return asked(state, request.point, self.scales.outside(total))
                 sums = self.scales.round(total)
                 return self._settle(self._move(state, sums))
             case Closing():
@@ -541,7 +572,7 @@ class Newton:
         )
 
 
-def _asked(state: Running, point: Vector, outside: Outside) -> Running:
+def asked(state: Running, point: Vector, outside: Outside) -> Running:
     """Return the state after it was asked how many rows are outside at a point."""
     if not (outside.model or outside.null):
         return replace(state, anchor=point)

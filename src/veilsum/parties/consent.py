@@ -860,6 +860,12 @@ EXPLAINED: Mapping[str, str] = {
     "score, information and deviance of the null model": "the same for a model that "
     "has an intercept only (the null model), with which the fit is compared: three "
     "numbers",
+    "slope and curvature in log theta, saturated log-likelihood": "three sums over all "
+    "rows: how the log-likelihood changes with how much counts scatter (theta), how "
+    "fast that changes, and the log-likelihood of a model that fits every row exactly "
+    "(saturated)",
+    "score's change with log theta": "for each column of the design, how its score "
+    "changes with how much counts scatter (theta)",
     "rows outside, of the model and of the null model": "how many rows of all members "
     "have a fitted value too large to be summed at the next coefficients",
     "saturated log-likelihood": "the sum over all rows of the log-likelihood (how "

@@ -1,0 +1,447 @@
+"""Counts whose scatter is estimated: coefficients and theta together, by rounds.
+
+The variance of a count is mu + mu^2 / theta. Both are found at once, by Newton's method
+in the coefficients and log theta, so that every sum serves both; alpha = 1 / theta. A
+round shows what one at a fixed alpha does, and beside it how the log-likelihood changes
+with log theta, at which rate that changes, how it does so with each coefficient, and
+the log-likelihood at mu = y, which a trial of another theta changes too.
+
+With y a count and S_m(y) = sum over k < y of (theta + k)^-m, a row has
+
+    dl / dtheta        = S_1 - log(1 + mu / theta) + (mu - y) / (theta + mu)
+    d2l / dtheta2      = -S_2 + mu / (theta (theta + mu)) + (y - mu) / (theta + mu)^2
+    d2l / deta dtheta  = (y - mu) mu / (theta + mu)^2
+
+Here they are by log theta, where none exceeds three times the larger of y and mu: what
+rows contribute is bounded whatever theta is tried. Terms of S_m are added up one by one
+until theta + k is 10; what follows is by Stirling's series, in elementwise operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError, LocalProtocolError
+from veilsum.models import glm
+from veilsum.models.families import (
+    LEAST_THETA,
+    MOST_THETA,
+    NegativeBinomial,
+    NegativeBinomialEstimated,
+)
+from veilsum.models.glm import (
+    ClosingStatistics,
+    GlmFit,
+    GlmOutcome,
+    Request,
+    RoundStatistics,
+    RowTotals,
+    row_blocks,
+)
+from veilsum.models.newton import (
+    Climb,
+    Closing,
+    Done,
+    Evaluation,
+    Newton,
+    Opening,
+    Running,
+    State,
+    asked,
+)
+from veilsum.models.rows import PerRow, Rows
+from veilsum.models.systems import System
+from veilsum.numbers.arrays import FloatArray, Vector
+from veilsum.numbers.elementary import exp, log1p
+from veilsum.numbers.units import Counts, Integers
+
+# From here on the series below leave less than rounding does.
+SERIES = 10.0
+# psi(x) = log x - 1/(2x) - x^-2 (these in x^-2), and its slope 1/x + 1/(2x^2) + x^-3
+# (those): Bernoulli's numbers B_2k over 2k, and as they are.
+_SLOPE = (
+    1.0 / 6.0,
+    -1.0 / 30.0,
+    1.0 / 42.0,
+    -1.0 / 30.0,
+    5.0 / 66.0,
+    -691.0 / 2730.0,
+    7.0 / 6.0,
+)
+_VALUE = tuple(one / (2.0 * k) for k, one in enumerate(_SLOPE, start=1))
+# A step of log theta is at most this long.
+FARTHEST = 2.0
+
+
+@dataclass(frozen=True)
+class ScatterTerms:
+    """What rows contribute to the estimate of theta, before weights.
+
+    Attributes:
+        slope: of the log-likelihood in log theta.
+        curvature: minus its second derivative.
+        cross: minus its derivative in log theta and eta.
+    """
+
+    slope: FloatArray
+    curvature: FloatArray
+    cross: FloatArray
+
+
+def scatter_terms(response: PerRow, eta: FloatArray, theta: float) -> ScatterTerms:
+    """Return what counts contribute at their etas and a theta."""
+    mu = exp(eta)
+    once, twice = _reciprocals(response, theta)
+    both = theta + mu
+    share, away = theta / both, response - mu
+    slope = theta * once - theta * log1p(mu / theta) - share * away
+    second = mu * share + share * share * away - theta * (theta * twice)
+    return ScatterTerms(slope, -(second + slope), -(share * away) * (mu / both))
+
+
+def _reciprocals(counts: PerRow, theta: float) -> tuple[PerRow, PerRow]:
+    """Return the sums over k below each count of 1 / (theta + k), and of squares."""
+    few = max(0, ceil(SERIES - theta))
+    once, twice = np.zeros_like(counts), np.zeros_like(counts)
+    for k in range(few):
+        part = np.where(counts > k, 1.0 / (theta + k), 0.0)
+        once += part
+        twice += part * part
+    start = theta + few
+    more = np.maximum(counts - few, 0.0)
+    end = start + more
+    once += log1p(more / start) + more / (2.0 * start * end)
+    once += _series(_VALUE, start, 2) - _series(_VALUE, end, 2)
+    twice += more / (start * end)
+    twice += more * (start + end) / (2.0 * start * start * (end * end))
+    twice += _series(_SLOPE, start, 3) - _series(_SLOPE, end, 3)
+    return once, twice
+
+
+def _series(numbers: tuple[float, ...], x: Any, power: int) -> Any:
+    """Return x^-power (c_0 + c_1 x^-2 + ...)."""
+    inverse = 1.0 / x
+    square = inverse * inverse
+    value = numbers[-1] + 0.0 * square
+    for one in reversed(numbers[:-1]):
+        value = value * square + one
+    return value * square * inverse if power == 3 else value * square
+
+
+@dataclass(frozen=True)
+class ScatterStatistics(RoundStatistics):
+    """The totals of a round, and what they say of theta.
+
+    Attributes:
+        cross: minus the derivative of the log-likelihood in log theta and coefficients.
+        slope: in log theta.
+        curvature: minus the second derivative in it.
+        saturated: the log-likelihood at mu = y.
+    """
+
+    cross: tuple[Fraction, ...]
+    slope: Fraction
+    curvature: Fraction
+    saturated: Fraction
+
+
+@dataclass(frozen=True)
+class JointEvaluation:
+    """What the rows add up to at a trial of coefficients and log theta.
+
+    Attributes:
+        model: what is about coefficients.
+        sums: the totals.
+    """
+
+    model: Evaluation
+    sums: ScatterStatistics
+
+    @property
+    def objective(self) -> Fraction:
+        """-2 log-likelihood."""
+        return self.sums.deviance - 2 * self.sums.saturated
+
+    @property
+    def dispersion(self) -> float:
+        """The unit of the objective."""
+        return 1.0
+
+    @property
+    def noise(self) -> float:
+        """A change of the objective that means nothing, beside a part of it."""
+        return 0.0
+
+    def step(self) -> Vector:
+        """Return Newton's step; where the likelihood bends up, one in log theta."""
+        along = self.model.step()
+        across = replace(self.model, score=self.sums.cross).step()
+        pull = self.sums.slope - _dot(self.sums.cross, along)
+        left = self.sums.curvature - _dot(self.sums.cross, across)
+        by = float(pull / left) if left > 0 else (1.0 if pull > 0 else -1.0)
+        by = min(max(by, -FARTHEST), FARTHEST)
+        return np.append(along - across * by, by)
+
+    def gain(self, step: Vector) -> Fraction:
+        """Return the slope along a step: twice what it gains."""
+        return self.model.gain(step[:-1]) + self.sums.slope * Fraction(float(step[-1]))
+
+    def length(self, along: Vector) -> float:
+        """Return the length of coefficients and log theta."""
+        own = max(float(self.sums.curvature), 0.0) * float(along[-1]) ** 2
+        return sqrt(self.model.length(along[:-1]) ** 2 + own)
+
+
+def _dot(exact: tuple[Fraction, ...], by: Vector) -> Fraction:
+    pairs = zip(exact, by.tolist(), strict=True)
+    return sum((one * Fraction(other) for one, other in pairs), Fraction(0))
+
+
+@dataclass(frozen=True)
+class DispersedOutcome(GlmOutcome):
+    """What the rounds ended with.
+
+    Attributes:
+        theta: the estimate.
+        theta_error: its standard error.
+    """
+
+    theta: float
+    theta_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispersedFit(GlmFit):
+    """A fit of counts with the theta that was estimated beside it, as MASS has it.
+
+    Errors of coefficients are those at a theta that is known, from the expected
+    information: in large samples neither estimate says anything of the other's error.
+
+    Attributes:
+        theta: the variance of a count is mu + mu^2 / theta.
+        theta_error: its standard error, from how the likelihood bends there.
+    """
+
+    theta: float
+    theta_error: float
+
+    @property
+    def aic(self) -> float:
+        """-2 log-likelihood + 2 (model degrees + 1): theta counts."""
+        return super().aic + 2.0
+
+    @property
+    def bic(self) -> float:
+        """-2 log-likelihood + log(rows) (model degrees + 1)."""
+        return super().bic + float(np.log(self.n_rows))
+
+
+@dataclass(frozen=True)
+class DispersedNewton(Newton):
+    """What all parties agree on before the first round.
+
+    A request's point has the theta of its round, last.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(self.penalty):
+            raise InvalidInputError(
+                "a negative binomial fit that estimates alpha goes without a ridge: "
+                "leave one of them out, or give alpha"
+            )
+
+    def at(self, theta: float) -> Newton:
+        """Return the rounds of a fit whose theta is known; units are the same."""
+        family = NegativeBinomialEstimated(1.0 / theta)
+        return Newton(family, self.measures, self.names, self.intercept)
+
+    @property
+    def counts(self) -> Counts:
+        """What the numbers of a round are whole numbers of."""
+        found, p = self.scales.counts, self.n_columns
+        corner = p * (p + 1) // 2
+        numbers = [found.units[corner + p + place] for place in (0, 1, 4)]
+        return replace(
+            found,
+            units=(*found.units, *found.units[corner : corner + p], *numbers),
+        )
+
+    def statistics(self, rows: Rows, request: Request) -> Integers:
+        """Return one party's answer to a request; answers are to be added."""
+        theta = float(request.point[-1]) if len(request.point) else 1.0
+        scales = self.at(theta).scales
+        inner = replace(request, point=request.point[:-1])
+        found = glm.statistics(scales, rows, inner)
+        p = self.n_columns
+        corner = p * (p + 1) // 2
+        totals = RowTotals(scales)
+        if request.stage == "round":
+            for block in row_blocks(scales.measures, rows):
+                eta = block.predictor(inner.point[:-1])
+                terms = scatter_terms(block.response, eta, theta)
+                totals.pull(block, terms.cross)
+                totals.number(0, block.weigh(terms.slope))
+                totals.number(1, block.weigh(terms.curvature))
+                ones = block.weigh(np.ones(len(eta)))
+                totals.number(4, scales.family.saturated(block.response, ones, 1.0))
+        more = totals.vector[corner:]
+        return np.concatenate([found, more[:p], more[[p, p + 1, p + 4]]])
+
+    def _sums(self, total: Integers) -> ScatterStatistics:
+        """Return what a round's total says."""
+        size, p = self.scales.size, self.n_columns
+        units = self.counts.units
+        more = [int(one) * unit for one, unit in zip(total, units, strict=True)][size:]
+        # By coefficients of whole numbers, as a score is.
+        pairs = zip(more[:p], self.scales.measures.design, strict=True)
+        cross = tuple(one / of.unit for one, of in pairs)
+        own = self.scales.round(total[:size])
+        slope, curvature, saturated = more[p:]
+        return ScatterStatistics(
+            **vars(own),
+            cross=cross,
+            slope=slope,
+            curvature=curvature,
+            saturated=saturated,
+        )
+
+    def propose(self, state: State) -> Request:
+        """Return what all parties evaluate next."""
+        match state:
+            case Running():
+                trial = state.model.trial
+                point = np.concatenate([trial[:-1], state.null.trial])
+                inside = self.scales.surely_inside(point, state.anchor)
+                theta = exp(trial[-1:])
+                stage: glm.Stage = "round" if inside else "outside"
+                return Request(stage, np.concatenate([point, theta]))
+            case _:
+                return super().propose(state)
+
+    def advance(self, state: State, total: Integers) -> State:
+        """Return the state after one more total; raise if there is no fit."""
+        size = self.scales.size
+        match state:
+            case Opening():
+                opened = self._open(self.scales.first(total[:size]))
+                model = opened.model
+                # Theta starts at 1.
+                here, trial = np.append(model.here, 0.0), np.append(model.trial, 0.0)
+                return replace(opened, model=replace(model, here=here, trial=trial))
+            case Running():
+                request = self.propose(state)
+                if request.stage == "outside":
+                    outside = self.scales.outside(total[:size])
+                    return asked(state, request.point[:-1], outside)
+                return self._settled(self._stepped(state, self._sums(total)))
+            case Closing():
+                found = self.scales.closing(total[:size])
+                outcome = replace(state.outcome, rounds=state.rounds + 1)
+                return Done(outcome, found)
+            case Done():
+                raise LocalProtocolError("the fit is done: it takes no more totals")
+
+    def _stepped(self, state: Running, sums: ScatterStatistics) -> Running:
+        system = self._system(sums.information)
+        own = Evaluation(system, self.scales.columns, sums.score, sums.deviance, 1.0)
+        found = JointEvaluation(own, sums)
+        accepted = state.model.accepts(found)
+        model = state.model.advance(found)
+        if accepted:
+            before = replace(state, model=_of_columns(state.model))
+            self._check_separation(before, system, _of_columns(model))
+        theta = float(exp(model.trial[-1]))
+        if theta > MOST_THETA:
+            raise InvalidInputError(
+                "the counts scatter no more than those of a Poisson law, so there is "
+                'no alpha above 0 to be estimated: use family = "poisson"'
+            )
+        if theta < LEAST_THETA:
+            raise InvalidInputError(
+                f"alpha grows beyond {1.0 / LEAST_THETA:g}: the counts scatter more "
+                "than a negative binomial law describes; leave out columns, or give "
+                "alpha"
+            )
+        null = Evaluation(
+            system=System.of(
+                np.array([[sums.null_information]], dtype=object), names=["intercept"]
+            ),
+            powers=(0,),
+            score=(sums.null_score,),
+            objective=sums.null_deviance,
+            dispersion=1.0,
+        )
+        return replace(
+            state,
+            rounds=state.rounds + 1,
+            model=model,
+            # Of another theta's deviance nothing says whether this one has risen.
+            null=replace(state.null, objective=None).advance(null),
+            sums=sums if accepted else state.sums,
+        )
+
+    def _settled(self, state: Running) -> State:
+        sums, step = state.sums, state.model.step
+        over = state.model.settled and state.null.settled
+        if sums is None or step is None or not over:
+            if state.rounds < self.max_rounds:
+                return state
+            return self._settle(replace(state, model=_of_columns(state.model)))
+        assert isinstance(sums, ScatterStatistics)
+        theta = float(exp(np.array(state.model.answer[-1])))
+        bent = float(sums.curvature)
+        if not bent > 0.0:
+            raise InvalidInputError(
+                "the likelihood does not say how exact theta is: give alpha"
+            )
+        outcome = DispersedOutcome(
+            first=state.first,
+            sums=sums,
+            here=state.model.here[:-1],
+            step=step[:-1],
+            null_deviance=state.null.objective or Fraction(0),
+            rounds=state.rounds,
+            theta=theta,
+            theta_error=theta / sqrt(bent),
+        )
+        answer = state.model.answer[:-1]
+        inside = self.scales.surely_inside(
+            np.concatenate([answer, state.null.here]), state.anchor
+        )
+        at = answer if inside else state.model.here[:-1]
+        return Closing(outcome, np.append(at, [1.0, theta]))
+
+    def fit(self, state: State) -> DispersedFit:
+        """Return the fit of a state that has converged."""
+        if not isinstance(state, Done):
+            raise LocalProtocolError("a fit was asked for before its rounds were over")
+        outcome = state.outcome
+        assert isinstance(outcome, DispersedOutcome)
+        assert isinstance(outcome.sums, ScatterStatistics)
+        # Deviance and the log-likelihood at mu = y are those of one theta.
+        closing = ClosingStatistics(state.closing.information, outcome.sums.saturated)
+        found = self.at(outcome.theta).fit(Done(outcome, closing))
+        return DispersedFit(
+            **{**vars(found), "family": NegativeBinomial(1.0 / outcome.theta)},
+            theta=outcome.theta,
+            theta_error=outcome.theta_error,
+        )
+
+    def real_point(self, request: Request) -> Vector:
+        """Return a request's point with the coefficients of real columns."""
+        point = request.point
+        if not len(point):
+            return point
+        return np.concatenate([self.scales.real(point[:-2]), point[-2:]])
+
+
+def _of_columns(climb: Climb) -> Climb:
+    """Return a search without log theta."""
+    step = None if climb.step is None else climb.step[:-1]
+    return replace(climb, here=climb.here[:-1], trial=climb.trial[:-1], step=step)
