@@ -19,6 +19,7 @@ from veilsum.protocol.work import request_digest
 
 JOBS = (
     *("statistics", "with weights", "functions of columns", "logistic", "poisson"),
+    *("multinomial", "ordinal"),
     *("gamma with weights", "gamma-inverse", "negative binomial", "dispatch"),
     *("quadratic program",),
 )

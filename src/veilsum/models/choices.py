@@ -292,7 +292,7 @@ class Ordinal(Choice):
     ) -> tuple[Fraction, list[Fraction], dict[tuple[int, int], Fraction]]:
         """Return the parts of log(1 - e^-d): they depend on thresholds alone."""
         exact = [Fraction(one) for one in predictors.tolist()]
-        gaps = [_arb_of(b - a) for a, b in pairwise(exact)]
+        gaps = [_fmpq(b - a) for a, b in pairwise(exact)]
 
         def balls() -> list[arb]:
             found: list[arb] = []
@@ -341,7 +341,7 @@ def _but(place: int, n: int) -> list[int]:
     return [k for k in range(n) if k != place]
 
 
-def _arb_of(number: Fraction) -> fmpq:
+def _fmpq(number: Fraction) -> fmpq:
     return fmpq(number.numerator, number.denominator)
 
 
@@ -477,6 +477,7 @@ class ChoiceScales:
             pairs = zip(line, design, strict=True)
             found[k, self.ones] -= sum(one * of.centre for one, of in pairs)
         if isinstance(self.family, Ordinal):
+            # All predictors have the same slopes: those of one are gathered.
             found[1:, _but(self.ones, self.shape[1])] = Fraction(0)
         return list(self.family.gather(found, self.ones))
 
@@ -486,7 +487,7 @@ class ChoiceScales:
         columns = [self.real([Fraction(one) for one in line]) for line in units]
 
         def balls() -> arb_mat:
-            by = arb_mat([[arb(_arb_of(one)) for one in line] for line in columns])
+            by = arb_mat([[arb(_fmpq(one)) for one in line] for line in columns])
             return by.transpose() * system.inverse_balls() * by
 
         return symmetric(balls)
