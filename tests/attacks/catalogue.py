@@ -170,7 +170,29 @@ def _dispatch(sites, **options):
     return vs.dispatch(sites, prices=(0.0, 50.0), **options)
 
 
+def evaluated(formula, **asked):
+    """An evaluation of known coefficients, or folds."""
+    named = {"schema": SCHEMA, "rules": vs.Rules.none(), **asked}
+    return Kind(partial(vs.evaluate, formula, **named))
+
+
 KINDS = {
+    "chances": evaluated(
+        "smoker ~ age + bmi",
+        family="logistic",
+        coefficients={"Intercept": -1.0, "age": 0.02, "bmi": -0.03},
+        edges=[0.3, 0.4],
+    ),
+    "errors of numbers": evaluated(
+        "pressure ~ age", coefficients={"Intercept": 100.0, "age": 0.3}
+    ),
+    "risks": evaluated(
+        "Surv(visits, smoker) ~ age",
+        coefficients={"age": 0.02},
+        edges=[1.0],
+        times=[2, 5],
+    ),
+    "folds": evaluated("pressure ~ age + bmi", folds=2),
     "sum": Kind(vs.sum, amounts, _money),
     "mean": Kind(vs.mean, amounts, _money),
     "statistics": statistics(),

@@ -196,3 +196,56 @@ def test_a_fold_with_few_rows_is_refused():
     }
     kept = asked(vs.evaluate, formula, patients(), schema=SCHEMA, folds=2)
     assert len(kept.folds) == 2
+
+
+@asking
+def by_three_errors(organiser):
+    """A salary, where nobody else's is near: absolute errors have a kink there."""
+    tables = held("abcdef")
+    for table in tables.values():
+        near = (table["salary"] - 50_234.0).abs() < 50.0
+        table.loc[near, "salary"] = 50_400.0
+    tables["c"].loc[3, "salary"] = 50_234.56
+    width, sums = 20.0, []
+    for at in (50_234.0 - width, 50_234.0, 50_234.0 + width):
+        found = vs.evaluate(
+            "salary ~ 1",
+            tables,
+            coefficients={"Intercept": at},
+            **organiser._options(tables, {}),
+        ).errors
+        sums.append(found.absolute)
+    # |y - t| at t - h and t + h is 2 h together where y is between, and no kink else.
+    bend = float(sums[0] - 2 * sums[1] + sums[2])
+    return Found(round(50_234.0 + width - bend / 2.0, 2), 50_234.56)
+
+
+def test_three_errors_are_looked_at_together():
+    assert refused(by_three_errors) in {"maximum_leverage", "effective_count"}
+
+
+def test_without_a_ledger_three_errors_tell_a_salary(monkeypatch):
+    """The twin."""
+    monkeypatch.setattr(Asking, "ledgers_of", lambda *_: {})
+    assert by_three_errors().succeeded
+
+
+@asking
+def by_splits(organiser):
+    """Folds dealt again and again: who is in which is known of whoever is known."""
+    tables = held("abcdef")
+    for split in range(40):
+        vs.evaluate(
+            "salary ~ age",
+            tables,
+            folds=2,
+            split=split,
+            **organiser._options(tables, {}),
+        )
+    return True
+
+
+@pytest.mark.slow
+def test_folds_are_not_dealt_for_ever():
+    with pytest.raises(vs.VeilsumError):
+        by_splits()

@@ -347,3 +347,14 @@ def test_machines_and_arrays_find_the_same():
         for driver in ("vectorised", "loopback")
     ]
     assert pair[0].values == pair[1].values
+
+
+def test_the_figure_has_the_curve_and_what_happened(pima):
+    from veilsum.report.figures import evaluation_figure
+
+    left, right = evaluation_figure(pima, "a study").axes
+    false, true = pima.found.roc()
+    np.testing.assert_array_equal(left.lines[0].get_xdata(), false)
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), true)
+    shares = right.lines[0].get_ydata()
+    np.testing.assert_array_equal(shares, pima.calibration()["observed"])

@@ -54,7 +54,23 @@ def hazards(**more):
     return {**asked, "cox": {"formula": "Surv(x, sex) ~ y", **more}}
 
 
+def evaluated(**more):
+    asked = {name: one for name, one in fitted().items() if name != "model"}
+    return {**asked, "evaluate": more}
+
+
 QUESTIONS = {
+    "chances": evaluated(
+        formula="sex ~ x",
+        family="logistic",
+        coefficients={"Intercept": -1, "x": 0.3},
+        edges=[0.4, 0.6],
+    ),
+    "numbers": evaluated(formula="y ~ x", coefficients={"Intercept": 1, "x": 0.3}),
+    "risks": evaluated(
+        formula="Surv(x, sex) ~ y", coefficients={"y": 1}, edges=[4], times=[2, 6]
+    ),
+    "folds": evaluated(formula="y ~ x", folds=3, split=5),
     "gaussian": fitted(formula="y ~ x + C(sex)"),
     "logistic": fitted(formula="sex ~ x", family="logistic"),
     "poisson": fitted(formula="y ~ x", family="poisson"),

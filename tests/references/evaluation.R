@@ -1,5 +1,5 @@
 # Reference values of tests/jobs/test_evaluate.py: Rscript evaluation.R, in this folder.
-# R 4.5, packages survival, pROC, MASS. Coefficients are found on some rows and tried on
+# R 4.2.2, survival 3.5-3, pROC 1.18.0, MASS. Coefficients are found on some rows and tried on
 # others. Data: MASS::Pima.tr and Pima.te (Smith et al. 1988), four parties; survival::mgus2
 # (Kyle et al. 2002), fitted to patients with odd numbers and tried on those with even
 # ones, four parties; datasets::quakes (Fiji, since 1964), halves, four parties.

@@ -1492,7 +1492,7 @@ class NumberEvaluation(Evaluated):
         lines = [[names[key], number(one)] for key, one in self.values.items()]
         parts.append(plain_table(("", "value"), lines, "<."))
         if self.folds:
-            each = [
+            each: list[list[Any]] = [
                 [f"fold {k}", one.n_rows, number(one.r_squared), number(one.rmse)]
                 for k, one in enumerate(self.folds, start=1)
             ]
@@ -1558,7 +1558,7 @@ class ConcordanceEvaluation(Evaluated):
         last = self.job.periods.edges[-1]
         risks = bin_labels(np.array(self.job.edges))
         rows = self.found.events + self.found.censored
-        lines = [
+        lines: list[list[Any]] = [
             [label, int(rows[:, k].sum()), int(self.found.events[:, k].sum())]
             for k, label in enumerate(risks)
         ]
