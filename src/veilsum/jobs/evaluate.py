@@ -1203,7 +1203,7 @@ def _concordance(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Evaluated(JobResult):
+class Judged(JobResult):
     """What is alike in all evaluations.
 
     Attributes:
@@ -1280,7 +1280,7 @@ def _bounds(name: str, found: Bounded, level: float) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ChanceEvaluation(Evaluated):
+class ChanceEvaluation(Judged):
     """How well chances of an event are predicted.
 
     Attributes:
@@ -1433,7 +1433,7 @@ def _bounded(found: Bounded) -> dict[str, float | None]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class NumberEvaluation(Evaluated):
+class NumberEvaluation(Judged):
     """How far predicted numbers are from those that were seen.
 
     Attributes:
@@ -1522,7 +1522,7 @@ class NumberEvaluation(Evaluated):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ConcordanceEvaluation(Evaluated):
+class ConcordanceEvaluation(Judged):
     """Whether rows with a higher predicted risk end sooner.
 
     Attributes:
