@@ -47,6 +47,7 @@ from veilsum.tables.schema import CheckedTable, Schema
 # Each honest study has two unknown numbers, and both rounds show six.
 LEAST_HONEST = 4
 FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
+STUDIES = {"studies": 1}
 
 FEW_STUDIES = (
     "each study is two numbers, and six sums of them are shown: whoever knows all "
@@ -65,19 +66,22 @@ class MetaRecipe(SumsOnly):
     ranges: Ranges
     what: str
     limit: ReleaseLimit | None = None
+    of_rows: bool = True  # that are counted too
 
     @property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of; of the second sum, the first two."""
         found = self.ranges.counts
+        if not self.of_rows:
+            return found
         rows = Fraction(1), Fraction(1)
         # Rows of all parties are counted too.
         return replace(found, units=(*found.units, *rows), bits=max(found.bits, 64))
 
     @property
     def size(self) -> int:
-        """Four sums, studies, rows, and rows left out."""
-        return 7
+        """Four sums, studies; of rows, how many there are and were left out."""
+        return 7 if self.of_rows else 5
 
     @property
     def answer_size(self) -> int:
@@ -125,7 +129,7 @@ class MetaRecipe(SumsOnly):
     def _shown(self) -> tuple[dict[str, int], dict[str, int]]:
         first = {
             "sums over studies of w, w y, w y^2 and w^2": 4,
-            "rows, parties, and rows left out": 3,
+            **({"rows, parties, and rows left out": 3} if self.of_rows else STUDIES),
         }
         return first, {"sums over studies of v and v y": 2}
 
@@ -303,24 +307,30 @@ class MetaJob(SchemaJob[Study]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MetaResult(JobResult):
+class PooledResult(JobResult):
     """A pooled estimate, and what parties released for it.
 
     Attributes:
-        job: what was pooled.
-        rules: what every party kept to.
-        reference: the same without masks, where one computer has all rows and was asked
-            to compare.
+        reference: the same without masks, where one computer has all studies and was
+            asked to compare.
     """
 
-    job: MetaJob
-    rules: Rules
     reference: Vector | None = None
 
     @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
+    def title(self) -> str:
+        """What was pooled."""
+        return "Meta-analysis of the parties' estimates"
+
+    @property
+    def studies(self) -> str:
+        """How much is in it."""
+        return f"{self.fixed.n_studies} studies"
+
+    @property
+    def more_facts(self) -> tuple[str, ...]:
+        """What else is said below the table."""
+        return ()
 
     @cached_property
     def pooled(self) -> tuple[Pooled, Pooled]:
@@ -337,16 +347,6 @@ class MetaResult(JobResult):
     def random(self) -> Pooled:
         """The mean if studies differ."""
         return self.pooled[1]
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of all parties."""
-        return int(self.inner[1][0][5])
-
-    @property
-    def dropped(self) -> int:
-        """Rows that all parties together left out."""
-        return int(self.inner[1][0][6])
 
     @property
     def max_error(self) -> float | None:
@@ -384,19 +384,16 @@ class MetaResult(JobResult):
         head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
         rows = [list(vars(table(one, level)[0]).values()) for one in self.pooled]
         facts = [
-            f"{fixed.n_studies} studies of {self.n_rows} rows; no study's own estimate "
-            "is shown.",
+            f"{self.studies}; no study's own estimate is shown.",
             f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
             f"{number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} %; "
             f"tau^2 = {number(fixed.tau2)}",
             "(DerSimonian and Laird).",
+            *self.more_facts,
         ]
-        if self.dropped:
-            facts.append(f"{self.dropped} rows with missing values were left out.")
-        title = f"Meta-analysis of the coefficient of {self.job.coefficient}"
         return "\n\n".join(
             [
-                title,
+                self.title,
                 plain_table(head, rows, "<......"),
                 self.forest(level=level),
                 "\n".join(facts),
@@ -413,13 +410,59 @@ class MetaResult(JobResult):
             "max_error": self.max_error,
             "table": rows,
             "n_studies": fixed.n_studies,
-            "n_rows": self.n_rows,
-            "dropped": self.dropped,
             "q": fixed.q,
             "q_p": fixed.q_p_value,
             "i_squared": fixed.i_squared,
             "tau2": fixed.tau2,
         }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MetaResult(PooledResult):
+    """A pooled coefficient that every party fitted to its own rows.
+
+    Attributes:
+        job: what was pooled.
+        rules: what every party kept to.
+    """
+
+    job: MetaJob
+    rules: Rules
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What the rules leave open."""
+        return (*super().further_limits, *self.rules.open)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parties."""
+        return int(self.inner[1][0][5])
+
+    @property
+    def dropped(self) -> int:
+        """Rows that all parties together left out."""
+        return int(self.inner[1][0][6])
+
+    @property
+    def title(self) -> str:
+        """What was pooled."""
+        return f"Meta-analysis of the coefficient of {self.job.coefficient}"
+
+    @property
+    def studies(self) -> str:
+        """How much is in it."""
+        return f"{super().studies} of {self.n_rows} rows"
+
+    @property
+    def more_facts(self) -> tuple[str, ...]:
+        """Rows that were left out, if any."""
+        left = f"{self.dropped} rows with missing values were left out."
+        return (left,) if self.dropped else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**super().to_dict(), "n_rows": self.n_rows, "dropped": self.dropped}
 
 
 def meta(
