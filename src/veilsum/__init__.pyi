@@ -137,6 +137,7 @@ from .jobs.dispatch_periods import (
 from .jobs.dispatch_periods import (
     dispatch_periods as dispatch_periods,
 )
+from .jobs.estimates import meta_analysis as meta_analysis
 from .jobs.estimators import (
     PrivateGammaRegressor as PrivateGammaRegressor,
 )
@@ -192,6 +193,7 @@ from .jobs.job_file import (
     read_job as read_job,
 )
 from .jobs.meta import MetaResult as MetaResult
+from .jobs.meta import PooledResult as PooledResult
 from .jobs.meta import meta as meta
 from .jobs.mixed import MixedResult as MixedResult
 from .jobs.mixed import mixed as mixed

@@ -125,7 +125,7 @@ def test_a_forest_shows_every_estimate_with_its_interval(ratio):
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names == ["age", "dose"]
     texts = [one.get_text() for one in axis.texts]
-    assert texts[0].startswith(f"{told(0.5):.3g}  [")
+    assert texts[0].startswith(f"{told(0.5):#.3g}  [")
 
 
 def test_a_schedule_shows_prices_and_stacks_what_is_known():

@@ -27,6 +27,7 @@ from veilsum.jobs.regression import (
     inferred_schema,
 )
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import number, plain_table, table_rows
 from veilsum.jobs.table_job import TableResult, put
 from veilsum.jobs.terms import Options
@@ -41,6 +42,7 @@ from veilsum.tables.schema import CheckedTable, Schema
 # Each honest study has two unknown numbers, and both rounds show six.
 LEAST_HONEST = 4
 FIRST, SECOND = "weights and estimates", "weights and estimates at tau2"
+STUDIES = {"studies": 1}
 
 FEW_STUDIES = (
     "each study is two numbers, and six sums of them are shown: whoever knows all "
@@ -59,11 +61,14 @@ class MetaRecipe(SumsOnly):
     ranges: Ranges
     what: str
     limit: ReleaseLimit | None = None
+    of_rows: bool = True  # that are counted too
 
     @property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of; of the second sum, the first two."""
         found = self.ranges.counts
+        if not self.of_rows:
+            return found
         rows = Fraction(1), Fraction(1)
         # Rows of all parties are counted too.
         return replace(found, units=(*found.units, *rows), bits=max(found.bits, 64))
@@ -114,7 +119,7 @@ class MetaRecipe(SumsOnly):
     def _shown(self) -> tuple[dict[str, int], dict[str, int]]:
         first = {
             "sums over studies of w, w y, w y^2 and w^2": 4,
-            "rows, parties, and rows left out": 3,
+            **({"rows, parties, and rows left out": 3} if self.of_rows else STUDIES),
         }
         return first, {"sums over studies of v and v y": 2}
 
@@ -262,14 +267,30 @@ class MetaJob(OnFormula[Study]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MetaResult(TableResult):
+class PooledResult(JobResult):
     """A pooled estimate, and what parties released for it.
 
     Attributes:
-        job: what was pooled.
+        reference: the same without masks, where one computer has all studies and was
+            asked to compare.
     """
 
-    job: MetaJob
+    reference: Vector | None = None
+
+    @property
+    def title(self) -> str:
+        """What was pooled."""
+        return "Meta-analysis of the parties' estimates"
+
+    @property
+    def studies(self) -> str:
+        """How much is in it."""
+        return f"{self.fixed.n_studies} studies"
+
+    @property
+    def more_facts(self) -> tuple[str, ...]:
+        """What else is said below the table."""
+        return ()
 
     @cached_property
     def pooled(self) -> tuple[Pooled, Pooled]:
@@ -288,9 +309,11 @@ class MetaResult(TableResult):
         return self.pooled[1]
 
     @property
-    def n_rows(self) -> int:
-        """Rows of all parties."""
-        return int(self.inner[1][0][5])
+    def max_error(self) -> float | None:
+        """How far the answer is from that without masks; None if not compared."""
+        if self.reference is None:
+            return None
+        return float(np.linalg.norm(self.answer - self.reference))
 
     def forest(self, *, level: float = 0.95, width: int = 60) -> str:
         """Return both pooled estimates and their intervals as a plot of letters."""
@@ -321,19 +344,16 @@ class MetaResult(TableResult):
         head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
         rows = [list(vars(table(one, level)[0]).values()) for one in self.pooled]
         facts = [
-            f"{fixed.n_studies} studies of {self.n_rows} rows; no study's own estimate "
-            "is shown.",
+            f"{self.studies}; no study's own estimate is shown.",
             f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
             f"{number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} %; "
             f"tau^2 = {number(fixed.tau2)}",
             "(DerSimonian and Laird).",
+            *self.more_facts,
         ]
-        if self.dropped:
-            facts.append(f"{self.dropped} rows with missing values were left out.")
-        title = f"Meta-analysis of the coefficient of {self.job.coefficient}"
         return "\n\n".join(
             [
-                title,
+                self.title,
                 plain_table(head, rows, "<......"),
                 self.forest(level=level),
                 "\n".join(facts),
@@ -346,15 +366,52 @@ class MetaResult(TableResult):
         rows = [row for one in self.pooled for row in table_rows(cast("Any", one))]
         return {
             **super().to_dict(),
+            "reference": None if self.reference is None else self.reference.tolist(),
+            "max_error": self.max_error,
             "table": rows,
             "n_studies": fixed.n_studies,
-            "n_rows": self.n_rows,
-            "dropped": self.dropped,
             "q": fixed.q,
             "q_p": fixed.q_p_value,
             "i_squared": fixed.i_squared,
             "tau2": fixed.tau2,
         }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MetaResult(PooledResult, TableResult):
+    """A pooled coefficient that every party fitted to its own rows.
+
+    Attributes:
+        job: what was pooled.
+    """
+
+    job: MetaJob
+    reference: Vector | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parties."""
+        return int(self.inner[1][0][5])
+
+    @property
+    def title(self) -> str:
+        """What was pooled."""
+        return f"Meta-analysis of the coefficient of {self.job.coefficient}"
+
+    @property
+    def studies(self) -> str:
+        """How much is in it."""
+        return f"{super().studies} of {self.n_rows} rows"
+
+    @property
+    def more_facts(self) -> tuple[str, ...]:
+        """Rows that were left out, if any."""
+        left = f"{self.dropped} rows with missing values were left out."
+        return (left,) if self.dropped else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**super().to_dict(), "n_rows": self.n_rows, "dropped": self.dropped}
 
 
 def meta(

@@ -445,7 +445,7 @@ def forest_figure(
         axis.text(
             1.03,
             place,
-            f"{middle:.3g}  [{low:.3g}, {high:.3g}]",
+            f"{middle:#.3g}  [{low:#.3g}, {high:#.3g}]",
             transform=axis.get_yaxis_transform(),
             verticalalignment="center",
             fontsize=9,

@@ -1,0 +1,73 @@
+"""Meta-analysis of numbers that parties bring, against statsmodels."""
+
+import numpy as np
+import pytest
+from statsmodels.stats.meta_analysis import combine_effects
+
+import veilsum as vs
+from veilsum.errors import InvalidInputError
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+RANGES = {"effects": (-3, 3), "errors": (0.01, 2)}
+
+
+def studies(n, spread=0.3, seed=0):
+    chance = np.random.default_rng(seed)
+    return {
+        f"s{k}": (0.4 + spread * chance.normal(), chance.uniform(0.05, 0.4))
+        for k in range(n)
+    }
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.0001])
+@pytest.mark.parametrize("driver", ["vectorised", "loopback"])
+def test_means_errors_and_tau2_are_statsmodels(driver, spread):
+    held = studies(7, spread)
+    found = vs.meta_analysis(held, **RANGES, driver=driver, compare=True, seed=0)
+    y, e = np.array(list(held.values())).T
+    with np.errstate(invalid="ignore"):  # theirs may have a tau2 below zero
+        theirs = combine_effects(y, e**2, method_re="dl", use_t=False)
+    assert found.fixed.coefficients[0] == pytest.approx(theirs.mean_effect_fe, rel=1e-8)
+    assert found.fixed.standard_errors[0] == pytest.approx(theirs.sd_eff_w_fe, rel=1e-8)
+    assert found.fixed.q == pytest.approx(theirs.q, rel=1e-6, abs=1e-8)
+    assert found.fixed.tau2 == pytest.approx(max(theirs.tau2, 0.0), abs=1e-8)
+    if theirs.tau2 > 0.0:
+        assert found.random.coefficients[0] == pytest.approx(
+            theirs.mean_effect_re, rel=1e-8
+        )
+        assert found.random.standard_errors[0] == pytest.approx(
+            theirs.sd_eff_w_re, rel=1e-8
+        )
+    else:
+        assert found.random.coefficients == pytest.approx(found.fixed.coefficients)
+    assert found.max_error == 0.0
+    assert "7 studies; no study" in found.summary()
+    assert len(found.released.sums) == 2
+    document = found.to_dict()
+    assert document["n_studies"] == 7
+    assert [row["name"] for row in document["table"]] == ["fixed", "random"]
+
+
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        ((0.5, 0.123456789), "s0: the estimate has 1 digits"),
+        ((0.123456789, 0.25), "s0: the standard error has 2 digits"),
+        ((123456.789, 0.123456789), "s0: the estimate of s0 is"),
+        ((0.123456789, 0.0), "s0: the standard error of s0 is"),
+        ((np.nan, 0.123456789), "s0: both numbers must be finite"),
+        ((0.123456789,), "s0: expected two numbers"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_party(study, said):
+    with pytest.raises(InvalidInputError, match=said):
+        vs.meta_analysis({**studies(6), "s0": study}, **RANGES)
+
+
+def test_fewer_than_four_honest_studies_are_refused():
+    with pytest.raises(InvalidInputError, match="fewer than 4 studies of honest"):
+        vs.meta_analysis(studies(4), **RANGES)
+    with pytest.raises(InvalidInputError, match="and 3 are left here"):
+        vs.meta_analysis(studies(5), **RANGES, tolerate=2)
+    assert vs.meta_analysis(studies(5), **RANGES, driver="vectorised").released.sums
