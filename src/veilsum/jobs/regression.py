@@ -33,6 +33,7 @@ from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Replay, Sums, SumsOnly, by_value
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.robust import ClusterRecipe, RobustRecipe, check_parties, reserved
+from veilsum.jobs.score import ScoreRecipe, room_beside, shown_by_a_test
 from veilsum.jobs.summary import (
     ratio_rows,
     summary_html,
@@ -344,6 +345,8 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return {"rows outside, of the model and of the null model": 2}
         case "closing":
             return shown | {"saturated log-likelihood": 1}
+        case "score":
+            return shown_by_a_test(p)
 
 
 FRACTIONS = (
@@ -427,7 +430,9 @@ class AbsorbedRecipe(SumsOnly):
         return Release(self.what, shown)
 
 
-RegressionRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe
+RegressionRecipe = (
+    LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | RobustRecipe | ScoreRecipe
+)
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Gaussian(),
@@ -478,6 +483,7 @@ class Model:
             dummies of a number are no further numbers.
         errors: robust ones, which take one more sum; None for the model's own.
         absorb: whether every party has an intercept of its own, which is not shown.
+        tested: columns of the design that are not fitted: their score is tested.
     """
 
     response: str
@@ -489,8 +495,10 @@ class Model:
     variables: int | None = None
     errors: Errors | None = None
     absorb: bool = False
+    tested: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_tested()
         if self.errors is not None and self.ridge:
             raise InvalidInputError(
                 f"errors = {self.errors!r} are those of a fit without a ridge, found "
@@ -528,11 +536,31 @@ class Model:
                 "found none in the formula"
             )
 
+    def _check_tested(self) -> None:
+        if not self.tested:
+            return
+        if isinstance(self.family, Gaussian):
+            raise InvalidInputError(
+                "the score test of least squares follows from two fits: fit both, and "
+                "use compare_score; leave out further"
+            )
+        estimated = isinstance(self.family, NegativeBinomialEstimated)
+        if self.ridge or self.errors is not None or self.absorb or estimated:
+            raise InvalidInputError(
+                "further goes without ridge, robust errors, absorb and an alpha that "
+                "is estimated: leave one of them out"
+            )
+
+    @property
+    def fitted(self) -> tuple[int, ...]:
+        """Where the columns are that are fitted."""
+        return tuple(k for k, n in enumerate(self.names) if n not in self.tested)
+
     @property
     def slopes(self) -> tuple[str, ...]:
         """The columns that the answer has a coefficient of."""
         if not self.absorb:
-            return self.names
+            return tuple(self.names[k] for k in self.fitted)
         return tuple(n for k, n in enumerate(self.names) if k != self.intercept)
 
     @property
@@ -573,7 +601,15 @@ class Model:
             "offset": self.measures.offset is not None,
             "errors": self.errors,
             "absorb": self.absorb,
+            "tested": self.tested,
         }
+
+    @property
+    def wide(self) -> Newton:
+        """The rounds of a model that has the columns that are tested as well."""
+        return Newton(
+            self.family, self.measures, names=self.names, intercept=self.intercept
+        )
 
     @property
     def newton(self) -> Newton:
@@ -582,9 +618,14 @@ class Model:
         kind = DispersedNewton if estimated else Newton
         return kind(
             self.family,
-            self.measures,
-            names=self.names,
-            intercept=self.intercept,
+            replace(
+                self.measures,
+                design=tuple(self.measures.design[k] for k in self.fitted),
+            ),
+            names=self.slopes,
+            intercept=(
+                None if self.intercept is None else self.fitted.index(self.intercept)
+            ),
             ridge=self.ridge,
         )
 
@@ -608,7 +649,7 @@ class Model:
         try:
             self.measures.check(rows, self.names, self.response)
             if not isinstance(self.family, Gaussian):
-                self.newton.scales.check(rows)
+                self.wide.scales.check(rows)
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
@@ -672,6 +713,10 @@ class Model:
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
+        if self.tested:
+            wide = self.wide
+            inner = self._fitting(room_beside(limit, wide.scales.size + 1))
+            return ScoreRecipe(inner, wide, self.fitted, limit)
         if self.meat is None:
             return self._fitting(limit)
         size = self._fitting(None).size
@@ -712,6 +757,8 @@ class Model:
             meat = self.meat.statistics(rows, request)
             filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
             return np.concatenate([meat, filling])
+        if isinstance(request, Request) and self.tested:
+            return self._vector_with_test(rows, dropped, request)
         if isinstance(request, Request):
             found = self.newton.statistics(rows, request)
         elif self.absorb:
@@ -719,6 +766,17 @@ class Model:
         else:
             found = least_squares.statistics(rows, self.measures)
         return np.append(found, np.array([dropped], dtype=object))
+
+    def _vector_with_test(self, rows: Rows, dropped: int, request: Request) -> Integers:
+        """Return the same, filled up to the length of the last sum."""
+        vector = np.zeros(self.wide.scales.size + 1, dtype=object)
+        if request.stage == "score":
+            found = self.wide.statistics(rows, request)
+        else:
+            few = replace(rows, design=rows.design[:, self.fitted])
+            found = np.append(self.newton.statistics(few, request), dropped)
+        vector[: len(found)] = found
+        return vector
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
         """Return the coefficients as one owner of all rows would find them.
@@ -733,7 +791,7 @@ class Model:
             return self._by_orthogonal_columns(everything)
         recipe, sums = self._fitting(None), list[Integers]()
         while (request := recipe.request(sums)) is not None:
-            sums.append(self.vector(everything, 0, request))
+            sums.append(self.vector(everything, 0, request)[: recipe.size])
         return recipe.answer(sums)
 
     def _about_means(self, rows: Mapping[str, Rows]) -> Vector:
@@ -895,6 +953,7 @@ class FormulaJob(SchemaJob[Brought]):
         absorb: whether every party has an intercept of its own, which is not shown.
         measures: how numbers are counted, where ranges alone do not tell.
         errors: robust ones, if any.
+        tested: columns of the formula that are not fitted: their score is tested.
     """
 
     follows = "the coefficients, their standard errors, and tests"
@@ -908,6 +967,7 @@ class FormulaJob(SchemaJob[Brought]):
     absorb: bool = False
     measures: RowMeasures | None = None
     errors: Errors | None = None
+    tested: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -922,15 +982,30 @@ class FormulaJob(SchemaJob[Brought]):
         errors: str | None = None,
         *,
         absorb: bool = False,
+        further: str | None = None,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
         formula = ModelFormula.of(text, schema)
+        tested: tuple[str, ...] = ()
+        if further is not None:
+            few = formula.columns
+            formula = ModelFormula.of(f"{text} + {further}", schema)
+            tested = tuple(one for one in formula.columns if one not in few)
+            if not tested or len(tested) + len(few) != len(formula.columns):
+                raise InvalidInputError(
+                    f"further = {further!r} adds columns to those of the formula, and "
+                    f"these stay what they are: found {listed(few)} without it, and "
+                    f"{listed(formula.columns)} with it"
+                )
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
         kind = errors_of(errors)
         return cls(
-            narrow, family, weights, offset, ridge, bits, absorb=absorb, errors=kind
+            *(narrow, family, weights, offset, ridge, bits),
+            absorb=absorb,
+            errors=kind,
+            tested=tested,
         )
 
     @property
@@ -971,6 +1046,7 @@ class FormulaJob(SchemaJob[Brought]):
             variables=len(self.schema.columns),
             errors=self.errors,
             absorb=self.absorb,
+            tested=self.tested,
         )
 
     @property
@@ -1254,11 +1330,32 @@ class FitResult(Fitted):
         """Return the score test of two nested least squares fits."""
         return score_test(*self._nested(other))
 
+    def score_test(self, columns: Sequence[str] | None = None) -> TestOfFit:
+        """Return the score test of the columns that `further` named, as R's Rao.
+
+        Args:
+            columns: some of them, by name; all by default.
+        """
+        recipe, sums = self.inner
+        if not isinstance(recipe, ScoreRecipe):
+            raise InvalidInputError(
+                "a score test is of columns beside the fit, and takes one more sum: "
+                'fit with further="..."'
+            )
+        for one in columns or ():
+            if one not in self.model.tested:
+                raise InvalidInputError(
+                    f"{one!r} is not among the columns that are tested: "
+                    f"{listed(self.model.tested)}"
+                )
+        return recipe.test(sums, columns)
+
     @property
     def _fitting(self) -> tuple[LeastSquaresRecipe | NewtonRecipe, Sums]:
         """The recipe of the fit itself, and its sums; one for errors may follow."""
         recipe, sums = self.inner
-        return (recipe.inner if isinstance(recipe, RobustRecipe) else recipe), sums
+        wrapped = isinstance(recipe, RobustRecipe | ScoreRecipe)
+        return (recipe.inner if wrapped else recipe), sums
 
     def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
         """Return the larger fit and the smaller; refuse what cannot be compared."""
@@ -1268,7 +1365,7 @@ class FitResult(Fitted):
     @property
     def columns(self) -> tuple[str, ...]:
         """What it has coefficients of."""
-        return self.model.names
+        return self.model.slopes
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what tells which rows a fit is of, and by which law, by its name.
@@ -1324,7 +1421,7 @@ class FitResult(Fitted):
             index = pandas.RangeIndex(len(design))
         else:
             frame = as_frame(new_data)
-            design = self.job.formula.design_at(frame)
+            design = self.job.formula.design_at(frame)[:, self.model.fitted]
             index = frame.index
             if (name := self.job.offset) is not None:
                 offset = new_numbers(frame, name)
@@ -1370,6 +1467,11 @@ class FitResult(Fitted):
             raise InvalidInputError(
                 "marginal means are those of a category in a formula, and this fit is "
                 "of arrays: use predict"
+            )
+        if self.model.tested:
+            raise InvalidInputError(
+                "marginal means are those of a fit without further columns: fit "
+                "without further"
             )
         means: dict[str, float] = {}
         recipe, sums = self._fitting
@@ -1441,6 +1543,7 @@ class FitResult(Fitted):
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
             "cov_params": fit.covariance.tolist(),
+            "score_test": self.score_test().to_dict() if self.model.tested else None,
             "theta": fit.theta if isinstance(fit, DispersedFit) else None,
             "theta_error": fit.theta_error if isinstance(fit, DispersedFit) else None,
         }
@@ -1469,6 +1572,7 @@ def fit(
     bits: int = BITS,
     errors: str | None = None,
     absorb: bool = False,
+    further: str | None = None,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -1493,6 +1597,8 @@ def fit(
             party; each takes one more sum. Those of the model by default.
         absorb: whether every party has an intercept of its own, as by a dummy variable
             for each: it is taken off at home, and not shown. Gaussian fits only.
+        further: terms such as "C(race) + smoke" that are not fitted: whether they would
+            add anything is tested, by `score_test` and one more sum at the answer.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -1508,12 +1614,17 @@ def fit(
         frames,
         options,
         inferred=lambda: inferred_schema(
-            formula, (weights, offset), frames, minimum_rows
+            formula if further is None else f"{formula} + {further}",
+            (weights, offset),
+            frames,
+            minimum_rows,
         ),
     )
     kind = family_of(family, alpha=alpha)
     job = FormulaJob.of(
-        *(formula, agreed, kind, weights, offset, ridge, bits, errors), absorb=absorb
+        *(formula, agreed, kind, weights, offset, ridge, bits, errors),
+        absorb=absorb,
+        further=further,
     )
     kept = agreed.rules(rules or Rules())
     if simulated := is_simulated(options):
