@@ -175,7 +175,9 @@ def test_a_join_reads_schema_and_formula_once(tmp_path, monkeypatch):
     )
     of = ModelFormula.of
     monkeypatch.setattr(
-        ModelFormula, "of", lambda *given: formulas.append(given) or of(*given)
+        ModelFormula,
+        "of",
+        lambda *given, **named: formulas.append(given) or of(*given, **named),
     )
     found = agreed(MODEL)
     rows = {"x": [float(k) for k in range(60)], "y": [1.0, 3.0] * 30}

@@ -1,4 +1,4 @@
-# Reference values of tests/jobs/test_dispersion.py, test_score.py and test_propensity.py.
+# Reference values of tests/jobs: test_dispersion.py, test_score.py and test_cox.py.
 #
 #   Rscript models.R    in this folder; writes models.json and the tables.
 #
@@ -88,7 +88,7 @@ piece <- function(right) glm(as.formula(paste("event ~ factor(bin) +", right,
 A <- anova(piece("age + size"), piece("age + size + nodes + hormon + grade"), test = "LRT")
 keep("gbsg lr", c(A$Deviance[2], A$`Pr(>Chi)`[2], A$Df[2]))
 
-# Inverse-propensity weights; errors HC0, the weights taken as they are.
+# Inverse-propensity weights; errors HC0, the weights taken as they are. No job yet.
 weighed <- function(name, propensity, outcome, family, data) {
   first <- glm(propensity, binomial, data, control = strict)
   first <- glm(propensity, binomial, data, control = strict, start = coef(first))

@@ -422,6 +422,7 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     bits: Whole | None = None
     errors: Text | None = None
     absorb: Flag | None = None
+    further: Text | None = None
 
     def given(self) -> dict[str, Any]:
         """Return what was written; a family by its one name."""

@@ -38,6 +38,7 @@ from veilsum.jobs.recipes import (
     by_value,
 )
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
+from veilsum.jobs.score import ScoreRecipe, shown_by_a_test
 from veilsum.jobs.terms import Terms
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
@@ -264,6 +265,8 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
             return {"rows outside, of the model and of the null model": 2}
         case "closing":
             return shown | {"saturated log-likelihood": 1}
+        case "score":
+            return shown_by_a_test(p)
 
 
 FRACTIONS = (
@@ -483,4 +486,4 @@ class ClusterRecipe(RobustRecipe):
 
 
 FittingRecipe = LeastSquaresRecipe | AbsorbedRecipe | NewtonRecipe | ChoiceRecipe
-RegressionRecipe = FittingRecipe | RobustRecipe
+RegressionRecipe = FittingRecipe | RobustRecipe | ScoreRecipe

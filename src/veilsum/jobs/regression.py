@@ -48,6 +48,7 @@ from veilsum.jobs.nested import in_order, sums_about
 from veilsum.jobs.presence import Cells, Group, Values, are_few
 from veilsum.jobs.recipes import Sums
 from veilsum.jobs.releases import ReleaseLimit
+from veilsum.jobs.score import ScoreRecipe, room_beside
 from veilsum.jobs.summary import (
     ratio_rows,
     summary_html,
@@ -172,6 +173,7 @@ class Model:
         errors: robust ones, which take one more sum; None for the model's own.
         absorb: whether every party has an intercept of its own, which is not shown.
         levels: of a response that is a choice among them, in their order.
+        tested: columns of the design that are not fitted: their score is tested.
     """
 
     response: str
@@ -184,8 +186,10 @@ class Model:
     errors: Errors | None = None
     absorb: bool = False
     levels: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_tested()
         if isinstance(self.family, Choice):
             weights, offset = self.measures.weights, self.measures.offset
             given = {
@@ -237,11 +241,31 @@ class Model:
                 "found none in the formula"
             )
 
+    def _check_tested(self) -> None:
+        if not self.tested:
+            return
+        if isinstance(self.family, Gaussian):
+            raise InvalidInputError(
+                "the score test of least squares follows from two fits: fit both, and "
+                "use compare_score; leave out further"
+            )
+        estimated = isinstance(self.family, NegativeBinomialEstimated | Choice)
+        if self.ridge or self.errors is not None or self.absorb or estimated:
+            raise InvalidInputError(
+                "further goes without ridge, robust errors, absorb, a choice among "
+                "levels and an alpha that is estimated: leave one of them out"
+            )
+
+    @property
+    def fitted(self) -> tuple[int, ...]:
+        """Where the columns are that are fitted."""
+        return tuple(k for k, n in enumerate(self.names) if n not in self.tested)
+
     @property
     def slopes(self) -> tuple[str, ...]:
         """The columns that the answer has a coefficient of."""
         if not self.absorb:
-            return self.names
+            return tuple(self.names[k] for k in self.fitted)
         return tuple(n for k, n in enumerate(self.names) if k != self.intercept)
 
     @property
@@ -282,6 +306,7 @@ class Model:
             "offset": self.measures.offset is not None,
             "errors": self.errors,
             "absorb": self.absorb,
+            "tested": self.tested,
             **({"levels": self.levels} if self.levels else {}),
         }
 
@@ -303,15 +328,27 @@ class Model:
         return self.choice.scales.size
 
     @property
+    def wide(self) -> Newton:
+        """The rounds of a model that has the columns that are tested as well."""
+        return Newton(
+            self.family, self.measures, names=self.names, intercept=self.intercept
+        )
+
+    @property
     def newton(self) -> Newton:
         """The rounds of a family that needs them."""
         estimated = isinstance(self.family, NegativeBinomialEstimated)
         kind = DispersedNewton if estimated else Newton
         return kind(
             self.family,
-            self.measures,
-            names=self.names,
-            intercept=self.intercept,
+            replace(
+                self.measures,
+                design=tuple(self.measures.design[k] for k in self.fitted),
+            ),
+            names=self.slopes,
+            intercept=(
+                None if self.intercept is None else self.fitted.index(self.intercept)
+            ),
             ridge=self.ridge,
         )
 
@@ -335,7 +372,7 @@ class Model:
         try:
             self.measures.check(rows, self.names, self.response)
             if not isinstance(self.family, Gaussian | Choice):
-                self.newton.scales.check(rows)
+                self.wide.scales.check(rows)
         except InvalidInputError as error:
             raise type(error)(f"{party}: {error}", plain=error.plain) from None
 
@@ -399,6 +436,10 @@ class Model:
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
         """Return what parties do to fit it."""
+        if self.tested:
+            wide = self.wide
+            inner = self._fitting(room_beside(limit, wide.scales.size + 1))
+            return ScoreRecipe(inner, wide, self.fitted, limit)
         if self.meat is None:
             return self._fitting(limit)
         size = self._fitting(None).size
@@ -439,6 +480,8 @@ class Model:
             meat = self.meat.statistics(rows, request)
             filling = np.zeros(self._fitting(None).size - len(meat), dtype=object)
             return np.concatenate([meat, filling])
+        if isinstance(request, Request) and self.tested:
+            return self._vector_with_test(rows, dropped, request)
         if self.choice is not None:
             assert isinstance(request, Request)
             # Rows left out are counted with the levels.
@@ -451,6 +494,17 @@ class Model:
         else:
             found = least_squares.statistics(rows, self.measures)
         return np.append(found, np.array([dropped], dtype=object))
+
+    def _vector_with_test(self, rows: Rows, dropped: int, request: Request) -> Integers:
+        """Return the same, filled up to the length of the last sum."""
+        vector = np.zeros(self.wide.scales.size + 1, dtype=object)
+        if request.stage == "score":
+            found = self.wide.statistics(rows, request)
+        else:
+            few = replace(rows, design=rows.design[:, self.fitted])
+            found = np.append(self.newton.statistics(few, request), dropped)
+        vector[: len(found)] = found
+        return vector
 
     def pooled(self, rows: Mapping[str, Rows]) -> Vector:
         """Return the coefficients as one owner of all rows would find them.
@@ -465,7 +519,7 @@ class Model:
             return self._by_orthogonal_columns(everything)
         recipe, sums = self._fitting(None), list[Integers]()
         while (request := recipe.request(sums)) is not None:
-            sums.append(self.vector(everything, 0, request))
+            sums.append(self.vector(everything, 0, request)[: recipe.size])
         return recipe.answer(sums)
 
     def _about_means(self, rows: Mapping[str, Rows]) -> Vector:
@@ -631,6 +685,7 @@ class FormulaJob(SchemaJob[Brought]):
         absorb: whether every party has an intercept of its own, which is not shown.
         measures: how numbers are counted, where ranges alone do not tell.
         errors: robust ones, if any.
+        tested: columns of the formula that are not fitted: their score is tested.
     """
 
     follows = "the coefficients, their standard errors, and tests"
@@ -644,6 +699,7 @@ class FormulaJob(SchemaJob[Brought]):
     absorb: bool = False
     measures: RowMeasures | None = None
     errors: Errors | None = None
+    tested: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -658,16 +714,34 @@ class FormulaJob(SchemaJob[Brought]):
         errors: str | None = None,
         *,
         absorb: bool = False,
+        further: str | None = None,
     ) -> FormulaJob:
         """Return the job on those columns that it needs: others may be missing."""
-        several = isinstance(family, Choice)
-        formula = ModelFormula.of(text, schema, levels="several" if several else "two")
+        read = partial(
+            ModelFormula.of,
+            schema=schema,
+            levels="several" if isinstance(family, Choice) else "two",
+        )
+        formula, tested = read(text), tuple[str, ...]()
+        if further is not None:
+            few = formula.columns
+            formula = read(f"{text} + {further}")
+            tested = tuple(one for one in formula.columns if one not in few)
+            if not tested or len(tested) + len(few) != len(formula.columns):
+                raise InvalidInputError(
+                    f"further = {further!r} adds columns to those of the formula, and "
+                    f"these stay what they are: found {listed(few)} without it, and "
+                    f"{listed(formula.columns)} with it"
+                )
         needed = {*formula.variables, weights, offset}
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
         kind = errors_of(errors)
         return cls(
-            narrow, family, weights, offset, ridge, bits, absorb=absorb, errors=kind
+            *(narrow, family, weights, offset, ridge, bits),
+            absorb=absorb,
+            errors=kind,
+            tested=tested,
         )
 
     @property
@@ -709,6 +783,7 @@ class FormulaJob(SchemaJob[Brought]):
             errors=self.errors,
             absorb=self.absorb,
             levels=self._levels,
+            tested=self.tested,
         )
 
     @property
@@ -1052,11 +1127,32 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         """Return the score test of two nested least squares fits."""
         return score_test(*self._nested(other))
 
+    def score_test(self, columns: Sequence[str] | None = None) -> TestOfFit:
+        """Return the score test of the columns that `further` named, as R's Rao.
+
+        Args:
+            columns: some of them, by name; all by default.
+        """
+        recipe, sums = self.inner
+        if not isinstance(recipe, ScoreRecipe):
+            raise InvalidInputError(
+                "a score test is of columns beside the fit, and takes one more sum: "
+                'fit with further="..."'
+            )
+        for one in columns or ():
+            if one not in self.model.tested:
+                raise InvalidInputError(
+                    f"{one!r} is not among the columns that are tested: "
+                    f"{listed(self.model.tested)}"
+                )
+        return recipe.test(sums, columns)
+
     @property
     def _fitting(self) -> tuple[FittingRecipe, Sums]:
         """The recipe of the fit itself, and its sums; one for errors may follow."""
         recipe, sums = self.inner
-        return (recipe.inner if isinstance(recipe, RobustRecipe) else recipe), sums
+        wrapped = isinstance(recipe, RobustRecipe | ScoreRecipe)
+        return (recipe.inner if wrapped else recipe), sums
 
     def _nested(self, other: FitResult) -> tuple[Fit, Fit]:
         """Return the larger fit and the smaller; refuse what cannot be compared."""
@@ -1066,7 +1162,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     @property
     def columns(self) -> tuple[str, ...]:
         """What it has coefficients of."""
-        return self.model.names
+        return self.model.slopes
 
     def rows_of_fit(self, names: Sequence[str]) -> dict[str, Any]:
         """Return what tells which rows a fit is of, and by which law, by its name.
@@ -1129,7 +1225,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             index = pandas.RangeIndex(len(design))
         else:
             frame = as_frame(new_data)
-            design = self.job.formula.design_at(frame)
+            design = self.job.formula.design_at(frame)[:, self.model.fitted]
             index = frame.index
             if (name := self.job.offset) is not None:
                 offset = new_numbers(frame, name)
@@ -1184,6 +1280,11 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             raise InvalidInputError(
                 "marginal means are those of a category in a formula, and this fit is "
                 "of arrays: use predict"
+            )
+        if self.model.tested:
+            raise InvalidInputError(
+                "marginal means are those of a fit without further columns: fit "
+                "without further"
             )
         if self.model.levels:
             raise InvalidInputError(
@@ -1263,6 +1364,7 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             "errors": fit.errors,
             "t_degrees": fit.t_degrees,
             "cov_params": fit.covariance.tolist(),
+            "score_test": self.score_test().to_dict() if self.model.tested else None,
             "theta": fit.theta if isinstance(fit, DispersedFit) else None,
             "theta_error": fit.theta_error if isinstance(fit, DispersedFit) else None,
             **levels,
@@ -1292,6 +1394,7 @@ def fit(
     bits: int = BITS,
     errors: str | None = None,
     absorb: bool = False,
+    further: str | None = None,
     schema: Schema | None = None,
     minimum_rows: int | None = None,
     rules: Rules | None = None,
@@ -1317,6 +1420,8 @@ def fit(
             party; each takes one more sum. Those of the model by default.
         absorb: whether every party has an intercept of its own, as by a dummy variable
             for each: it is taken off at home, and not shown. Gaussian fits only.
+        further: terms such as "C(race) + smoke" that are not fitted: whether they would
+            add anything is tested, by `score_test` and one more sum at the answer.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
         minimum_rows: without a schema, a party with fewer rows is refused; by default
@@ -1332,6 +1437,7 @@ def fit(
         return FormulaJob.of(
             *(formula, agreed, kind, weights, offset, ridge, bits, errors),
             absorb=absorb,
+            further=further,
         )
 
     return put(
@@ -1339,7 +1445,12 @@ def fit(
         data,
         FitResult,
         inferred=lambda frames: with_its_order(
-            inferred_schema(formula, (weights, offset), frames, minimum_rows),
+            inferred_schema(
+                formula if further is None else f"{formula} + {further}",
+                (weights, offset),
+                frames,
+                minimum_rows,
+            ),
             formula.partition("~")[0].strip().strip("`"),
             kind,
             frames,

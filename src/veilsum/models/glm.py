@@ -80,7 +80,7 @@ DEPENDENT = 1e18
 # A dependency names the columns that have at least this share in it.
 SHARE = 1e-5
 
-Stage = Literal["first", "outside", "round", "closing"]
+Stage = Literal["first", "outside", "round", "closing", "score"]
 
 
 @dataclass(frozen=True)
@@ -356,6 +356,11 @@ class Scales:
         """Return what the closing total says."""
         matrix, _, numbers = self._parts(vector)
         return ClosingStatistics(matrix, numbers[-1])
+
+    def score(self, vector: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
+        """Return the expected information and the score at a point."""
+        matrix, score, _ = self._parts(vector)
+        return matrix, score
 
     def outside(self, vector: Integers) -> Outside:
         """Return how many rows have no mean."""
@@ -674,6 +679,8 @@ def statistics(scales: Scales, rows: Rows, request: Request) -> Integers:
                 _add_round(scales, totals, block, point)
             case "closing":
                 _add_closing(scales, totals, block, point)
+            case "score":
+                _add_score(scales, totals, block, point)
     return totals.vector
 
 
@@ -732,6 +739,15 @@ def _add_closing(
     weights = block.weigh(np.ones(len(eta)))
     saturated = scales.family.saturated(block.response, weights, float(point[-1]))
     totals.number(4, saturated)
+
+
+def _add_score(
+    scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
+) -> None:
+    eta = block.predictor(point[:-1])
+    _check_inside(scales.limits, eta)
+    totals.information(block, scales.family.expected(eta))
+    totals.pull(block, scales.family.terms(block.response, eta).pull)
 
 
 def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:

@@ -413,6 +413,12 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
         yield f"ridge: {exact(fit.ridge)}"
     if fit.errors is not None:
         yield f"errors: {fit.errors}, which takes one more sum, at the answer"
+    if fit.tested:
+        names = room.names("columns tested", [quoted(one) for one in fit.tested])
+        yield (
+            f"tested beside the fit, by one more sum at the answer: {names}; they are "
+            "columns of the design, and have no coefficient"
+        )
     if fit.absorb:
         yield (
             "effects of members: each member has an intercept of its own and takes its "
@@ -866,6 +872,12 @@ EXPLAINED: Mapping[str, str] = {
     "(saturated)",
     "score's change with log theta": "for each column of the design, how its score "
     "changes with how much counts scatter (theta)",
+    "expected information with further columns": "for every two columns of the design, "
+    "those that are tested too, and for each with itself, the sum of their products "
+    "over all rows, each row weighted by what the family expects at the answer",
+    "score with further columns": "for each column of the design, those that are "
+    "tested too, the sum of its products with how far each response is from its fitted "
+    "value, at the answer",
     "rows outside, of the model and of the null model": "how many rows of all members "
     "have a fitted value too large to be summed at the next coefficients",
     "saturated log-likelihood": "the sum over all rows of the log-likelihood (how "
