@@ -7,9 +7,12 @@ stories in one start; and what is a proof must stay one, whoever carries it.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 
 from contradictions import (
@@ -24,6 +27,7 @@ from contradictions import (
     QUIT,
     READY,
     RESULT,
+    START,
     WIDE,
     Accuser,
     base64_of,
@@ -32,7 +36,8 @@ from contradictions import (
 )
 from receipts import Study
 from veilsum.errors import InvalidInputError
-from veilsum.net.evidence import evidence_from, judged
+from veilsum.net import evidence, receipt
+from veilsum.net.evidence import evidence_from, judged, read_signed
 from veilsum.protocol.codec import Codec
 from veilsum.protocol.messages import Confirm, Join
 
@@ -212,3 +217,109 @@ def test_a_digest_is_of_all_that_is_in_it(accuser):
     assert shown.digest == evidence_from(json.loads(shown.to_json())).digest
     for changes in ({"run": "x"}, {"width": 1}, {"records": shown.records[::-1]}):
         assert replace(shown, **changes).digest != shown.digest
+
+
+# Files that can be written, and not read
+
+
+def test_records_too_long_for_a_file_are_left_out_and_it_is_said(
+    accuser, monkeypatch, tmp_path
+):
+    long = tmp_path / "long.json"
+    long.write_text(accuser.lie().to_json())
+    short = len(long.read_bytes()) - 1
+    for module in (evidence, receipt):
+        monkeypatch.setattr(module, "MOST_BYTES", short)
+    # The twin: with its records the file is written, and nobody can read it.
+    with pytest.raises(InvalidInputError, match="are the most for a file"):
+        read_signed(long)
+    shown = accuser.lie()
+    bounded = tmp_path / "bounded.json"
+    bounded.write_text(shown.to_json())
+    assert read_signed(bounded) == shown
+    one, other = (accuser.frame(record) for record in LIES["two Masked"])
+    digests = [hashlib.sha256(frame).hexdigest() for frame in (one, other)]
+    said = json.loads(bounded.read_text())
+    assert (said["records"], said["left_out"]) == ([], digests)
+    proof = judged(shown, accuser.study.consortium)
+    assert not proof.proved
+    assert "too long for a file" in proof.words
+    # One byte more, and it is all there.
+    for module in (evidence, receipt):
+        monkeypatch.setattr(module, "MOST_BYTES", short + 1)
+    assert not accuser.lie().left_out
+    assert judged(read_signed(long), accuser.study.consortium).proved
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"records": []},
+        {"left_out": ["00" * 32] * 2},
+        {"records": [], "left_out": []},
+        {"records": [], "left_out": ["00" * 32]},
+        {"records": [], "left_out": ["no digest"] * 2},
+    ],
+    ids=str,
+)
+def test_records_are_there_or_left_out(accuser, changes):
+    with pytest.raises(InvalidInputError, match=r"records|left_out"):
+        evidence_from(accuser.forged(**changes))
+
+
+# Answers of few bits: an outsider tries both
+
+
+YES, NO = np.array([1.0]), np.array([0.0])
+
+
+def test_a_yes_or_no_is_not_read_off_a_receipt(accuser):
+    """Whatever a receipt has is no key; the seal, which it does not have, is one."""
+    study = accuser.study
+    signed = accuser.frame(replaced(RESULT, numbers=YES))
+    seal = Codec(9).decode(signed).signature
+    shown = study.receipt("a", result=receipt.keyed_digest(YES, seal))
+    public = [b"", *(str(one).encode() for one in asdict(shown).values())]
+    public += [
+        bytes.fromhex(one) for one in (shown.plan, shown.signature, shown.run[6:])
+    ]
+    tried = [receipt.keyed_digest(one, key) for one in (YES, NO) for key in public]
+    tried += [Codec.digest(one).hex() for one in (YES, NO)]
+    assert shown.result not in tried
+    # Twins: without a key the digest tells, and so does it to who has the seal.
+    plain = study.receipt("a", result=Codec.digest(YES).hex())
+    told = [Codec.digest(one).hex() == plain.result for one in (YES, NO)]
+    assert told == [True, False]
+    told = [receipt.keyed_digest(one, seal) == shown.result for one in (YES, NO)]
+    assert told == [True, False]
+
+
+def pair_of(answer):
+    """Two stories of who agreed: to this answer, and to none."""
+    return replaced(AGREED, digest=Codec.digest(answer)), AGREED
+
+
+def test_a_yes_or_no_is_not_read_off_a_digest_of_evidence(accuser, tmp_path):
+    """All but the signatures is guessed: the start too, which no receipt has."""
+    shown = accuser.lie(pair_of(YES)).digest
+    stranger = Accuser(Study(tmp_path))
+    tried = []
+    for answer in (YES, NO):
+        unsigned = [
+            Codec(9).encode(replaced(one, incarnation=START)) for one in pair_of(answer)
+        ]
+        tried += [accuser.shown(*unsigned).digest]
+        tried += [
+            accuser.shown(*(stranger.frame(one) for one in pair_of(answer))).digest
+        ]
+    assert shown not in tried
+    # The twin: with the records' signatures, as members have them, it tells.
+    told = [accuser.lie(pair_of(answer)).digest == shown for answer in (YES, NO)]
+    assert told == [True, False]
+
+
+def test_evidence_of_answers_tells_a_yes_or_no(accuser):
+    """A limit that is said: the file is for its owner, and holds what was signed."""
+    shown = accuser.lie(pair_of(YES))
+    signed = [Codec(9).decode(base64.b64decode(one)).digest for one in shown.records]
+    assert [Codec.digest(one) in signed for one in (YES, NO)] == [True, False]

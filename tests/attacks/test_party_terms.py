@@ -170,6 +170,181 @@ def four(column):
     return {**tables, "d": tables["b"], "e": tables["c"]}
 
 
+# Counts of a column with few values, from the digits of a total
+
+
+FLAGS = tuple(vs.Column(one, "integer", 0, 1) for one in ("flag", "mark"))
+ABSORBED = {
+    columns: formula_job(
+        vs.Schema((*FLAGS, vs.Column("y", "number", -6, 6)), minimum_rows=20),
+        formula=f"y ~ {columns}",
+        absorb=True,
+    )
+    for columns in ("flag", "flag + mark")
+}
+
+
+def flagged(h, seed=0):
+    """Parties of 20 to 39 rows, of which some have a flag, and a mark or not."""
+    chance = np.random.default_rng((h, seed))
+    return {
+        f"p{k}": pd.DataFrame(
+            {
+                "flag": (chance.random(n) < 0.4).astype(int),
+                "mark": (chance.random(n) < 0.3).astype(int),
+                "y": chance.normal(size=n),
+            }
+        )
+        for k, n in enumerate(chance.integers(20, 40, h))
+    }
+
+
+def digits_of(tables, columns="flag"):
+    """What is released of the flags: products about means, in the public unit."""
+    job = ABSORBED[columns]
+    own = {p: job.bring(job.schema.check(p, as_frame(t))) for p, t in tables.items()}
+    recipe, (total,) = job.together(own)
+    assert recipe.counts.units[0] == Fraction(1, 2**34)
+    return [int(one) for one in total[:3]], int(total[-3])
+
+
+def given(n):
+    """What a party of n rows gives, by how many have the flag: 1 to half of them."""
+    k = np.arange(1, n // 2 + 1)
+    return np.rint((k - k * k / n) * 2.0**34).astype(np.int64)
+
+
+def sizes_told(h, seed):
+    """Which sizes of h parties have the total that was released; 20 to 39 rows each.
+
+    Nothing else is known but the number of all rows. Pairs of parties are listed by
+    rows and by what they give, and every other way to go on is looked up.
+    """
+    (total, *_), rows = digits_of(flagged(h, seed))
+    n = np.repeat(np.arange(20, 40), np.arange(20, 40) // 2)
+    one = np.concatenate([given(k) for k in range(20, 40)]) + (n << 50)
+    sums, parts = {1: one}, {1: n[:, None]}
+    for k in (2, 3):
+        some, first = sums[k - 1], parts[k - 1]
+        places = np.nonzero(first[:, -1][:, None] <= n[None, :])
+        sums[k] = (some[:, None] + one[None, :])[places]
+        parts[k] = np.hstack([first[places[0]], n[places[1]][:, None]])
+        if k == h - h // 2:
+            break
+    left, right = h // 2, h - h // 2
+    order = np.argsort(sums[left])
+    wanted = total + (rows << 50) - sums[right]
+    low = np.searchsorted(sums[left], wanted, "left", sorter=order)
+    high = np.searchsorted(sums[left], wanted, "right", sorter=order)
+    return {
+        tuple(sorted([*parts[right][k], *parts[left][order[j]]]))
+        for k in np.flatnonzero(high > low)
+        for j in range(low[k], high[k])
+    }
+
+
+FEW = [2, 3, 4, pytest.param(5, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("h", FEW)
+def test_sizes_of_parties_follow_from_one_total_where_there_are_few(h):
+    """Even of five: a rule that says five, whatever the columns, would not do."""
+    alone = 0
+    for seed in range(4):
+        told = sizes_told(h, seed)
+        assert tuple(sorted(map(len, flagged(h, seed).values()))) in told
+        alone += len(told) == 1
+    assert alone >= 3
+
+
+def counts_told(total, sizes):
+    """How many have the flag at each party, in all ways; for who knows the sizes."""
+
+    def ways(some):
+        sums, counts = np.zeros(1, np.int64), np.zeros((1, 0), np.int64)
+        for n in some:
+            k = np.arange(1, n // 2 + 1)
+            sums = (sums[:, None] + given(n)[None, :]).ravel()
+            again = np.repeat(counts, len(k), axis=0)
+            counts = np.hstack([again, np.tile(k, len(counts))[:, None]])
+        return sums, counts
+
+    half = len(sizes) // 2
+    (left, first), (right, second) = ways(sizes[:half]), ways(sizes[half:])
+    order = np.argsort(left)
+    low = np.searchsorted(left, total - right, "left", sorter=order)
+    high = np.searchsorted(left, total - right, "right", sorter=order)
+    return [
+        np.concatenate([first[order[j]], second[k]])
+        for k in np.flatnonzero(high > low)
+        for j in range(low[k], high[k])
+    ]
+
+
+def true_counts(tables, column):
+    """Flags of each party, or those without: a total is the same for both."""
+    sums = ((int(one[column].sum()), len(one)) for one in tables.values())
+    return [min(k, n - k) for k, n in sums]
+
+
+def test_who_knows_sizes_of_few_parties_has_every_party_s_count():
+    tables = flagged(3)
+    (total, *_), _ = digits_of(tables)
+    (found,) = counts_told(total, [len(one) for one in tables.values()])
+    assert found.tolist() == true_counts(tables, "flag")
+
+
+def test_two_columns_tell_what_each_of_them_leaves_open():
+    """Why every two columns are counted: here eight parties, each alone ambiguous."""
+    tables = flagged(8, seed=3)
+    sizes = np.array([len(one) for one in tables.values()])
+    (flags, both, marks), _ = digits_of(tables, "flag + mark")
+    ways = [counts_told(one, sizes) for one in (flags, marks)]
+    assert min(map(len, ways)) > 1
+
+    def near(one, other):
+        """Whether the product about means is whole with these, up to rounding."""
+        signs = np.array(np.meshgrid(*[[1, -1]] * len(sizes))).reshape(len(sizes), -1)
+        off = (one * other / sizes) @ signs + both / 2.0**34
+        return np.abs(off - np.rint(off)).min() < len(sizes) / 2.0**34
+
+    left = [(one, other) for one in ways[0] for other in ways[1] if near(one, other)]
+    assert len(left) < len(ways[0]) * len(ways[1]) / 4
+    truth = true_counts(tables, "flag"), true_counts(tables, "mark")
+    assert truth in [(one.tolist(), other.tolist()) for one, other in left]
+
+
+def test_as_many_parties_as_are_asked_for_leave_other_counts():
+    least = ABSORBED["flag"].model.absorbing.least_honest(20)
+    assert least == 14
+    tables = flagged(least)
+    (total, *_), _ = digits_of(tables)
+    # Samples of either half of the parties; nobody could list them all.
+    chance, halves = np.random.default_rng(1), []
+    for some in (list(tables.values())[:7], list(tables.values())[7:]):
+        found = np.zeros(1 << 20, np.int64)
+        for values in (given(len(one))[len(one) // 6 :] for one in some):
+            found += values[chance.integers(0, len(values), len(found))]
+        halves.append(found)
+    assert len(np.intersect1d(halves[0], total - halves[1])) > 0
+
+
+def test_few_parties_with_a_column_of_few_values_are_refused():
+    def asked(h, columns="flag", rules=None):
+        return vs.fit(
+            f"y ~ {columns}", flagged(h), absorb=True, rules=rules, minimum_rows=20
+        )
+
+    assert refused_by(lambda: asked(14)) == "site_terms"
+    assert asked(15).fit.n_parties == 15
+    assert refused_by(lambda: asked(15, "flag + mark")) == "site_terms"
+    free = asked(4, rules=vs.Rules(site_terms=True))
+    assert any("site_terms is off" in one for one in free.guarantee.limits)
+    # Numbers with many digits have no fraction to be seen.
+    many = formula_job(BOTH, formula="y ~ x", absorb=True).model.absorbing
+    assert many.least_honest(5) == 0
+
+
 # Poles of a mixed model
 
 

@@ -106,7 +106,10 @@ QUESTIONS = {
     },
     "cox": hazards(),
     "cox over bins": hazards(times=[2, 6], check=True),
-    "absorbed": fitted(formula="y ~ x + C(sex)", absorb=True),
+    "absorbed": {
+        **fitted(formula="y ~ x + C(sex)", absorb=True),
+        "policy": {"site_terms": True},
+    },
     "mixed": {
         **ON_DATA,
         **FREE,

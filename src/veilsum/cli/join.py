@@ -298,7 +298,8 @@ def _keep_evidence(folder: Path, driver: Networked, style: str) -> None:
         else:
             say(
                 f"  {found.party} contradicted itself: the evidence is in {path}, for "
-                "you alone; veilsum verify says what it proves"
+                "you alone (it may hold the answer, or what tells it to who tries); "
+                "veilsum verify says what it proves"
             )
 
 

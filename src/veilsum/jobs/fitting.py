@@ -270,10 +270,11 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
 
 
 FRACTIONS = (
-    "what a party takes off is a fraction of its number of rows: where few honest "
-    "parties are in a sum, and a column has few values, such as 0 and 1, trying all "
-    "numbers may tell how many rows of a party there are, and with which value; "
-    "whose they are is not told"
+    "what a party takes off is a fraction of its number of rows: of a column with few "
+    "values, such as 0 and 1, trying all numbers may tell how many rows of a party "
+    "there are, and with which value. So many honest parties are asked for that they "
+    "have more such numbers than totals have digits, unless site_terms = true; that "
+    "is a count, and no proof"
 )
 
 

@@ -430,7 +430,15 @@ class Model:
         return Meat(Scales.of(self.family, self.measures, self.intercept), self.errors)
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:
-        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        """Refuse what so few parties, or such masks, must not be asked for."""
+        if self.absorb:
+            least = self.absorbing.least_honest(rules.minimum_rows)
+            rules.check_honest(
+                least,
+                terms.honest,
+                "leave out columns with few values, such as 0 and 1, agree on more "
+                "[schema] minimum_rows",
+            )
         if self.meat is not None:
             check_parties(self.meat, rules, terms)
 
@@ -631,7 +639,7 @@ class RowsJob(TableJob[Rows]):
         return {"model": self.model.terms}
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:
-        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        """Refuse what so few parties, or such masks, must not be asked for."""
         self.model.check_parties(rules, terms)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:
@@ -830,7 +838,7 @@ class FormulaJob(SchemaJob[Brought]):
         )
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:
-        """Refuse errors that so few parties, or such masks, must not be asked for."""
+        """Refuse what so few parties, or such masks, must not be asked for."""
         self.model.check_parties(rules, terms)
 
     def recipe(self, limit: ReleaseLimit | None = None) -> RegressionRecipe:

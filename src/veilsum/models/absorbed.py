@@ -9,6 +9,11 @@ no party's mean, effect or sum of a column is among them.
 The unit is a part 2^-34 of what one row may add by agreement, for every two columns.
 With 20 rows of each party, and ranges of 30 standard deviations, that moves a total by
 1e-9 of its size at most. Finer units would only say more of the parties' fractions.
+
+And these say something. In its own counts a column's sum of products is whole, and what
+a party takes off, k k / n, has a fraction that says k, the sum of its column, up to a
+sign and multiples of n. So the digits behind the point of a total are an equation for
+the k of all parties. Digits of all totals are counted against what k may be at all.
 """
 
 from __future__ import annotations
@@ -49,6 +54,8 @@ from veilsum.numbers.units import (
 
 # What a column keeps of its agreed range: twice as much of a product of two.
 ABSORBED_BITS = 17
+# What is added up of a column before a point, of parties with 1,000 rows, is so long.
+WHOLE_BITS = 10
 # Beside the sums of products: logarithms of weights, rows and parties.
 N_NUMBERS = 3
 # A column that has this part in a dependency is named.
@@ -95,6 +102,28 @@ class Absorbing:
         )
 
     @cached_property
+    def scales(self) -> tuple[Fraction, ...]:
+        """What a column's own unit is, and the response's last, in what is given."""
+        places = [*self.slopes, self.counting.n_columns]
+        pairs = zip(places, self.units, strict=True)
+        return tuple(self.counting.units[place] / unit for place, unit in pairs)
+
+    def least_honest(self, minimum_rows: int) -> int:
+        """Return of how many parties the sums of columns do not follow from totals.
+
+        Of parties with `minimum_rows` rows or more, and for who knows how many rows
+        each has. Columns with few values tell most, and every two of them tell more.
+        """
+        digits = sorted((log2(one) for one in self.scales), reverse=True)
+        unknown = log2(max(minimum_rows // 2, 2))
+        told, least = 0.0, 0
+        for n, one in enumerate(digits, 1):
+            told += WHOLE_BITS + sum(max(one + other, 0.0) for other in digits[:n])
+            if one + digits[0] > 0.0:
+                least = max(least, ceil(told / (n * unknown)))
+        return least
+
+    @cached_property
     def counts(self) -> Counts:
         """What the numbers of a vector count."""
         # Weights are at most 4^root, up to the rounding of its logarithm.
@@ -118,10 +147,7 @@ class Absorbing:
         moments[p, :p] = moments[:p, p] = sums.cross
         kept = [*self.slopes, p]
         left = np.empty((len(kept), len(kept)), dtype=object)
-        scales = [
-            counting.units[place] / unit
-            for place, unit in zip(kept, self.units, strict=True)
-        ]
+        scales = self.scales
         for j, a in enumerate(kept):
             for k, b in enumerate(kept[: j + 1]):
                 taken = Fraction(moments[a, one] * moments[b, one], moments[one, one])

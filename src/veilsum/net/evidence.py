@@ -2,6 +2,9 @@
 
 A file of its own holds both as they came, with whatever else it takes to check them. It
 is believed for the two signatures in it, and for nothing that its writer says.
+
+A signature is of a whole record. So records that are too long for a file that anybody
+reads are left out together, and their digests say so: that proves nothing by itself.
 """
 
 from __future__ import annotations
@@ -9,8 +12,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +52,8 @@ class Evidence:
         party: who signed both.
         certificate: with what key, PEM.
         width: the bytes of each of their whole numbers, as the plan's codec has it.
-        records: both frames, in Base64.
+        records: both frames, in Base64; none if they are too long.
+        left_out: then, SHA-256 of both; a file with its records has no such field.
     """
 
     run: str
@@ -58,17 +62,21 @@ class Evidence:
     party: str
     certificate: str
     width: int
-    records: tuple[str, str]
+    records: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the evidence as a file holds it."""
-        return as_json({"format": EVIDENCE, **asdict(self)}) + "\n"
+        return as_json(self._content()) + "\n"
+
+    def _content(self) -> dict[str, Any]:
+        found = {"format": EVIDENCE, **asdict(self)}
+        return {key: found[key] for key in found if key != "left_out" or self.left_out}
 
     @property
     def digest(self) -> str:
         """SHA-256 of its canonical JSON, as receipts have it."""
-        content = {"format": EVIDENCE, **asdict(self)}
-        return hashlib.sha256(canonical(content)).hexdigest()
+        return hashlib.sha256(canonical(self._content())).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -88,16 +96,18 @@ def make_evidence(
     found: Contradiction, consortium: Consortium, *, plan: bytes, width: int
 ) -> Evidence:
     """Return what a party holds against another one, for others to look at."""
-    one, other = (base64.b64encode(frame).decode() for frame in found.frames)
-    return Evidence(
+    whole = Evidence(
         run=consortium.run,
         plan=plan.hex(),
         consortium=consortium.digest.hex(),
         party=found.party,
         certificate=consortium.certificates[found.party],
         width=width,
-        records=(one, other),
+        records=tuple(base64.b64encode(frame).decode() for frame in found.frames),
     )
+    if len(whole.to_json().encode()) <= MOST_BYTES:
+        return whole
+    return replace(whole, records=(), left_out=found.digests)
 
 
 def read_signed(path: Path) -> Receipt | Evidence:
@@ -115,13 +125,18 @@ def _signed_from(table: Any) -> Receipt | Evidence:
 
 def evidence_from(table: Any) -> Evidence:
     """Return the evidence that plain values describe; refuse all that is odd."""
-    content = checked(table, EVIDENCE, FIELDS)
+    content = checked(table, EVIDENCE, FIELDS, optional={"left_out"})
     public_key(content["certificate"])
-    return Evidence(**{**content, "records": tuple(content["records"])})
+    pairs = {key: tuple(content.get(key, ())) for key in ("records", "left_out")}
+    if bool(pairs["records"]) == bool(pairs["left_out"]):
+        raise InvalidInputError("records must be two, or left out and none")
+    return Evidence(**{**content, **pairs})
 
 
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_base64, value))
+def _is_pair(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, list) and len(value) == 2 and all(map(fits, value))
+    )
 
 
 def _is_base64(value: Any) -> bool:
@@ -142,7 +157,11 @@ FIELDS: Fields = {
         lambda value: type(value) is int and 0 <= value <= WIDEST,
         f"a whole number from 0 to {WIDEST}",
     ),
-    "records": (_is_pair, "a list of two texts in Base64"),
+    "records": (
+        lambda value: value == [] or _is_pair(_is_base64)(value),
+        "a list of two texts in Base64, or empty",
+    ),
+    "left_out": (_is_pair(DIGEST[0]), f"a list of two, each {DIGEST[1]}"),
 }
 
 
@@ -195,6 +214,12 @@ def _check_place(
 
 def _proved(evidence: Evidence) -> Contradiction:
     """Return the two records as a contradiction; refuse a pair that is none."""
+    if evidence.left_out:
+        raise InvalidInputError(
+            "its two records are not in it, for they are too long for a file of "
+            f"{MOST_BYTES:,} bytes; whoever wrote it has them with what it kept of the "
+            "run"
+        )
     codec = Codec(MOST_BYTES // 8, width=evidence.width)
     frames = [base64.b64decode(one) for one in evidence.records]
     one, other = (_record(frame, evidence, codec) for frame in frames)

@@ -165,14 +165,21 @@ class Rules:
                 f"or openly on [policy] residual_rows = {max(rows - n_columns, 0)}",
             )
 
-    def check_honest(self, least: int, honest: int) -> None:
-        """Refuse a question whose sums would tell so few honest parties apart."""
+    def check_honest(self, least: int, honest: int, or_else: str = "") -> None:
+        """Refuse a question whose sums would tell so few honest parties apart.
+
+        Args:
+            least: how many of them would do.
+            honest: how many there are at least.
+            or_else: what else would help.
+        """
         if honest < least and not self.site_terms:
             raise DisclosureError(
                 "site_terms",
                 f"{honest} parties are honest at least, and with fewer than {least} "
                 "the sums of this question would tell one party from another: ask "
-                "more parties, or agree openly on [policy] site_terms = true",
+                f"more parties, {or_else and or_else + ', '}or agree openly on "
+                "[policy] site_terms = true",
             )
 
     def check_levels(self, levels: Mapping[str, int]) -> None:
