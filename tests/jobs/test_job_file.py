@@ -104,6 +104,14 @@ def test_laboratories_print_what_r_has(command, example, line):
     assert "without masks: 0" in result.output
 
 
+def test_a_model_of_elsewhere_is_evaluated():
+    """R's area on the same rows without bins is within what the bins leave open."""
+    path = EXAMPLES / "pima-evaluate.toml"
+    result = run("evaluate", path, "--driver", "vectorised", "--json")
+    found = json.loads(result.stdout)["auc"]
+    assert found["least"] < 0.8658822561402065 < found["largest"]
+
+
 def test_every_example_of_a_job_is_run_here():
     jobs = {
         "diabetes",
@@ -116,6 +124,7 @@ def test_every_example_of_a_job_is_run_here():
         "cox",
         "table1",
         "day",
+        "pima-evaluate",
     }
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}
