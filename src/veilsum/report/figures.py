@@ -158,6 +158,9 @@ def supply_figure(result: DispatchResult, title: str) -> Any:
     """
     figure, (axis,) = _figure(5.6, 3.6, 1, top=0.35)
     tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
+    # A search sets out from far away: where nothing changes any more is left out.
+    low, high = tried[:, 2] == tried[0, 2], tried[:, 1] == tried[-1, 1]
+    tried = tried[max(int(np.argmin(low)) - 1, 0) : int(np.argmax(high)) + 1]
     prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
     for k in range(len(tried) - 1):
         axis.fill_betweenx(
