@@ -158,9 +158,6 @@ def supply_figure(result: DispatchResult, title: str) -> Any:
     """
     figure, (axis,) = _figure(5.6, 3.6, 1, top=0.35)
     tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
-    # A search sets out from far away: where nothing changes any more is left out.
-    low, high = tried[:, 2] == tried[0, 2], tried[:, 1] == tried[-1, 1]
-    tried = tried[max(int(np.argmin(low)) - 1, 0) : int(np.argmax(high)) + 1]
     prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
     for k in range(len(tried) - 1):
         axis.fill_betweenx(
@@ -182,7 +179,13 @@ def supply_figure(result: DispatchResult, title: str) -> Any:
     else:
         label = f"it balances at {result.price:.6g}"
     axis.plot([0.0], [result.price], "D", color=ORANGE, markersize=7, label=label)
+    # A search sets out from far away: the window is where anything changes.
+    low, high = most == most[0], least == least[-1]
+    window = prices[max(int(np.argmin(low)) - 1, 0) : int(np.argmax(high)) + 1]
+    bottom, top = min(window[0], found.lowest), max(window[-1], found.highest)
+    room = 0.06 * (top - bottom) or 1.0
     axis.set(xlabel="output less demand, all parties", ylabel="price")
+    axis.set_ylim(bottom - room, top + room)
     axis.set_title(title, fontsize=10)
     axis.grid(visible=True, alpha=0.3)
     axis.legend(frameon=False, loc="upper left")
