@@ -477,9 +477,11 @@ def test_more_parties_hide_each_other():
 
 
 def test_a_mixed_model_of_few_parties_is_refused_and_is_not_without_the_rule():
-    few, many = sites((30,) * 8), sites((30,) * 9)
+    few, many = sites((30,) * 16), sites((30,) * 17)
     assert refused_by(lambda: vs.mixed("y ~ x", few)) == "site_terms"
-    assert vs.mixed("y ~ x", many).fit.n_parties == 9
+    assert vs.mixed("y ~ x", many).fit.n_parties == 17
+    slopes = {"random": ["1", "x"]}
+    assert refused_by(lambda: vs.mixed("y ~ x", many, **slopes)) == "site_terms"
     allowed = vs.mixed("y ~ x", few, rules=vs.Rules(site_terms=True))
     assert any("site_terms is off" in one for one in allowed.guarantee.limits)
 
@@ -558,7 +560,7 @@ def test_few_studies_are_refused_and_four_leave_others_possible():
 
 
 def aimed(question, **change):
-    tables = sites((30,) * 9)
+    tables = sites((30,) * 17)
     for name, one in change.items():
         tables[name] = one(tables[name])
     return lambda **rules: question(tables, rules=vs.Rules(**rules))

@@ -195,14 +195,14 @@ def test_parties_that_do_not_differ_are_singular():
 
 
 def test_rounds_of_a_mixed_model_come_after_one_that_counts_members():
-    result = vs.mixed("y ~ x + flag", some(9, 40), compare=True)
+    result = vs.mixed("y ~ x + flag", some(17, 40), compare=True)
     assert result.max_error == 0.0
     assert result.fit.rounds == len(result.released.sums) - 1
     assert "rounded for each party" in " ".join(result.guarantee.limits)
 
 
 def test_a_mixed_model_under_masks():
-    result = vs.mixed("y ~ x", some(9), compare=True)
+    result = vs.mixed("y ~ x", some(17), compare=True)
     assert result.max_error == 0.0
     text = result.summary()
     assert "Intraclass correlation" in text
@@ -227,7 +227,7 @@ def test_a_mixed_model_under_masks():
 )
 def test_what_is_no_mixed_model_is_said(asked, said):
     with pytest.raises(vs.InvalidInputError, match=said):
-        vs.mixed(**{"formula": "y ~ x", "data": some(9), **asked})
+        vs.mixed(**{"formula": "y ~ x", "data": some(17), **asked})
 
 
 def test_columns_and_variances_that_are_not_there_are_said():

@@ -166,8 +166,6 @@ class MetaJob(OnFormula[Study]):
     """
 
     follows = "the pooled estimates, their errors, and how much studies differ"
-    least_honest = LEAST_HONEST
-
     coefficient: str
     ranges: Ranges | None
 
@@ -207,6 +205,11 @@ class MetaJob(OnFormula[Study]):
             (low, high), (least, most) = effects, errors
             ranges = Ranges((float(low), float(high)), (float(least), float(most)))
         return cls(base, coefficient, ranges)
+
+    @property
+    def least_honest(self) -> int:
+        """Of fewer studies all could be solved for."""
+        return LEAST_HONEST
 
     @property
     def agreed_ranges(self) -> Ranges:

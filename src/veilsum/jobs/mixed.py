@@ -42,18 +42,20 @@ from veilsum.numbers.units import BITS, Counts, Integers
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
-# Sums at several thetas are functions with a pole for each party. Rounding leaves means
-# open where there are six honest ones or more (tests/attacks), and two to spare.
-LEAST_HONEST = 8
+# Sums at several thetas are functions with a pole for each party. With so many honest
+# ones for each random effect, and as many once more, their digits leave most parties'
+# numbers open by a third of how far these scatter (tests/attacks).
+PARTIES_EACH = 8
 MOST_ROUNDS = 40
 INTERCEPT = "1"
 
 POLES = (
-    "sums at several thetas depend on how many rows each party has: of five honest "
-    "parties or fewer, with different numbers of rows, every party's size and the "
-    "means of its columns can be solved for, without names; of more they can be "
-    f"narrowed down. Fewer than {LEAST_HONEST} honest parties are refused, unless "
-    "site_terms is allowed"
+    "sums at several thetas depend on how many rows each party has: of few honest "
+    "parties, with different numbers of rows, every party's size and the sums of its "
+    "columns can be solved for, without names; of more they can be narrowed down, "
+    "those of the smallest and the largest most. Fewer than "
+    f"{2 * PARTIES_EACH} honest parties are refused, and {PARTIES_EACH} more for "
+    "every random slope, unless site_terms is allowed"
 )
 
 
@@ -174,7 +176,6 @@ class MixedJob(OnFormula[OwnProducts]):
     """
 
     follows = "the coefficients, their errors, and the variances between parties"
-    least_honest = LEAST_HONEST
 
     random: tuple[str, ...]
     method: Method
@@ -215,6 +216,11 @@ class MixedJob(OnFormula[OwnProducts]):
                 )
         chosen = tuple(known[k] for k in range(len(known)) if known[k] in random)
         return cls(base, chosen, cast("Method", method))
+
+    @property
+    def least_honest(self) -> int:
+        """Of so many parties the sums leave open what each has."""
+        return PARTIES_EACH * (len(self.random) + 1)
 
     @cached_property
     def model(self) -> MixedModel:

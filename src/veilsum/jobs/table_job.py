@@ -39,8 +39,6 @@ class TableJob(ABC, Generic[Own]):
 
     # What becomes known with the numbers, since it follows from them.
     follows: ClassVar[str] = "the answer"
-    # Sums over fewer honest parties would tell one from another.
-    least_honest: ClassVar[int] = 0
 
     @property
     @abstractmethod
@@ -60,6 +58,11 @@ class TableJob(ABC, Generic[Own]):
     @property
     def n_columns(self) -> int:
         """How wide its design is, which honest rows have to carry; 0 without one."""
+        return 0
+
+    @property
+    def least_honest(self) -> int:
+        """Sums over fewer honest parties would tell one from another."""
         return 0
 
     @property
