@@ -124,7 +124,7 @@ def by_two_propensities(organiser):
         table.loc[10:19, "age"] = 22
     tables["c"].loc[3, ["age", "hiv"]] = [AGE, 1]
     for at in (AGE - 5.5, AGE + 5.5):
-        step = f"I((age - {at}) / sqrt((age - {at}) ** 2 + 0.000001))"
+        step = f"I((age - {at}) / sqrt((age - {at}) ** 2 + 1e-06))"
         known = {"Intercept": 0.5, step: -1.0}
         weights = vs.Propensity(f"hiv ~ {step}", known)
         given = {"weights": weights, "errors": "model", "rules": LOOSE}
