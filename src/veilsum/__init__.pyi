@@ -352,6 +352,7 @@ from .tables.columns import (
 from .tables.columns import (
     SchemaError as SchemaError,
 )
+from .tables.propensity import Propensity as Propensity
 from .tables.rules import Rules as Rules
 from .tables.schema import Schema as Schema
 

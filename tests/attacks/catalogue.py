@@ -204,6 +204,19 @@ KINDS = {
     "least squares": fit("pressure ~ age + bmi"),
     "without an intercept": fit("pressure ~ age + bmi - 1"),
     "with weights": fit("pressure ~ age + bmi", weights="share"),
+    "weights from an earlier fit": fit(
+        "pressure ~ smoker + bmi",
+        weights=vs.Propensity(
+            "smoker ~ age + C(ward)",
+            {
+                "Intercept": -2.0,
+                "age": 0.03,
+                "C(ward)[T.south]": 0.2,
+                "C(ward)[T.west]": -0.1,
+            },
+        ),
+        errors="model",
+    ),
     "with an offset": fit("pressure ~ age + bmi", offset="lift"),
     "with a ridge": fit("pressure ~ age + bmi", ridge=0.3),
     "categories and products": fit("pressure ~ C(ward) + age:bmi"),

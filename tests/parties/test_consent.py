@@ -79,6 +79,10 @@ QUESTIONS = {
     "multinomial": fitted(formula="grade ~ x + C(sex)", family="multinomial"),
     "ordinal": fitted(formula="grade ~ x + C(sex)", family="ordinal"),
     "HC0": fitted(formula="y ~ x + C(sex)", errors="HC0"),
+    "propensity": fitted(
+        formula="y ~ x",
+        propensity={"formula": "sex ~ x", "coefficients": {"Intercept": 0, "x": 0.1}},
+    ),
     "HC3": fitted(formula="sex ~ x", family="binomial", errors="HC3"),
     "cluster": {
         **fitted(formula="y ~ x", errors="cluster"),

@@ -88,7 +88,7 @@ piece <- function(right) glm(as.formula(paste("event ~ factor(bin) +", right,
 A <- anova(piece("age + size"), piece("age + size + nodes + hormon + grade"), test = "LRT")
 keep("gbsg lr", c(A$Deviance[2], A$`Pr(>Chi)`[2], A$Df[2]))
 
-# Inverse-propensity weights; errors HC0, the weights taken as they are. No job yet.
+# Inverse-propensity weights; errors HC0, the weights taken as they are.
 weighed <- function(name, propensity, outcome, family, data) {
   first <- glm(propensity, binomial, data, control = strict)
   first <- glm(propensity, binomial, data, control = strict, start = coef(first))

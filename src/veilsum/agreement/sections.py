@@ -34,7 +34,9 @@ from veilsum.reading import (
     about,
     check_keys,
     missing,
+    read,
 )
+from veilsum.tables.propensity import Propensity
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import SchemaSection
 
@@ -406,6 +408,10 @@ class JobSection(Section, frozen=True, kw_only=True):
     command: ClassVar[str]
     on_tables: ClassVar[bool] = True
 
+    def asked(self) -> dict[str, Any]:
+        """Return what a job is called with."""
+        return self.given()
+
 
 class ModelSection(JobSection, frozen=True, kw_only=True):
     """A regression."""
@@ -423,11 +429,34 @@ class ModelSection(JobSection, frozen=True, kw_only=True):
     errors: Text | None = None
     absorb: Flag | None = None
     further: Text | None = None
+    propensity: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="a section [model.propensity] with the earlier fit"),
+        ]
+        | None
+    ) = None
+
+    def __post_init__(self) -> None:
+        if self.propensity is not None and self.weights is not None:
+            raise InvalidScenarioError(
+                "[model] weights names a column, and [model.propensity] makes weights "
+                "of an earlier fit: leave one of them out"
+            )
+        _ = self.asked()
 
     def given(self) -> dict[str, Any]:
         """Return what was written; a family by its one name."""
         found = super().given()
         return found | ({"family": canonical(self.family)} if self.family else {})
+
+    def asked(self) -> dict[str, Any]:
+        """Return the same with the weights that a propensity stands for."""
+        found = self.given()
+        if (table := found.pop("propensity", None)) is None:
+            return found
+        with about("model.propensity"):
+            return found | {"weights": read(table, Propensity, "[model.propensity]")}
 
 
 class StatisticsSection(JobSection, frozen=True, kw_only=True):

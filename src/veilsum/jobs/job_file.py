@@ -103,7 +103,7 @@ class JobFile(Secret):
 
     def run(self, **options: Any) -> JobResult:
         """Run it, whatever it is; compare it with the pooled answer if that is here."""
-        given = self.question.given()
+        given = self.question.asked()
         if (kind := ON_TABLES.get(type(self.question))) is None:
             chosen: dict[str, Any] = {**self.options, **options}
             tables = self.tables.items()
@@ -205,7 +205,7 @@ def table_job(question: JobSection, schema: Schema) -> SchemaJob[Any] | None:
         InvalidInputError: it asks for what the schema does not have.
     """
     kind = ON_TABLES.get(type(question))
-    return None if kind is None else kind.job(schema, **question.given())
+    return None if kind is None else kind.job(schema, **question.asked())
 
 
 def read_data(

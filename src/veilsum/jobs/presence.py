@@ -96,12 +96,12 @@ class Values:
         column: its name.
         measure: how it is counted.
         at: where it is found: a column of the table by its name, one of the design by
-            its place.
+            its place, or one beside it.
     """
 
     column: str
     measure: Measure
-    at: str | int
+    at: str | int | tuple[str, int]
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ each round, and what follows from the sums; a `FormulaJob` turns a table into ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, Unpack
@@ -114,6 +114,7 @@ from veilsum.tables.formula import (
     shown,
 )
 from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -174,6 +175,7 @@ class Model:
         absorb: whether every party has an intercept of its own, which is not shown.
         levels: of a response that is a choice among them, in their order.
         tested: columns of the design that are not fitted: their score is tested.
+        weighed_by: what weights are a public function of, if they are no column.
     """
 
     response: str
@@ -187,6 +189,7 @@ class Model:
     absorb: bool = False
     levels: tuple[str, ...] = ()
     tested: tuple[str, ...] = ()
+    weighed_by: str | None = None
 
     def __post_init__(self) -> None:
         self._check_tested()
@@ -286,9 +289,10 @@ class Model:
     def words(self) -> str:
         """What is released belongs to this statistic, whatever the round."""
         within = " within parties" if self.absorb else ""
+        weighed = "" if self.weighed_by is None else f", weighted by {self.weighed_by}"
         return (
             f"{self.family.name} regression of {self.response} on "
-            f"{', '.join(self.slopes)}{within}"
+            f"{', '.join(self.slopes)}{within}{weighed}"
         )
 
     @property
@@ -408,6 +412,11 @@ class Model:
             grown = np.exp(rows.offset - rows.offset.max())
             home.column("exp(offset)", grown, two_valued=lambda: True)
         home.design(rows, self.names, intercept=self.intercept, **columns)
+        if self.errors is not None and rows.weights is not None:
+            # Squared residuals are summed with squared weights: what is spread over
+            # many rows in a fit may lie on one in its errors.
+            squared = replace(rows, weights=rows.weights * rows.weights)
+            home.design(squared, self.names, intercept=self.intercept, **columns)
 
     def check_columns_at_home(self, home: AtHome, rows: Rows) -> None:
         """Refuse the same where nothing is known of a column but its numbers."""
@@ -587,13 +596,16 @@ def inferred_schema(
     used: Sequence[str | None],
     frames: Mapping[str, Frame],
     minimum_rows: int | None,
+    *,
+    beside: str | None = None,
 ) -> Schema:
     """Return a schema that fits all tables, of the columns that the job names.
 
-    What is in C(...) has categories.
+    What is in C(...) has categories, in the formula or in one beside it.
     """
-    read = read_formula(formula)
-    words = {*read.columns, *used}
+    formulas = [read_formula(one) for one in (formula, beside) if one is not None]
+    words = {*used}.union(*(one.columns for one in formulas))
+    coded = set[str]().union(*(one.categories for one in formulas))
     known = dict.fromkeys(name for frame in frames.values() for name in frame.columns)
     named = [name for name in known if name in words]
     for party, frame in frames.items():
@@ -607,7 +619,7 @@ def inferred_schema(
                 f"table has {listed(list(frame.columns))}: rename one of them, or fit "
                 "without it",
             )
-    levels = dict.fromkeys(set(read.categories) & set(named), "category")
+    levels = dict.fromkeys(coded & set(named), "category")
     seen = {party: frame.astype(levels) for party, frame in frames.items()}
     return Schema.inferred(seen, named or None, minimum_rows=minimum_rows)
 
@@ -686,7 +698,7 @@ class FormulaJob(SchemaJob[Brought]):
     Attributes:
         formula: checked against the schema.
         family: of the response.
-        weights: the column of weights, if rows have them.
+        weights: the column of weights, if rows have them; or a propensity.
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that has no unit of its own.
@@ -700,7 +712,7 @@ class FormulaJob(SchemaJob[Brought]):
 
     formula: ModelFormula
     family: Family
-    weights: str | None = None
+    weights: str | Propensity | None = None
     offset: str | None = None
     ridge: float = 0.0
     bits: int = BITS
@@ -715,7 +727,7 @@ class FormulaJob(SchemaJob[Brought]):
         text: str,
         schema: Schema,
         family: Family,
-        weights: str | None = None,
+        weights: str | Propensity | None = None,
         offset: str | None = None,
         ridge: float = 0.0,
         bits: int = BITS,
@@ -741,7 +753,13 @@ class FormulaJob(SchemaJob[Brought]):
                     f"these stay what they are: found {listed(few)} without it, and "
                     f"{listed(formula.columns)} with it"
                 )
-        needed = {*formula.variables, weights, offset}
+        needed = {*formula.variables, offset}
+        if isinstance(weights, Propensity):
+            needed.update(PropensityWeights.of(weights, schema).formula.variables)
+            # Weights that are no trials and no variances say nothing of errors.
+            errors = "HC0" if errors is None else errors
+        else:
+            needed.add(weights)
         used = tuple(one for one in schema.columns if one.name in needed)
         narrow = replace(formula, schema=replace(schema, columns=used))
         kind = errors_of(errors)
@@ -758,14 +776,23 @@ class FormulaJob(SchemaJob[Brought]):
         return self.formula.schema
 
     @cached_property
+    def weighing(self) -> PropensityWeights | None:
+        """The public function of a row that weights are, if they are no column."""
+        if not isinstance(self.weights, Propensity):
+            return None
+        return PropensityWeights.of(self.weights, self.schema)
+
+    @cached_property
     def model(self) -> Model:
         """What is fitted; measures follow from the schema, unless they are given."""
         if self.measures is not None:
             return self.counted(self.measures)
         weights, offset = (
-            None if column is None else self.schema.column(column).measure
+            self.schema.column(column).measure if isinstance(column, str) else None
             for column in (self.weights, self.offset)
         )
+        if self.weighing is not None:
+            weights = self.weighing.measure
         return self.counted(
             RowMeasures.of(
                 self.formula.measures(self.bits),
@@ -792,6 +819,7 @@ class FormulaJob(SchemaJob[Brought]):
             absorb=self.absorb,
             levels=self._levels,
             tested=self.tested,
+            weighed_by=None if self.weighing is None else self.weighing.words,
         )
 
     @property
@@ -818,12 +846,15 @@ class FormulaJob(SchemaJob[Brought]):
     @property
     def agreed(self) -> dict[str, Any]:
         """What parties compare beside how they sum."""
+        weights: Any = self._weights_column
+        if self.weighing is not None:
+            weights = {**self._propensity, "codings": self.weighing.formula.codings}
         return {
             "model": self.model.terms,
             "formula": self.formula.text,
             "codings": self.formula.codings,
             "schema": self.schema.to_table(),
-            "columns": [self.weights, self.offset],
+            "columns": [weights, self.offset],
             "bits": self.bits,
         }
 
@@ -833,9 +864,24 @@ class FormulaJob(SchemaJob[Brought]):
         return Question(
             schema=self.asked_about,
             formula=self.formula.text,
-            weights=self.weights,
+            weights=self._weights_column,
             offset=self.offset,
+            propensity=self._propensity or None,
         )
+
+    @property
+    def _weights_column(self) -> str | None:
+        return self.weights if isinstance(self.weights, str) else None
+
+    @property
+    def _propensity(self) -> dict[str, Any]:
+        """How rows are weighted, in the order of the columns."""
+        if self.weighing is None:
+            return {}
+        known = self.weighing.known.coefficients
+        names = self.weighing.formula.columns
+        given = self.weighing.asked.given()
+        return given | {"coefficients": dict(zip(names, known, strict=True))}
 
     def check_parties(self, rules: Rules, terms: Terms) -> None:
         """Refuse what so few parties, or such masks, must not be asked for."""
@@ -852,25 +898,31 @@ class FormulaJob(SchemaJob[Brought]):
         Of columns of the schema, in its order; then of categories that are multiplied,
         and of what else in the design has two values.
         """
-        schema, made = self.schema, self.formula.made_of
-        design = self.model.measures.design
+        schema = self.schema
         found: list[Group] = []
         for one in schema.columns:
             if one.is_category:
                 found.append(Cells((one.name,), (one.categories,)))
             elif are_few(one.measure):
                 found.append(Values(one.name, one.measure, one.name))
-        for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
-            levels = tuple(schema.column(name).categories for name in names)
-            found.append(Cells(names, levels))
-        for place, (names, numbers) in enumerate(made):
-            alone = not names and len(numbers) == 1 and numbers[0] in schema
-            if numbers and not alone and are_few(design[place]):
-                found.append(Values(self.formula.columns[place], design[place], place))
+        found += _made_groups(self.formula, self.model.measures, lambda place: place)
+        if self.weighing is not None:
+            known, of = self.weighing.known.measures, self.weighing.formula
+            # What it makes has no place in the design, and may be there under its name.
+            further = _made_groups(of, known, lambda place: (PROPENSITY, place))
+            had = {one.name for one in found}
+            found += [one for one in further if one.name not in had]
         return tuple(found)
 
-    def look(self, own: Brought, at: str | int) -> Array[Any]:
-        """Return one party's column of its table by name, or of its design by place."""
+    def look(self, own: Brought, at: str | int | tuple[str, int]) -> Array[Any]:
+        """Return one party's column of its table by name, or of its design by place.
+
+        Or by its place in the design of the propensity.
+        """
+        if isinstance(at, tuple):
+            assert self.weighing is not None
+            design, _ = self.weighing.formula.design(own.table)
+            return np.asarray(design[:, at[1]])
         return own.rows.design[:, at] if isinstance(at, int) else own.table.look(at)
 
     def n_rows(self, own: Brought) -> int:
@@ -907,7 +959,10 @@ class FormulaJob(SchemaJob[Brought]):
 
     def check_at_home(self, home: AtHome, own: Brought) -> None:
         """Refuse a table of which columns, or what they make, would show too much."""
-        self._check_parts(home, own.table)
+        self._check_parts(home, own.table, self.formula)
+        if self.weighing is not None:
+            self._check_parts(home, own.table, self.weighing.formula)
+            self._check_weights(home, own)
         self.model.check_at_home(
             home,
             own.rows,
@@ -915,8 +970,21 @@ class FormulaJob(SchemaJob[Brought]):
             groups=self.formula.by_variables,
         )
 
-    def _check_parts(self, home: AtHome, table: CheckedTable) -> None:
-        formula = self.formula
+    def _check_weights(self, home: AtHome, own: Brought) -> None:
+        """Refuse weights that lie on few of the treated rows, or of the others.
+
+        Among all rows they may be spread and yet be one row's of its kind.
+        """
+        assert self.weighing is not None
+        assert own.rows.weights is not None
+        treated = self.weighing.treated(own.table)
+        for some, words in ((treated, "treated"), (~treated, "other")):
+            what = f"weights of {words} rows"
+            home.column(what, own.rows.weights[some], two_valued=lambda: True)
+
+    def _check_parts(
+        self, home: AtHome, table: CheckedTable, formula: ModelFormula
+    ) -> None:
         coded: dict[Node, tuple[str, Array[Any], Sequence[Any]]] = {}
         for node, values in formula.parts(table):
             name = shown(node)
@@ -955,12 +1023,33 @@ class FormulaJob(SchemaJob[Brought]):
         design, response = self.formula.design(table, self.bits)
         weights, offset = (
             None if column is None else self.formula.numeric(table, column)
-            for column in (self.weights, self.offset)
+            for column in (self._weights_column, self.offset)
         )
+        if self.weighing is not None:
+            weights = self.weighing.weights(table)
         try:
             return Rows(design, response, weights, offset)
         except InvalidInputError as error:
-            raise SchemaError(table.party, self.weights, "rows", str(error)) from None
+            column = self._weights_column
+            raise SchemaError(table.party, column, "rows", str(error)) from None
+
+
+# Marks columns that a propensity makes.
+PROPENSITY = "propensity"
+
+
+def _made_groups(
+    formula: ModelFormula, measures: RowMeasures, at: Callable[[int], Any]
+) -> Iterator[Group]:
+    """Yield cells of categories that are multiplied, and what else has two values."""
+    schema, made, design = formula.schema, formula.made_of, measures.design
+    for names in dict.fromkeys(names for names, _ in made if len(names) > 1):
+        levels = tuple(schema.column(name).categories for name in names)
+        yield Cells(names, levels)
+    for place, (names, numbers) in enumerate(made):
+        alone = not names and len(numbers) == 1 and numbers[0] in schema
+        if numbers and not alone and are_few(design[place]):
+            yield Values(formula.columns[place], design[place], at(place))
 
 
 B = TypeVar("B", bound=Brought)
@@ -1029,7 +1118,7 @@ def formula_job(
     """Return a regression as a file asks for it; refuse a formula beside the schema."""
     job = FormulaJob.of(formula, schema, family_of(family, alpha=alpha), **given)
     for column in (job.weights, job.offset):
-        if column is not None:
+        if isinstance(column, str):
             row = as_frame({column: [1.0]})
             CheckedTable("", schema, row, 0).numbers(column)
     return job
@@ -1038,6 +1127,7 @@ def formula_job(
 UNLIMITED = (
     "release_fraction is 1 or more: the released sums may be enough to solve for rows"
 )
+WEIGHED = "rows are weighted by a public function of their columns"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -1058,8 +1148,24 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules about rows leave open."""
-        free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
+        free: tuple[str, ...] = (
+            (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
+        )
+        if (words := self.model.weighed_by) is not None:
+            free = (*free, f"{WEIGHED}, {words}")
         return (*super().further_limits, *free)
+
+    @property
+    def response_mean(self) -> float:
+        """Of a fit in rounds: the mean response, from its first sum."""
+        recipe, sums = self._fitting
+        if not isinstance(recipe, NewtonRecipe):
+            raise InvalidInputError(
+                "the mean response is known of a fit in rounds, found "
+                f"{self.model.words}"
+            )
+        first = recipe.newton.scales.first(sums[0][: recipe.newton.scales.size])
+        return float(first.response_sum / first.weight_sum)
 
     @property
     def nobs(self) -> int:
@@ -1338,6 +1444,11 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
                 f"{self.fit.theta_error:.4g}; errors of coefficients are those at this "
                 "theta, as in MASS::glm.nb."
             )
+        if self.model.weighed_by is not None:
+            notes.append(
+                f"Rows are weighted by {self.model.weighed_by}; errors take its "
+                "coefficients as they are."
+            )
         if self.dropped:
             notes.append(f"{self.dropped} rows with missing values were left out.")
         return {
@@ -1396,7 +1507,7 @@ def fit(
     *,
     family: str | Family = "gaussian",
     alpha: float | None = None,
-    weights: str | None = None,
+    weights: str | Propensity | None = None,
     offset: str | None = None,
     ridge: float = 0.0,
     bits: int = BITS,
@@ -1419,7 +1530,8 @@ def fit(
             multinomial or ordinal, where the response is one of three levels or more.
         alpha: of a negative-binomial family, whose variance is mu + alpha mu^2; where
             it is not given it is estimated together with the coefficients.
-        weights: the column of weights.
+        weights: the column of weights; or a `Propensity`, which makes errors HC0 where
+            nothing else is said.
         offset: the column of offsets.
         ridge: what each squared coefficient but the intercept's costs.
         bits: what a term keeps of its range that does not fit the unit it follows from;
@@ -1455,9 +1567,10 @@ def fit(
         inferred=lambda frames: with_its_order(
             inferred_schema(
                 formula if further is None else f"{formula} + {further}",
-                (weights, offset),
+                (weights if isinstance(weights, str) else None, offset),
                 frames,
                 minimum_rows,
+                beside=weights.formula if isinstance(weights, Propensity) else None,
             ),
             formula.partition("~")[0].strip().strip("`"),
             kind,

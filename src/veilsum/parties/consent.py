@@ -64,6 +64,7 @@ from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
+from veilsum.tables.propensity import Propensity
 
 WIDTH = 88
 # A page is for reading: what does not fit into so many letters is not listed, and that
@@ -406,6 +407,9 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
         yield f"levels of the response, {order}: {names}"
     for key, none in (("weights", "every row counts once"), ("offset", "0")):
         column = getattr(fit, key)
+        if isinstance(column, Propensity):
+            yield from _weighing(fit, room)
+            continue
         yield f"{key}: " + (
             f"none; {none}" if column is None else f"the column {quoted(column)}"
         )
@@ -425,6 +429,23 @@ def _model(fit: FormulaJob, question: ModelSection, room: _Room) -> Iterator[str
             "own means off its columns at home (absorb = true)"
         )
     yield _design(fit, room)
+
+
+def _weighing(fit: FormulaJob, room: _Room) -> Iterator[str]:
+    weighing = fit.weighing
+    assert weighing is not None
+    asked = weighing.asked
+    yield (
+        "weights: none of your columns; each row is weighted by a public function of "
+        f"its columns, {weighing.words}"
+    )
+    yield f"formula of the propensity, as written: {quoted(asked.formula)}"
+    pairs = zip(weighing.formula.columns, weighing.known.coefficients, strict=True)
+    told = [f"{quoted(name)} {exact(one)}" for name, one in pairs]
+    yield f"its coefficients, public: {room.names('coefficients', told)}"
+    if asked.stabilised is not None:
+        yield f"part of all rows that is treated, public: {exact(asked.stabilised)}"
+    yield f"largest weight: {exact(asked.largest)}; a member with a larger one refuses"
 
 
 def _design(fit: FormulaJob, room: _Room) -> str:

@@ -30,6 +30,7 @@ from veilsum.tables.axes import Axis
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame
+from veilsum.tables.propensity import Propensity, PropensityWeights
 from veilsum.tables.rules import AtHome, DisclosureError
 from veilsum.tables.schema import CheckedTable, Schema
 from veilsum.tables.survival import events_of, group_column, survival_columns
@@ -48,6 +49,7 @@ class Question(Section, frozen=True, kw_only=True):
         formula: of a regression.
         weights: its column of weights.
         offset: its column of offsets.
+        propensity: what its weights are made of, if they are no column.
         columns: numbers that are described.
         histograms: the edges of bins, by column.
         tables: columns that are crossed.
@@ -67,6 +69,7 @@ class Question(Section, frozen=True, kw_only=True):
     formula: str | None = None
     weights: str | None = None
     offset: str | None = None
+    propensity: dict[str, Any] | None = None
     columns: tuple[str, ...] | None = None
     histograms: dict[str, tuple[float, ...]] | None = None
     tables: tuple[tuple[str, ...], ...] | None = None
@@ -264,7 +267,12 @@ class Question(Section, frozen=True, kw_only=True):
     ) -> Iterator[tuple[frozenset[str], Any]]:
         formula = ModelFormula.of(text, table.schema, levels="any")
         design, response = formula.design(table)
-        weights = 1.0 if self.weights is None else table.numbers(self.weights)
+        weights: Any = 1.0 if self.weights is None else table.numbers(self.weights)
+        if self.propensity is not None:
+            asked = read(self.propensity, Propensity, "a propensity in the ledger")
+            weighing = PropensityWeights.of(asked, table.schema)
+            weights = weighing.weights(table)
+            yield frozenset(weighing.formula.variables), weights
         sets = formula.by_variables
         parts = [1.0]
         if self.folds is not None:

@@ -1,0 +1,144 @@
+"""A propensity cannot be aimed: weights that lie on one row, in a fit or in its errors.
+
+Whoever writes the file chooses the coefficients, so weights are a column of their own
+making. The organiser knows a patient's age and weight, and asks for the salary.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import veilsum as vs
+from attacks import organiser
+from attacks.organiser import AGE, AIM, BMI, ROW, SALARY, SCHEMA, Found, asked
+from attacks.organiser import patients as everybody
+from attacks.organiser import refused_by as refused
+from attacks.test_the_ledger import Asking, asking, held, moments_of
+from veilsum.tables.rules import DisclosureError
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+# All but the rule about leverage.
+FREE = vs.Rules(site_terms=True, minimum_count=1, effective_count=1)
+BUMP = f"exp(-(age - {AGE}) ** 2 - (bmi - {BMI}) ** 2)"
+
+# The odds of others, and of the one, with which it has most of the weight of its site.
+LESS = (-4.5, 3.0)
+
+
+def patients():
+    """The one is a woman: weights of kind overlap are 1 for nearly all men."""
+    tables = everybody()
+    tables[AIM].loc[ROW, "sex"] = "f"
+    return tables
+
+
+def weighted(low, high, term=BUMP, formula="salary ~ C(sex)", **more):
+    """A fit in which the odds of rows are e^low, and those of the one e^high."""
+    known = {"Intercept": low, f"I({term})": high - low}
+    weights = vs.Propensity(f"sex ~ I({term})", known, "overlap", largest=1)
+    return asked(vs.fit, formula, patients(), weights=weights, schema=SCHEMA, **more)
+
+
+def by_all_the_weight():
+    """The mean of women is that of one woman: others weigh nothing."""
+    return Found(weighted(-27.0, 13.0).params["Intercept"], SALARY)
+
+
+def by_the_errors():
+    """A residual out of the sum of squares, in which weights are squared."""
+    found = weighted(*LESS)
+    mean = found.params["Intercept"]
+    tables, weight = patients(), 1 / (1 + np.exp(-LESS[1]))
+    women = pd.concat(tables.values()).query("sex == 'f'")
+    bumps = np.exp(-((women["age"] - AGE) ** 2) - (women["bmi"] - BMI) ** 2)
+    whole = (1 / (1 + np.exp(-LESS[0] - (LESS[1] - LESS[0]) * bumps))).sum()
+    # The mean of women has the error sqrt(sum w^2 r^2) / sum w.
+    residual = found.bse["Intercept"] * whole / weight
+    return abs(residual / abs(SALARY - mean) - 1.0)
+
+
+def test_weights_on_one_row_are_refused():
+    assert refused(by_all_the_weight) in {"effective_count", "site_terms"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "rule"),
+    [
+        # Where parties may be told apart, and columns may stand out.
+        (vs.Rules(site_terms=True), "effective_count"),
+        (FREE, "maximum_leverage"),
+    ],
+)
+def test_the_one_with_the_patient_refuses_by_itself(rules, rule, monkeypatch):
+    monkeypatch.setattr(organiser, "RULES", {"rules": rules})
+    assert refused(by_all_the_weight) == rule
+
+
+def test_without_rules_the_salary_is_known(monkeypatch):
+    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
+    assert by_all_the_weight().succeeded
+
+
+def test_squared_weights_on_one_row_are_refused(monkeypatch):
+    """Half of the weight is no matter of leverage, but nearly all of its square is."""
+    monkeypatch.setattr(organiser, "RULES", {"rules": FREE})
+    assert refused(by_the_errors) == "maximum_leverage"
+    # The fit itself may be asked for: the sum of squares is what tells.
+    assert weighted(*LESS, errors="model").fit.n_rows == 300
+
+
+def test_without_rules_the_residual_is_known(monkeypatch):
+    monkeypatch.setattr(organiser, "RULES", {"rules": vs.Rules.none()})
+    assert by_the_errors() < 0.02
+
+
+def test_weights_of_one_kind_of_row_are_looked_at_by_themselves():
+    """By age alone: the oldest woman has nearly all women's weight, and men have 1."""
+    tables = patients()
+    for table in tables.values():
+        table.loc[table["sex"] == "f", "age"] //= 2
+    tables[AIM].loc[ROW, "age"] = 60
+    known = {"Intercept": -18.0, "age": 0.3}
+    weights = vs.Propensity("sex ~ age", known, "overlap", largest=1)
+    with pytest.raises(DisclosureError, match="weights of other rows"):
+        asked(vs.fit, "salary ~ C(sex)", tables, weights=weights, schema=SCHEMA)
+
+
+def test_what_is_aimed_at_nobody_is_answered():
+    weights = vs.Propensity("sex ~ age", {"Intercept": -1.0, "age": 0.02})
+    found = asked(vs.fit, "salary ~ C(sex)", patients(), weights=weights, schema=SCHEMA)
+    assert found.fit.n_rows == 300
+
+
+# So sharp a step is refused alone where parties must not be told apart.
+LOOSE = vs.Rules(site_terms=True)
+
+
+@asking
+def by_two_propensities(organiser):
+    """Two fits that differ in the weight of whoever has an age between two steps."""
+    tables, sums = held("abcdef"), []
+    for table in tables.values():
+        table.loc[(table["age"] - AGE).abs() <= 10, "age"] = AGE + 11
+        table.loc[10:19, "age"] = 22
+    tables["c"].loc[3, ["age", "hiv"]] = [AGE, 1]
+    for at in (AGE - 5.5, AGE + 5.5):
+        step = f"I((age - {at}) / sqrt((age - {at}) ** 2 + 1e-06))"
+        known = {"Intercept": 0.5, step: -1.0}
+        weights = vs.Propensity(f"hiv ~ {step}", known)
+        given = {"weights": weights, "errors": "model", "rules": LOOSE}
+        sums.append(moments_of(organiser.fit("salary ~ bmi", tables, **given)))
+    (squares, products), (others, rest) = sums
+    found = (products - rest)[0] / (squares - others)[0, 0]
+    return Found(round(float(found)), round(tables["c"].loc[3, "salary"]))
+
+
+def test_two_propensities_are_looked_at_together():
+    assert refused(by_two_propensities) == "maximum_leverage"
+
+
+def test_without_a_ledger_two_propensities_tell_of_the_person(monkeypatch):
+    """The twin: each of the two alone is one that the rules answer."""
+    monkeypatch.setattr(Asking, "ledgers_of", lambda *_: {})
+    assert by_two_propensities().succeeded
