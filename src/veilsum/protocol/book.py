@@ -98,14 +98,10 @@ class Book:
         return tuple(self._records)
 
     def held(self) -> tuple[Held, ...]:
-        """Return the same as a `Status` has it, evidence of lies included.
-
-        What a start said that is not the one that joined is not held to be anybody's.
-        """
+        """Return the same as a `Status` has it, evidence included."""
         known = dict.fromkeys(self._held.values())
         for found in self.evidence.values():
-            if not found.anew:
-                known |= dict.fromkeys(found.held)
+            known |= dict.fromkeys(found.held)
         return tuple(known)
 
     def lacking(self, held: Iterable[Held]) -> list[RecordId]:
@@ -175,13 +171,6 @@ class Book:
         for one in self.all(kind):
             if one.party == party:
                 self._drop(one.id)
-
-    def forget_author(self, party: str) -> None:
-        """Drop all that a start of an author said, its Join included."""
-        for record_id in self.ids():
-            if record_id[2] == party:
-                self._drop(record_id)
-        del self.joins[party]
 
     def forget_before(self, epoch: int) -> None:
         """Drop what sums long over have left: nobody asks for it any more."""

@@ -713,8 +713,6 @@ class Machine(Secret):
 
     def _on_status(self, sender: str, status: Status, _: bytes) -> bool:
         """Learn where a neighbour is, and send what it lacks."""
-        if joined := [one for one in status.records if one[::2] == ("Join", sender)]:
-            self._greet(sender, joined[0][1])
         self._peers.hear(sender, status, self._claimed(sender, status))
         if self._peers.may_be_answered(sender):
             # Before the echo: who has forgotten something learns of it first.
@@ -777,16 +775,12 @@ class Machine(Secret):
         if not self._book.is_new(record, sender):
             return True
         if record.party == self.me:
-            return self._on_own(sender, record)
-        if isinstance(record, Join) and sender == record.party:
-            self._greet(sender, record.epoch)
+            return self._on_own(record)
         self._book.check_joined(record)
         if (found := self._book.contradiction(record, frame)) is not None:
             kept = self._on_contradiction(found)
-            # Whichever start leaves by its own link, nobody waits for it. Others may
-            # bring what a start said in an earlier attempt under the same file.
-            leaves = isinstance(record, Quit) and sender == record.party
-            if found.is_a_lie or not leaves:
+            # Whichever start of a party says that it leaves, nobody waits for it.
+            if found.is_a_lie or not isinstance(record, Quit):
                 return kept
         if self._book.is_outdated(record):
             return False
@@ -807,31 +801,10 @@ class Machine(Secret):
                 self._on_masked(record)
         return True
 
-    def _greet(self, sender: str, joined: int) -> None:
-        """Forget another start of a neighbour than the one that is here by itself.
-
-        Only as long as nothing was shared: what others brought of it is from an earlier
-        attempt, or the neighbour has lost its disk since, and promised nothing yet.
-        """
-        join = self._book.joins.get(sender)
-        if join is None or join.epoch == joined or self._where()[:2] != (GREETING, 0):
-            return
-        self._book.forget_author(sender)
-
-    def _on_own(self, sender: str, record: Record) -> bool:
-        """Leave if this party itself has signed what it does not know: it is old.
-
-        A neighbour that holds what another start of this party said does not echo this
-        one. So once all have, whoever brings such a thing has it from an earlier
-        attempt; and before, more have to bring it than may collude.
-        """
+    def _on_own(self, record: Record) -> bool:
+        """Leave if this party itself has signed what it does not know: it is old."""
         known = record.id in self._book  # as another one
         same = record.incarnation == self._book.start
-        near = self._epoch.place.neighbours
-        if not same and not self._peers.is_told_of_another_start(
-            sender, near, 1 + max(self.plan.policy.tolerate, 1)
-        ):
-            return False
         recalled = same and self._recalls(record.id[0], record.epoch)
         if self.phase in CLOSED or (recalled and not known):
             return False

@@ -43,7 +43,6 @@ class Peers:
         self._refused = Counter[str]()
         self._answers = Counter[str]()
         self._wasted = Counter[str]()
-        self._disowned: set[str] = set()
         self._present: dict[str, bytes] = {}
         # Records on their way to a neighbour: not to be sent again before a resend.
         self._under_way: set[tuple[str, RecordId]] = set()
@@ -92,21 +91,6 @@ class Peers:
             self.claims[sender] = claim
         elif status.echo == self.incarnation:
             self.echoed.add(sender)
-
-    def is_told_of_another_start(
-        self, sender: str, near: Collection[str], enough: int
-    ) -> bool:
-        """Note who brings words of another start of this party; say if it counts.
-
-        Args:
-            sender: who brings them now.
-            near: the neighbours that take part.
-            enough: so many of them are believed, or all of them.
-        """
-        if self.have_echoed(near):
-            return False
-        self._disowned.add(sender)
-        return len(self._disowned) >= min(enough, len(near))
 
     def reconnect(self, name: str) -> None:
         """Count nothing as on its way to a neighbour: the link is a new one."""
