@@ -56,6 +56,7 @@ from veilsum.models.systems import (
 )
 from veilsum.numbers.arrays import Array, FloatArray, Vector, listed
 from veilsum.numbers.elementary import exp, log1p
+from veilsum.numbers.shapes import Float
 from veilsum.numbers.units import (
     Counts,
     CrossSum,
@@ -460,7 +461,7 @@ class ChoiceScales:
             for line in each
         )
 
-    def at_centres(self, point: Vector) -> Vector:
+    def at_centres(self, point: Vector) -> Float[FloatArray, " predictors"]:
         """Return the predictors of a row whose columns are all 0, centres taken off."""
         found = self.family.spread(point, self.shape, self.ones)[:, self.ones]
         return np.asarray(found, dtype=np.float64)

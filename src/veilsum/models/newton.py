@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import fsum, inf, sqrt
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from flint import arb, arb_mat
@@ -134,6 +134,7 @@ class Evaluation:
         return sqrt(float(sum(squares, Fraction(0))))
 
 
+@runtime_checkable
 class Evaluated(Protocol):
     """What a search has to know of a trial; see `Evaluation`."""
 
