@@ -318,12 +318,27 @@ def coefficient_rows(costs: Sequence[Cost]) -> PartyRows:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """One slope, by both functions, and how far apart rounding could put the two."""
+    """One slope, by both functions, and how far apart the two could be.
+
+    Attributes:
+        radius: how far from the anchor.
+        by_value: the slope by differences of the value.
+        by_gradient: the same by the gradient.
+        smooth: how far apart what differences leave out could put the two.
+        size: of the values.
+        width: of the difference.
+    """
 
     radius: float
     by_value: float
     by_gradient: float
-    allowed: float
+    smooth: float
+    size: float
+    width: float
+
+    def allowed(self, size: float) -> float:
+        """Return how far apart the two could be, where values of a size are rounded."""
+        return self.smooth + ROUNDING * size / self.width
 
     @property
     def gap(self) -> float:
@@ -346,8 +361,10 @@ def _check_value(gradient: Gradient, value: Value, anchor: Vector) -> None:
             "the anchor do both give finite numbers; choose another anchor, or pass "
             "check=False"
         )
+    # Next to an optimum a value may be tiny; what it is made of is rounded, and is not.
+    size = max(seen.size for seen in checkable)
     for seen in checkable:
-        if not seen.gap <= seen.allowed:
+        if not seen.gap <= seen.allowed(size):
             raise InvalidInputError(
                 "the gradient is not that of the value: in one direction, at "
                 f"{seen.radius:g} from the anchor, the value rises by "
@@ -384,8 +401,8 @@ def _compare(
     narrow, size = _difference(value, point, width * along, width)
     wide, _ = _difference(value, point, 2.0 * width * along, 2.0 * width)
     smooth = TOLERANCE * (float(np.linalg.norm(slope)) + abs(narrow))
-    allowed = smooth + abs(wide - narrow) + ROUNDING * size / width
-    return _Comparison(radius, narrow, float(slope @ along), allowed)
+    smooth += abs(wide - narrow)
+    return _Comparison(radius, narrow, float(slope @ along), smooth, size, width)
 
 
 def _difference(
