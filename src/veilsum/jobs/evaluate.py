@@ -30,13 +30,12 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import NewtonRecipe
 from veilsum.jobs.presence import Group, Look, are_few
-from veilsum.jobs.recipes import Sums, SumsOnly, by_value
+from veilsum.jobs.recipes import OneRound, Sums, SumsOnly, by_value
 from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.running import JobResult
 from veilsum.jobs.summary import number, plain_table
-from veilsum.jobs.table_job import SchemaJob, agreed_schema, ask
-from veilsum.jobs.terms import Options, by_name
+from veilsum.jobs.table_job import SchemaJob, TableResult, put
+from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import TimedJob, TimedRows, response_formula
 from veilsum.models import glm, least_squares
 from veilsum.models.evaluation import (
@@ -68,9 +67,8 @@ from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.tables.asked import Question
-from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv
-from veilsum.tables.frames import Frame, as_frame, load_pandas
+from veilsum.tables.frames import Frame, load_pandas
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -125,6 +123,10 @@ class PredictingJob(SchemaJob[Predicted]):
 
     base: FormulaJob
     known: Predictor
+
+    def pooled(self, own: Mapping[str, Any]) -> dict[str, float]:
+        """Return what one owner of all rows finds, without bins."""
+        return _pooled(self, list(own.values()))
 
     @property
     def schema(self) -> Schema:
@@ -487,16 +489,16 @@ class BinsJob(PredictingJob):
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorsRecipe(SumsOnly):
+class ErrorsRecipe(OneRound):
     """One sum of responses, predictions and errors.
 
     Attributes:
-        words: what is asked, for the ledger.
+        what: is asked, for the ledger.
         sums_of: in what units.
         limit: how many numbers may be released.
     """
 
-    words: str
+    what: str
     sums_of: ErrorSums
     limit: ReleaseLimit | None = None
 
@@ -512,21 +514,9 @@ class ErrorsRecipe(SumsOnly):
         return len(self.counts.units)
 
     @property
-    def answer_size(self) -> int:
-        """As many as were summed."""
-        return self.size
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
+    def asked(self) -> str:
+        """What parties compare."""
         return ERRORS
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the total in float64."""
-        return self.counts.values(sums[0])
 
     def errors(self, sums: Sums) -> Errors:
         """Return what the total says."""
@@ -537,16 +527,15 @@ class ErrorsRecipe(SumsOnly):
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
 
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
-        shown = {
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
+        return {
             "sums of responses and of their squares": 2,
             "sums of predictions and of their squares": 2,
             "sums of squared and of absolute errors": 2,
             "rows, and rows left out": 2,
         }
-        return Release(self.words, shown)
 
 
 @dataclass(frozen=True)
@@ -623,17 +612,17 @@ class RiskCells:
 
 
 @dataclass(frozen=True, eq=False)
-class ConcordanceRecipe(SumsOnly):
+class ConcordanceRecipe(OneRound):
     """One sum: events and other ends by interval of time and bin of risk.
 
     Attributes:
-        words: what is asked, for the ledger.
+        what: is asked, for the ledger.
         n_times: how many intervals there are, but for what goes on.
         n_bins: how many bins of risk.
         limit: how many numbers may be released.
     """
 
-    words: str
+    what: str
     n_times: int
     n_bins: int
     limit: ReleaseLimit | None = None
@@ -649,21 +638,9 @@ class ConcordanceRecipe(SumsOnly):
         return (2 * self.n_times + 1) * self.n_bins + 1
 
     @property
-    def answer_size(self) -> int:
-        """As many as were summed."""
-        return self.size
-
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
+    def asked(self) -> str:
+        """What parties compare."""
         return BINS
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the total in float64."""
-        return self.counts.values(sums[0])
 
     def found(self, sums: Sums) -> Concordance:
         """Return what the total says."""
@@ -678,17 +655,16 @@ class ConcordanceRecipe(SumsOnly):
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
 
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
         cells = self.n_times * self.n_bins
-        shown = {
+        return {
             "events in each interval and bin of risk": cells,
             "rows that end without the event in each interval and bin of risk": cells,
             "rows of each bin of risk that go on after the last time": self.n_bins,
             "rows left out": 1,
         }
-        return Release(self.words, shown)
 
 
 @dataclass(frozen=True)
@@ -732,6 +708,10 @@ class ConcordanceJob(TimedJob):
     def periods(self) -> Periods:
         """The intervals of time."""
         return Periods.of(self.times, self.time_measure)
+
+    def pooled(self, own: Mapping[str, Any]) -> dict[str, float]:
+        """Return what one owner of all rows finds, without bins."""
+        return _pooled(self, list(own.values()))
 
     @property
     def words(self) -> str:
@@ -865,19 +845,19 @@ class Fold:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldsRecipe(SumsOnly):
+class FoldsRecipe(OneRound):
     """One sum: what least squares sums, for each fold by itself; and rows left out.
 
     Attributes:
         model: what is fitted.
         n_folds: how many there are.
-        words: what is asked, for the ledger.
+        what: is asked, for the ledger.
         limit: how many numbers may be released.
     """
 
     model: Model
     n_folds: int
-    words: str
+    what: str
     limit: ReleaseLimit | None = None
 
     @cached_property
@@ -901,12 +881,9 @@ class FoldsRecipe(SumsOnly):
         """The coefficients without each fold."""
         return self.n_folds * len(self.model.names)
 
-    def request(self, sums: Sums) -> str | None:
-        """Ask once."""
-        if sums:
-            return None
-        if self.limit is not None:
-            self.limit.check(self.size)
+    @property
+    def asked(self) -> str:
+        """What parties compare."""
         return FOLDS
 
     def _parts(self, sums: Sums) -> list[Integers]:
@@ -955,18 +932,17 @@ class FoldsRecipe(SumsOnly):
         """Return how many rows all parties left out."""
         return int(sums[0][-1])
 
-    def release(self, sums: Sums) -> Release:
-        """Return what the sum shows."""
-        del sums
+    @property
+    def statistics(self) -> dict[str, int]:
+        """What the sum shows, and how many numbers of each kind."""
         p, k = len(self.model.names), self.n_folds
-        shown = {
+        return {
             "X'X of each fold": k * p * (p + 1) // 2,
             "X'y of each fold": k * p,
             "y'y, and sums of y, of ones and of their logarithms, of each fold": 4 * k,
             "rows of each fold": k,
             "rows left out": 1,
         }
-        return Release(self.words, shown)
 
 
 @dataclass(frozen=True)
@@ -1007,6 +983,10 @@ class FoldsJob(SchemaJob[Brought]):
             raise InvalidInputError(
                 "folds need a formula with an intercept: leave out 0 + or - 1"
             )
+
+    def pooled(self, own: Mapping[str, Any]) -> dict[str, float]:
+        """Return what one owner of all rows finds, without bins."""
+        return _pooled(self, list(own.values()))
 
     @property
     def schema(self) -> Schema:
@@ -1203,22 +1183,8 @@ def _concordance(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Judged(JobResult):
-    """What is alike in all evaluations.
-
-    Attributes:
-        rules: what every party kept to.
-        reference: by its name, what the pooled rows themselves come to, without bins
-            and masks, where one computer has them all and was asked to compare.
-    """
-
-    rules: Rules
-    reference: Mapping[str, float] | None = None
-
-    @property
-    def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
+class Judged(TableResult):
+    """What is alike in all evaluations; the reference is by name, without bins."""
 
     @property
     def values(self) -> dict[str, float]:
@@ -1244,6 +1210,11 @@ class Judged(JobResult):
         found = self.values
         return max(abs(found[name] - one) for name, one in self.reference.items())
 
+    @property
+    def plain_reference(self) -> Any:
+        """The reference for JSON."""
+        return None if self.reference is None else dict(self.reference)
+
     def _rows_line(self) -> str:
         dropped = f", {self.dropped} with missing values left out" * (self.dropped > 0)
         return f"{self.count} rows of {len(self.released.members)} parties{dropped}."
@@ -1252,8 +1223,6 @@ class Judged(JobResult):
         """Return plain values for JSON; null for what there is not."""
         return {
             **super().to_dict(),
-            "reference": None if self.reference is None else dict(self.reference),
-            "max_error": self.max_error,
             "count": self.count,
             "dropped": self.dropped,
             "values": _plain(self.values),
@@ -1636,52 +1605,47 @@ def evaluate(
             as only a simulation can.
         options: how to sum; see `Options`.
     """
-    frames = {party: as_frame(table) for party, table in by_name(data).items()}
 
-    def inferred() -> Schema:
+    def inferred(frames: Mapping[str, Frame]) -> Schema:
         if not formula.lstrip().startswith("Surv"):
             return inferred_schema(formula, (), frames, minimum_rows)
         found = read_surv(formula)
         plain = response_formula(found)
         return inferred_schema(plain, (found.time,), frames, minimum_rows)
 
-    agreed = agreed_schema(schema, frames, options, inferred=inferred)
-    job: Any = evaluate_job(
-        agreed,
-        formula=formula,
-        coefficients=coefficients,
-        family=family,
-        edges=edges,
-        times=times,
-        calibration=calibration,
-        folds=folds,
-        split=split,
-    )
-    tables = {party: job.schema.check(party, frame) for party, frame in frames.items()}
-    own = {party: job.bring(table) for party, table in tables.items()}
-    asked = ask(
-        job,
-        own,
-        sources={p: Source(frame, job.schema.names) for p, frame in frames.items()},
-        rules=agreed.rules(rules or Rules()),
+    def job_of(agreed: Schema) -> AnyEvaluation:
+        return evaluate_job(
+            agreed,
+            formula=formula,
+            coefficients=coefficients,
+            family=family,
+            edges=edges,
+            times=times,
+            calibration=calibration,
+            folds=folds,
+            split=split,
+        )
+
+    def made(*, job: AnyEvaluation, **known: Any) -> AnyEvaluationResult:
+        if isinstance(job, BinsJob):
+            return ChanceEvaluation(job=job, **known)
+        if isinstance(job, ConcordanceJob):
+            return ConcordanceEvaluation(job=job, **known)
+        return NumberEvaluation(job=job, **known)
+
+    return put(
+        job_of,
+        data,
+        made,
+        inferred=inferred,
+        schema=schema,
+        rules=rules,
+        compare=compare,
         options=options,
     )
-    known: dict[str, Any] = {
-        "terms": asked.terms,
-        "recipe": asked.recipe,
-        "released": asked.released,
-        "rules": asked.rules,
-        "job": job,
-        "reference": _pooled(job, list(own.values())) if compare else None,
-    }
-    if isinstance(job, BinsJob):
-        return ChanceEvaluation(**known)
-    if isinstance(job, ConcordanceJob):
-        return ConcordanceEvaluation(**known)
-    return NumberEvaluation(**known)
 
 
-def _pooled(job: AnyEvaluation, parts: Sequence[Any]) -> dict[str, float]:
+def _pooled(job: SchemaJob[Any], parts: Sequence[Any]) -> dict[str, float]:
     """Return what one owner of all rows would find, without bins."""
     response = np.concatenate([np.asarray(one.rows.response, float) for one in parts])
     if isinstance(job, FoldsJob):
