@@ -1,0 +1,338 @@
+"""What every attack is: guesses made from what somebody saw, counted, and a promise.
+
+An attack is played many times on inputs that are made up, so that the auditor knows the
+truth and no party's numbers are needed. `Outcome` has the count beside the highest
+chance that a sound run allows, with Clopper and Pearson's interval, and says which
+chance it would have found: without that line, finding nothing means nothing.
+
+Attacks on masks share their executions. `Shares` of one batch serve all coalitions and
+all attacks: an execution more is a few coefficients more, drawn by the package's own
+laws and added up by its own `Shares`, so that a defect there is in the batch, too.
+A `Player` is one attack in the hands of one coalition. It names what the parties hold
+in either of two worlds, and gets a `Sight`, which has what the coalition saw and no
+hidden share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import special
+
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.laws import Law
+from veilsum.numbers.masking import (
+    Shares,
+    ShareStreams,
+    at_both_ends,
+    draw_shares,
+)
+from veilsum.numbers.shapes import Bool, Int, Shaped
+
+# How often all that an audit says may be wrong together, if everything is sound.
+FALSE_ALARMS = 0.05
+# An excess is called findable if it is found this often.
+CHANCE = 0.9
+
+Numbers = Shaped[Array[Any], "*batch p"]
+Worlds = Int[Array[Any], " trials"]
+Hits = Bool[Array[Any], " trials"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How often one attack succeeded, beside how often it may.
+
+    Attributes:
+        attack: its name.
+        coalition: who attacked; empty if somebody outside did, or everybody may.
+        about: what is told apart or recovered, in a few words.
+        trials: how often it was played.
+        successes: how often it was right.
+        promised: the highest chance of being right that a sound run allows.
+        looked_at: `masks`, `sums`, `frames`, `words` or `clock`.
+    """
+
+    attack: str
+    coalition: tuple[str, ...]
+    about: str
+    trials: int
+    successes: int
+    promised: float
+    looked_at: str = "masks"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.successes <= self.trials or self.trials < 1:
+            raise InvalidInputError(
+                f"{self.successes} successes in {self.trials} trials: an attack is "
+                "played at least once and succeeds at most every time"
+            )
+
+    @property
+    def rate(self) -> float:
+        """How often it was right."""
+        return self.successes / self.trials
+
+    def interval(self, alarms: float = FALSE_ALARMS) -> tuple[float, float]:
+        """Return bounds of the chance, each wrong at most this often."""
+        return clopper_pearson(self.successes, self.trials, alarms)
+
+    def exceeds(self, alarms: float = FALSE_ALARMS) -> bool:
+        """Say whether it was right more often than promised, but for chance."""
+        return self.interval(alarms)[0] > self.promised
+
+    def falls_short(self, alarms: float = FALSE_ALARMS) -> bool:
+        """Say whether it was right less often than promised, but for chance."""
+        return self.interval(alarms)[1] < self.promised
+
+    def findable(self, alarms: float = FALSE_ALARMS) -> float:
+        """Return the least chance of success that would be found, 9 times in 10."""
+        return least_found(self.promised, self.trials, alarms)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**asdict(self), "coalition": list(self.coalition), "rate": self.rate}
+
+
+def clopper_pearson(
+    successes: int, trials: int, alarms: float = FALSE_ALARMS
+) -> tuple[float, float]:
+    """Return exact bounds of a chance, either of them wrong at most this often.
+
+    >>> low, high = clopper_pearson(64, 100, 0.025)
+    >>> round(low, 4), round(high, 4)
+    (0.5379, 0.7336)
+    """
+    low, high = 0.0, 1.0
+    if successes > 0:
+        low = float(special.betaincinv(successes, trials - successes + 1, alarms))
+    if successes < trials:
+        high = float(
+            special.betaincinv(successes + 1, trials - successes, 1.0 - alarms)
+        )
+    return low, high
+
+
+def least_found(
+    promised: float, trials: int, alarms: float = FALSE_ALARMS, chance: float = CHANCE
+) -> float:
+    """Return the least chance of success that is found to exceed a promise.
+
+    Found means that Clopper and Pearson's lower bound is above the promise, with
+    probability `chance`.
+
+    >>> round(least_found(0.51, 100_000, 0.005), 4)
+    0.5161
+    """
+    enough = least_successes(promised, trials, alarms)
+    if enough is None:
+        return 1.0
+    # The chance at which so many successes have this probability: a beta quantile.
+    return float(special.betaincinv(enough, trials - enough + 1, chance))
+
+
+def least_successes(promised: float, trials: int, alarms: float) -> int | None:
+    """Return how many successes exceed a promise; None if even all of them do not."""
+    if clopper_pearson(trials, trials, alarms)[0] <= promised:
+        return None
+    low, high = 0, trials
+    while high - low > 1:
+        middle = (low + high) // 2
+        if clopper_pearson(middle, trials, alarms)[0] > promised:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+# Draws all shares of a batch from a root: the package's way, or a planted leak's.
+Drawing = Callable[[Topology, Law, int, int, int], Shares]
+
+
+def soundly(
+    topology: Topology, law: Law, root: int, size: int, epoch: int = 0
+) -> Shares:
+    """Draw shares as simulated parties do."""
+    return draw_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scene:
+    """What is promised of masks, and how they really come about.
+
+    Attributes:
+        topology: who exchanges shares with whom, as promised.
+        law: of the shares, as promised.
+        width: coefficients of an execution.
+        draw: how shares are really drawn.
+        encode: how a party's values really become the law's numbers.
+    """
+
+    topology: Topology
+    law: Law
+    width: int
+    draw: Drawing = soundly
+    encode: Callable[[Law, Array[Any]], Array[Any]] = field(
+        default=lambda law, values: law.encode(values)
+    )
+
+    def batch(self, root: int, executions: int) -> Batch:
+        """Return the shares of some executions."""
+        size = executions * self.width
+        return Batch(self, self.draw(self.topology, self.law, root, size, 0), root)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch:
+    """Shares of some executions, for all coalitions.
+
+    Attributes:
+        scene: what is promised.
+        shares: of all executions, one after the other in the last axis.
+        root: what they were drawn from.
+    """
+
+    scene: Scene
+    shares: Shares
+    root: int
+
+    @property
+    def executions(self) -> int:
+        """How many there are."""
+        return int(self.shares.values.shape[-1]) // self.scene.width
+
+    @cached_property
+    def masks(self) -> Numbers:
+        """Everybody's masks, (n, executions, p)."""
+        flat = self.shares.masks()
+        return flat.reshape(len(flat), -1, self.scene.width)
+
+    def sight(
+        self, coalition: Sequence[str], values: Shaped[Array[Any], "*batch n p"]
+    ) -> Sight:
+        """Return what a coalition sees if the parties hold these in each execution.
+
+        Args:
+            coalition: by name.
+            values: in the law's numbers, (executions, n, p), or (n, p) for all of them.
+        """
+        topology, width = self.scene.topology, self.scene.width
+        colluders = topology.indices(coalition)
+        inside = np.isin(topology.edges, list(colluders)).any(axis=1)
+        honest = [i for i in range(topology.n_parties) if i not in colluders]
+        known = self.shares.values[inside]
+        rows = np.moveaxis(
+            np.broadcast_to(values, (self.executions, *values.shape[-2:])), 1, 0
+        )
+        effective = self.scene.law.wrap(self.masks[honest] + rows[honest])
+        return Sight(
+            scene=self.scene,
+            coalition=topology.names(colluders),
+            honest=tuple(honest),
+            effective=effective,
+            known_edges=np.flatnonzero(inside),
+            known_shares=known.reshape(*known.shape[:2], -1, width),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Sight:
+    """What a coalition saw of some executions, in the law's numbers.
+
+    Attributes:
+        scene: what was agreed.
+        coalition: by name.
+        honest: the others, as places in the topology.
+        effective: what these showed: their values plus their masks, (h, executions, p).
+        known_edges: which edges touch the coalition, as places among the edges.
+        known_shares: on those, (edges, 2, executions, p): r_ij then r_ji.
+    """
+
+    scene: Scene
+    coalition: tuple[str, ...]
+    honest: tuple[int, ...]
+    effective: Numbers
+    known_edges: Int[Array[Any], " known"]
+    known_shares: Numbers
+
+    @cached_property
+    def stripped(self) -> Numbers:
+        """What is left of each honest party without shares that the coalition knows."""
+        if len(self.known_edges) == 0:
+            return self.effective
+        topology, known = self.scene.topology, self.known_shares
+        noise = known[:, 0] - known[:, 1] if known.shape[1] == 2 else known[:, 0]
+        everywhere = np.zeros((topology.n_edges, noise[0].size), dtype=noise.dtype)
+        everywhere[self.known_edges] = noise.reshape(len(noise), -1)
+        masks = at_both_ends(topology, everywhere)[list(self.honest)]
+        return self.scene.law.wrap(self.effective - masks.reshape(self.effective.shape))
+
+
+@runtime_checkable
+class Player(Protocol):
+    """One attack in the hands of one coalition."""
+
+    @property
+    def attack(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def about(self) -> str:
+        """What is told apart or recovered."""
+        ...
+
+    @property
+    def coalition(self) -> tuple[str, ...]:
+        """Who attacks, by name."""
+        ...
+
+    @property
+    def promised(self) -> float:
+        """The highest chance of success that a sound run allows."""
+        ...
+
+    @property
+    def held(self) -> Shaped[Array[Any], "2 together n p"]:
+        """What parties hold in either world, in the law's numbers.
+
+        The second axis has the executions of one trial, which belong together.
+        """
+        ...
+
+    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+        """Return in which trials the attack was right.
+
+        Args:
+            sight: what the coalition saw; executions of a trial follow each other.
+            worlds: 0 or 1 for each trial: the truth, to judge by, not to guess from.
+        """
+        ...
+
+
+def played(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:
+    """Let an attack be played on a batch; return how often, and how often it was right.
+
+    Args:
+        batch: of shares.
+        player: who guesses.
+        worlds: as many coins, 0 or 1, as the batch has executions.
+    """
+    held = player.held
+    together = held.shape[1]
+    trials = batch.executions // together
+    if trials == 0:
+        return 0, 0
+    worlds = worlds[:trials]
+    values = held[worlds].reshape(-1, *held.shape[2:])
+    rest = batch.executions - len(values)
+    if rest:
+        values = np.concatenate([values, np.repeat(values[:1], rest, axis=0)])
+    hits = player.play(batch.sight(player.coalition, values), worlds)
+    return trials, int(np.count_nonzero(hits[:trials]))
