@@ -15,8 +15,8 @@ hidden share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -30,7 +30,6 @@ from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import (
     Shares,
     ShareStreams,
-    at_both_ends,
     draw_shares,
 )
 from veilsum.numbers.shapes import Bool, Int, Shaped
@@ -153,6 +152,7 @@ def least_successes(promised: float, trials: int, alarms: float) -> int | None:
 
 # Draws all shares of a batch from a root: the package's way, or a planted leak's.
 Drawing = Callable[[Topology, Law, int, int, int], Shares]
+Encoding = Callable[[Law, Array[Any]], Array[Any]]
 
 
 def soundly(
@@ -160,6 +160,25 @@ def soundly(
 ) -> Shares:
     """Draw shares as simulated parties do."""
     return draw_shares(topology, law, ShareStreams(root), size=size, epoch=epoch)
+
+
+def encoded(law: Law, values: Array[Any]) -> Array[Any]:
+    """Return a party's values in the law's numbers, as parties do."""
+    return law.encode(values)
+
+
+def widened(law: Law, times: int) -> Law:
+    """Return the law of so many executions at once, coefficient by coefficient."""
+    changes: dict[str, Any] = {}
+    sigma = getattr(law, "sigma", None)
+    if sigma is not None and np.ndim(sigma) == 1:
+        changes["sigma"] = np.repeat(sigma, times)
+    if (counts := law.counted) is not None:
+        units = tuple(unit for unit in counts.units for _ in range(times))
+        changes["counts"] = replace(counts, units=units)
+        if hasattr(law, "_known"):
+            changes["_known"] = {}
+    return replace(law, **changes) if changes else law  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -178,14 +197,17 @@ class Scene:
     law: Law
     width: int
     draw: Drawing = soundly
-    encode: Callable[[Law, Array[Any]], Array[Any]] = field(
-        default=lambda law, values: law.encode(values)
-    )
+    encode: Encoding = encoded
 
     def batch(self, root: int, executions: int) -> Batch:
         """Return the shares of some executions."""
-        size = executions * self.width
-        return Batch(self, self.draw(self.topology, self.law, root, size, 0), root)
+        law, size = widened(self.law, executions), executions * self.width
+        return Batch(self, self.draw(self.topology, law, root, size, 0), root)
+
+    def others(self, coalition: Iterable[str]) -> list[int]:
+        """Return who is not in a coalition, as places in the topology."""
+        colluders = self.topology.indices(coalition)
+        return [i for i in range(self.topology.n_parties) if i not in colluders]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,7 +216,8 @@ class Batch:
 
     Attributes:
         scene: what is promised.
-        shares: of all executions, one after the other in the last axis.
+        shares: of all executions: in the last axis all of the first coefficient, then
+            all of the second.
         root: what they were drawn from.
     """
 
@@ -210,11 +233,10 @@ class Batch:
     @cached_property
     def masks(self) -> Numbers:
         """Everybody's masks, (n, executions, p)."""
-        flat = self.shares.masks()
-        return flat.reshape(len(flat), -1, self.scene.width)
+        return self._by_execution(self.shares.masks())
 
     def sight(
-        self, coalition: Sequence[str], values: Shaped[Array[Any], "*batch n p"]
+        self, coalition: Iterable[str], values: Shaped[Array[Any], "*batch n p"]
     ) -> Sight:
         """Return what a coalition sees if the parties hold these in each execution.
 
@@ -222,23 +244,24 @@ class Batch:
             coalition: by name.
             values: in the law's numbers, (executions, n, p), or (n, p) for all of them.
         """
-        topology, width = self.scene.topology, self.scene.width
+        topology = self.scene.topology
         colluders = topology.indices(coalition)
         inside = np.isin(topology.edges, list(colluders)).any(axis=1)
-        honest = [i for i in range(topology.n_parties) if i not in colluders]
-        known = self.shares.values[inside]
-        rows = np.moveaxis(
-            np.broadcast_to(values, (self.executions, *values.shape[-2:])), 1, 0
-        )
-        effective = self.scene.law.wrap(self.masks[honest] + rows[honest])
+        honest = self.scene.others(coalition)
+        shape = (self.executions, *values.shape[-2:])
+        rows = np.moveaxis(np.broadcast_to(values, shape), 1, 0)
         return Sight(
             scene=self.scene,
             coalition=topology.names(colluders),
             honest=tuple(honest),
-            effective=effective,
+            effective=self.scene.law.wrap(self.masks[honest] + rows[honest]),
             known_edges=np.flatnonzero(inside),
-            known_shares=known.reshape(*known.shape[:2], -1, width),
+            known_shares=self._by_execution(self.shares.values[inside]),
         )
+
+    def _by_execution(self, flat: Array[Any]) -> Numbers:
+        shape = (*flat.shape[:-1], self.scene.width, self.executions)
+        return np.swapaxes(flat.reshape(shape), -1, -2)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -264,14 +287,18 @@ class Sight:
     @cached_property
     def stripped(self) -> Numbers:
         """What is left of each honest party without shares that the coalition knows."""
-        if len(self.known_edges) == 0:
-            return self.effective
         topology, known = self.scene.topology, self.known_shares
-        noise = known[:, 0] - known[:, 1] if known.shape[1] == 2 else known[:, 0]
-        everywhere = np.zeros((topology.n_edges, noise[0].size), dtype=noise.dtype)
-        everywhere[self.known_edges] = noise.reshape(len(noise), -1)
-        masks = at_both_ends(topology, everywhere)[list(self.honest)]
-        return self.scene.law.wrap(self.effective - masks.reshape(self.effective.shape))
+        place = {party: row for row, party in enumerate(self.honest)}
+        left = self.effective.copy()
+        for (i, j), shares in zip(
+            topology.edges[self.known_edges].tolist(), known, strict=True
+        ):
+            noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
+            if i in place:
+                left[place[i]] -= noise
+            if j in place:
+                left[place[j]] += noise
+        return self.scene.law.wrap(left)
 
 
 @runtime_checkable

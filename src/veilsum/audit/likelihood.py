@@ -1,0 +1,236 @@
+"""The likelihood ratio: which of two inputs with the same sums was it?
+
+Masks are noise of covariance s sigma^2 L_H around what the honest parties hold, with s
+shares on a link. Two inputs are told apart best where that is least, along the
+eigenvector v of mu2: the guess is the sign of v'(y - (A + B) / 2), and it is right with
+probability Phi(sqrt(KL / 2)), which is what is promised at that distance.
+
+A guesser that has `learned` plays the same game without believing the promise: its
+covariance is that of executions which it saw before, and A and B differ along the
+weakest direction of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.graphs.connectivity import components
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.shapes import Float, Shaped
+from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.guarantee import against
+
+# Below this part of the largest variance, a variance is rounding.
+NOTHING = 1e-12
+# What inputs have in common is drawn from this, so that nothing in them is round.
+BASE = 20
+
+Square = Float[FloatArray, "h h"]
+Scores = Float[FloatArray, " executions"]
+Places = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LikelihoodRatio:
+    """A linear form in what is left of the honest parties; its sign is the guess.
+
+    Attributes:
+        form: one weight for each honest party and coefficient, of length one.
+        spread: the form's standard deviation over executions, as far as believed.
+    """
+
+    attack: str
+    about: str
+    coalition: tuple[str, ...]
+    promised: float
+    held: Shaped[Array[Any], "2 1 n p"]
+    form: Float[FloatArray, "h p"]
+    spread: float
+
+    def scores(self, sight: Sight) -> Scores:
+        """Return the form by execution, standardised; above zero is for world 1."""
+        scene, honest = sight.scene, list(sight.honest)
+        zero, one = self.held[0, 0][honest], self.held[1, 0][honest]
+        here = in_reals(scene, scene.law.wrap(sight.stripped - zero[:, None]))
+        apart = in_reals(scene, scene.law.wrap(one - zero))
+        told = np.einsum("hp,hep->e", self.form, here)
+        return (told - (self.form * apart).sum() / 2) / self.spread
+
+    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+        """Guess by the sign."""
+        return (self.scores(sight) > 0) == (worlds == 1)
+
+
+def aim(
+    scene: Scene, coalition: Iterable[str], distance: float
+) -> LikelihoodRatio | None:
+    """Return the best guesser between the two worst inputs at a distance.
+
+    None where there is nothing to guess: no two honest parties hide each other.
+    """
+    honest = scene.others(coalition)
+    laplacian = scene.topology.induced(honest).laplacian.toarray()
+    variances = scene.topology.shares_per_edge * _sigma(scene) ** 2 * laplacian
+    return _aimed(scene, coalition, distance, variances, "likelihood ratio")
+
+
+def learned(
+    scene: Scene, coalition: Iterable[str], distance: float, covariance: Square
+) -> LikelihoodRatio | None:
+    """Return a guesser that trusts what it saw instead of what is promised.
+
+    Args:
+        scene: what is promised.
+        coalition: who attacks.
+        distance: between two inputs.
+        covariance: of one coefficient of all honest parties, from other executions.
+    """
+    return _aimed(scene, coalition, distance, covariance, "learned likelihood ratio")
+
+
+def covariance_of(sight: Sight, held: Shaped[Array[Any], "n p"]) -> Square:
+    """Return the second moments of what masks add, over executions and coefficients."""
+    scene, honest = sight.scene, list(sight.honest)
+    columns = _weakly_masked(scene)
+    noise = scene.law.wrap(sight.stripped - held[honest][:, None])
+    rows = in_reals(scene, noise)[..., columns].reshape(len(honest), -1)
+    return np.asarray(rows @ rows.T / rows.shape[1])
+
+
+def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> float:
+    """Return the distance at which a coalition is promised to be right so often.
+
+    Where masks promise a coin's chance at every distance: one that any mask with a
+    width would show.
+    """
+    honest = scene.others(coalition)
+    graph = scene.topology.induced(honest)
+    if scene.law.masks.sigma is None:
+        return 2.0**BASE * float(max(_units(scene)))
+    least = min(
+        _weakest(graph.induced(part).laplacian.toarray())[0]
+        for part in components(graph)
+        if len(part) > 1
+    )
+    spread = sqrt(graph.shares_per_edge * least) * _sigma(scene)
+    return spread * sqrt(2.0 * divergence_for_success(success))
+
+
+def in_reals(scene: Scene, numbers: Shaped[Array[Any], "*batch p"]) -> FloatArray:
+    """Return differences of the law's numbers as real ones, rounded to float64."""
+    found = np.asarray(scene.law.decode(numbers))
+    if found.dtype != object:
+        return found
+    return np.asarray(found, dtype=float) * np.array([*map(float, _units(scene))])
+
+
+def in_numbers(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:
+    """Return what parties hold in the law's numbers."""
+    if (counts := scene.law.counted) is None:
+        return np.stack([scene.encode(scene.law, row) for row in reals])
+    units = counts.units
+    whole = [
+        [round(one / float(unit)) for one, unit in zip(row, units, strict=True)]
+        for row in reals.tolist()
+    ]
+    rows = [scene.encode(scene.law, np.array(row, dtype=object)) for row in whole]
+    return np.stack(rows)
+
+
+def _aimed(
+    scene: Scene,
+    coalition: Iterable[str],
+    distance: float,
+    variances: Square,
+    attack: str,
+) -> LikelihoodRatio | None:
+    topology, law = scene.topology, scene.law
+    coalition = topology.names(topology.indices(coalition))
+    honest = scene.others(coalition)
+    parts = [p for p in components(topology.induced(honest)) if len(p) > 1]
+    if not parts:
+        return None
+    # Inside one piece of G[H]: another sum of a piece would be told for certain.
+    found = [(*_weakest(variances[np.ix_(part, part)]), part) for part in parts]
+    least, direction, part = min(found, key=lambda one: one[0])
+    columns = _weakly_masked(scene)
+    form = np.zeros((len(honest), scene.width))
+    form[np.ix_(part, columns)] = np.outer(direction, np.ones(len(columns)))
+    form /= np.linalg.norm(form)
+    shift = np.zeros((topology.n_parties, scene.width))
+    shift[honest] = distance * form
+    place = honest[part[0]]
+    held = _two_worlds(scene, shift, place)
+    really = in_reals(scene, law.wrap(held[1] - held[0]))
+    promise = against(
+        topology
+        if len(parts) == 1 and len(part) == len(honest)
+        else topology.induced([honest[i] for i in part]),
+        law.masks,
+        corrupted=coalition if len(part) == len(honest) else (),
+        distance=float(np.linalg.norm(really)),
+    )
+    least = max(
+        least, NOTHING * float(np.trace(variances)), float(np.finfo(float).tiny)
+    )
+    return LikelihoodRatio(
+        attack=attack,
+        about="two inputs with the same sums",
+        coalition=coalition,
+        promised=1.0 if promise.attacker_success is None else promise.attacker_success,
+        held=held[:, None],
+        form=form,
+        spread=sqrt(least),
+    )
+
+
+def _two_worlds(
+    scene: Scene, shift: Float[FloatArray, "n p"], place: int
+) -> Shaped[Array[Any], "2 n p"]:
+    """Return what parties hold with and without a shift, each column's sum the same.
+
+    What rounding adds to a column's sum is taken from the party at `place`.
+    """
+    chance = np.random.default_rng(BASE)
+    largest = float(np.abs(shift).max()) or 1.0
+    zero = in_numbers(scene, chance.uniform(-largest, largest, shift.shape))
+    moved = in_numbers(scene, shift)
+    if scene.law.exact:
+        moved[place] -= moved.sum(axis=0)
+    return np.stack([zero, scene.law.wrap(zero + moved)])
+
+
+def _weakest(variances: Square) -> tuple[float, Float[FloatArray, " h"]]:
+    """Return the least variance among directions that keep the sum, and which it is."""
+    keeping = linalg.null_space(np.ones((1, len(variances))))
+    values, vectors = linalg.eigh(keeping.T @ variances @ keeping)
+    return float(values[0]), keeping @ vectors[:, 0]
+
+
+def _sigma(scene: Scene) -> float:
+    """Return the least sigma, which is the one that counts; 1 where there is none."""
+    sigma = scene.law.masks.sigma
+    return 1.0 if sigma is None else float(np.min(np.asarray(sigma, dtype=float)))
+
+
+def _weakly_masked(scene: Scene) -> list[int]:
+    """Return the columns whose masks are least: there the promise is attained."""
+    sigma = scene.law.masks.sigma
+    if sigma is None:
+        return list(range(scene.width))
+    each = np.broadcast_to(np.asarray(sigma, dtype=float), scene.width)
+    return np.flatnonzero(each == each.min()).tolist()
+
+
+def _units(scene: Scene) -> Iterable[Any]:
+    if (counts := scene.law.counted) is not None:
+        return counts.units
+    masks = scene.law.masks
+    return (2.0 ** -(masks.grid or 0),)

@@ -1,0 +1,107 @@
+"""How attacks are counted, and what a coalition is given to see."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import veilsum as vs
+from veilsum.audit.attack import (
+    Outcome,
+    Scene,
+    clopper_pearson,
+    least_found,
+    least_successes,
+    widened,
+)
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import ShareStreams, draw_shares
+from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.view import observe
+
+RING = vs.Topology.family("ring:5")
+LAWS = [Masks("gaussian", 2.0), Masks("lattice", 2.0, 12), Masks("uniform")]
+
+
+def outcome(successes, trials, promised):
+    return Outcome(
+        attack="some",
+        coalition=("0",),
+        about="anything",
+        trials=trials,
+        successes=successes,
+        promised=promised,
+    )
+
+
+@given(st.integers(1, 400), st.data(), st.floats(1e-6, 0.2))
+def test_bounds_are_clopper_and_pearson_s(trials, data, alarms):
+    successes = data.draw(st.integers(0, trials))
+    low, high = clopper_pearson(successes, trials, alarms)
+    found = stats.binomtest(successes, trials).proportion_ci(1 - 2 * alarms, "exact")
+    assert low == pytest.approx(found.low, abs=1e-12)
+    assert high == pytest.approx(found.high, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("runs", "ratio"), [(10**5, 2.6), (10**6, 1.42), (4 * 10**6, 1.2)]
+)
+def test_ten_coalitions_at_51_percent_need_millions_of_runs(runs, ratio):
+    found = least_found(0.51, runs, 0.05 / 10)
+    excess = divergence_for_success(found) / divergence_for_success(0.51)
+    assert excess == pytest.approx(ratio, rel=0.005)
+
+
+@given(st.integers(20, 300), st.floats(0.0, 0.8), st.floats(1e-4, 0.1))
+def test_what_is_findable_is_found_nine_times_in_ten(trials, promised, alarms):
+    enough = least_successes(promised, trials, alarms)
+    if enough is None:
+        assert clopper_pearson(trials, trials, alarms)[0] <= promised
+        return
+    assert outcome(enough, trials, promised).exceeds(alarms)
+    assert not outcome(enough - 1, trials, promised).exceeds(alarms)
+    chance = least_found(promised, trials, alarms)
+    assert stats.binom.sf(enough - 1, trials, chance) == pytest.approx(0.9, abs=1e-9)
+
+
+def test_nothing_exceeds_certainty_and_one_success_exceeds_never():
+    assert not outcome(10, 10, 1.0).exceeds()
+    assert outcome(10, 10, 1.0).findable() == 1.0
+    assert outcome(1, 1000, 0.0).exceeds(1e-9)
+    assert not outcome(0, 1000, 0.0).exceeds()
+    assert outcome(0, 1000, 0.5).falls_short()
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(1, 0), (-1, 5), (6, 5)])
+def test_counts_are_counts(successes, trials):
+    with pytest.raises(vs.InvalidInputError, match="at least once"):
+        outcome(successes, trials, 0.5)
+
+
+@pytest.mark.parametrize("masks", LAWS, ids=lambda masks: masks.law)
+@pytest.mark.parametrize("coalition", [(), ("0",), ("1", "3")])
+def test_a_sight_is_the_view_of_the_same_run(masks, coalition):
+    """One execution drawn from the same root is the simulator's own."""
+    scene = Scene(topology=RING, law=masks.on(RING), width=3)
+    values = np.stack([scene.law.encode(np.arange(3.0) + k) for k in range(5)])
+    sight = scene.batch(7, 1).sight(coalition, values)
+    shares = draw_shares(RING, scene.law, ShareStreams(7), size=3)
+    view = observe(shares, values, np.zeros((0, 5, 1)), corrupted=coalition)
+    assert RING.names(sight.honest) == view.honest
+    assert sight.coalition == view.corrupted
+    assert np.array_equal(sight.effective[:, 0], view.effective)
+    assert np.allclose(
+        sight.stripped[:, 0].astype(float), view.stripped.astype(float), atol=1e-12
+    )
+    assert np.array_equal(sight.known_shares[:, :, 0], view.known_shares)
+
+
+def test_executions_are_further_coefficients_column_by_column():
+    law = Masks("gaussian", (1.0, 100.0)).on(RING)
+    batch = Scene(topology=RING, law=law, width=2).batch(1, 4_000)
+    deviations = batch.masks.std(axis=(0, 1))
+    # 20,000 numbers each, of standard deviation 2 sigma: off by 5 % in one of 1e20.
+    assert deviations == pytest.approx([2.0, 200.0], rel=0.05)
+    assert batch.masks.shape == (5, 4_000, 2)
+    assert widened(law, 3).sigma.tolist() == [1.0, 1.0, 1.0, 100.0, 100.0, 100.0]
