@@ -112,9 +112,7 @@ def clopper_pearson(
     if successes > 0:
         low = float(special.betaincinv(successes, trials - successes + 1, alarms))
     if successes < trials:
-        high = float(
-            special.betaincinv(successes + 1, trials - successes, 1.0 - alarms)
-        )
+        high = float(special.betainccinv(successes + 1, trials - successes, alarms))
     return low, high
 
 
@@ -236,27 +234,34 @@ class Batch:
         return self._by_execution(self.shares.masks())
 
     def sight(
-        self, coalition: Iterable[str], values: Shaped[Array[Any], "*batch n p"]
+        self,
+        coalition: Iterable[str],
+        values: Shaped[Array[Any], "*batch n p"],
+        part: slice = slice(None),
     ) -> Sight:
         """Return what a coalition sees if the parties hold these in each execution.
 
         Args:
             coalition: by name.
             values: in the law's numbers, (executions, n, p), or (n, p) for all of them.
+            part: of the executions, where only some are looked at.
         """
         topology = self.scene.topology
         colluders = topology.indices(coalition)
         inside = np.isin(topology.edges, list(colluders)).any(axis=1)
         honest = self.scene.others(coalition)
-        shape = (self.executions, *values.shape[-2:])
-        rows = np.moveaxis(np.broadcast_to(values, shape), 1, 0)
+        rows = values[..., honest, :] if values.ndim == 2 else values[:, honest]
+        rows = rows[:, None] if values.ndim == 2 else np.moveaxis(rows, 1, 0)
         return Sight(
             scene=self.scene,
             coalition=topology.names(colluders),
             honest=tuple(honest),
-            effective=self.scene.law.wrap(self.masks[honest] + rows[honest]),
+            effective=self.scene.law.wrap(self.masks[honest, part] + rows),
             known_edges=np.flatnonzero(inside),
-            known_shares=self._by_execution(self.shares.values[inside]),
+            known=tuple(
+                self._by_execution(self.shares.values[edge])[:, part]
+                for edge in np.flatnonzero(inside)
+            ),
         )
 
     def _by_execution(self, flat: Array[Any]) -> Numbers:
@@ -274,7 +279,7 @@ class Sight:
         honest: the others, as places in the topology.
         effective: what these showed: their values plus their masks, (h, executions, p).
         known_edges: which edges touch the coalition, as places among the edges.
-        known_shares: on those, (edges, 2, executions, p): r_ij then r_ji.
+        known: the shares on each of those, (2, executions, p): r_ij then r_ji.
     """
 
     scene: Scene
@@ -282,17 +287,23 @@ class Sight:
     honest: tuple[int, ...]
     effective: Numbers
     known_edges: Int[Array[Any], " known"]
-    known_shares: Numbers
+    known: tuple[Numbers, ...]
+
+    @cached_property
+    def known_shares(self) -> Numbers:
+        """All known shares, (edges, 2, executions, p)."""
+        shape = (0, self.scene.topology.shares_per_edge, *self.effective.shape[1:])
+        return np.stack(self.known) if self.known else np.zeros(shape)
 
     @cached_property
     def stripped(self) -> Numbers:
         """What is left of each honest party without shares that the coalition knows."""
-        topology, known = self.scene.topology, self.known_shares
+        edges = self.scene.topology.edges[self.known_edges].tolist()
         place = {party: row for row, party in enumerate(self.honest)}
         left = self.effective.copy()
-        for (i, j), shares in zip(
-            topology.edges[self.known_edges].tolist(), known, strict=True
-        ):
+        for (i, j), shares in zip(edges, self.known, strict=True):
+            if i not in place and j not in place:
+                continue
             noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
             if i in place:
                 left[place[i]] -= noise
@@ -356,10 +367,17 @@ def played(batch: Batch, player: Player, worlds: Worlds) -> tuple[int, int]:
     trials = batch.executions // together
     if trials == 0:
         return 0, 0
-    worlds = worlds[:trials]
-    values = held[worlds].reshape(-1, *held.shape[2:])
-    rest = batch.executions - len(values)
-    if rest:
-        values = np.concatenate([values, np.repeat(values[:1], rest, axis=0)])
-    hits = player.play(batch.sight(player.coalition, values), worlds)
-    return trials, int(np.count_nonzero(hits[:trials]))
+    # Executions are all alike: those of one world may as well come first.
+    worlds = np.sort(worlds[:trials])
+    ones = int(worlds.sum())
+    right = 0
+    for world, first, last in ((0, 0, trials - ones), (1, trials - ones, trials)):
+        if first == last:
+            continue
+        part = slice(together * first, together * last)
+        values = held[world, 0]
+        if together > 1:
+            values = np.tile(held[world], (last - first, 1, 1))
+        sight = batch.sight(player.coalition, values, part)
+        right += int(np.count_nonzero(player.play(sight, worlds[first:last])))
+    return trials, right
