@@ -23,8 +23,8 @@ demo: $(RUN)  ## five hospitals on a network fit one regression; one is killed o
 paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
 	$(BIN)/veilsum paper --out out/paper
 
-test: $(DEV)  ## the tests that every change must pass
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+test: $(DEV)  ## the tests that every change must pass; of one folder: make test AT=tests/jobs
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(AT)
 
 test-shapes: $(DEV)  ## the same, with shapes and types checked at every call
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" --jaxtyping-packages=$(SHAPES)
