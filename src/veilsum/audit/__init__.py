@@ -1,0 +1,1 @@
+"""Whether what is promised holds: promises looked at from outside, in whole runs."""
