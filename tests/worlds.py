@@ -20,7 +20,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.minimise import public_facts
 from veilsum.methods.settings import Settings
 from veilsum.numbers.laws import Masks
-from veilsum.numbers.masking import ShareStreams
+from veilsum.numbers.masking import ShareStreams, Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import SeededStream
 from veilsum.protocol.machine import Machine
@@ -33,7 +33,7 @@ SUMS = 3  # of a work with several
 
 
 @dataclass(frozen=True, repr=False)
-class FreshStreams(Secret):
+class FreshStreams(Streams, Secret):
     """Streams that never repeat, as real ones do not, yet the same in every replay."""
 
     root: int

@@ -3,7 +3,8 @@
     PYTHONPATH=$OLD/src python tests/attacks/record.py low-bits
 
 with $OLD a checkout of some commit. What they found at dda60bf, before totals were sums
-of whole numbers, is kept in `at_dda60bf`.
+of whole numbers, is kept in `at_dda60bf`. Attacks on sums are in `veilsum.audit` now:
+those four campaigns run where that is.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ import pytest
 import veilsum as vs
 from attacks import old_ways
 from attacks.catalogue import PARTIES
-from attacks.curious import minus, possible
 from attacks.watching import total, watched
+from veilsum.audit.question import minus
+from veilsum.audit.reassignment import possible
 
 AMOUNTS = {"up to 1": 100, "up to 100": 10_000, "up to 10,000": 1_000_000}
 

@@ -8,14 +8,16 @@ import pytest
 
 import veilsum as vs
 from attacks import old_ways
-from attacks.curious import minus, sums_of_few
 from attacks.watching import total, watched
+from veilsum.audit.partial_round import sums_of_few
+from veilsum.audit.question import minus
 
 PARTIES = ("a", "b", "c", "d")
 SCHEMA = vs.Schema(
     (vs.Column("dose", "number", 0, 20), vs.Column("time", "number", 0.01, 10_000)),
     minimum_rows=10,
 )
+
 # The information, of which no diagonal number of a party with rows is zero.
 PLACES = range(3)
 

@@ -7,8 +7,8 @@ import pytest
 
 from attacks import old_ways
 from attacks.catalogue import KINDS, PARTIES, dealt, even, n_honest, people
-from attacks.curious import possible
 from attacks.watching import LAWS, total, totals, watched
+from veilsum.audit.reassignment import possible
 
 CASES = [(name, law) for name, kind in KINDS.items() for law in kind.laws]
 # A total is the same whatever masks it: a few jobs show that.

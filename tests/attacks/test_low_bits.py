@@ -3,7 +3,6 @@
 import pytest
 
 from attacks import old_ways
-from attacks.curious import low_bits, minus
 from attacks.studies import (
     PARTIES,
     contributions,
@@ -14,6 +13,8 @@ from attacks.studies import (
     patients,
 )
 from attacks.watching import total
+from veilsum.audit.low_bits import low_bits
+from veilsum.audit.question import minus
 
 CLINIC, LARGE = 11, 60_000
 

@@ -16,11 +16,12 @@ from scipy.optimize import least_squares
 
 import veilsum as vs
 from attacks.catalogue import FEWEST, PARTIES, SCHEMA, even, people
-from attacks.curious import low_bits, minus
 from attacks.organiser import refused_by
 from attacks.studies import SCHEMA as CLINICS
 from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
 from attacks.watching import total, totals, watched
+from veilsum.audit.low_bits import low_bits
+from veilsum.audit.question import minus
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.mixed import MixedJob
 from veilsum.jobs.regression import formula_job

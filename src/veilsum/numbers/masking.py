@@ -16,7 +16,7 @@ import numpy as np
 
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, as_whole
-from veilsum.numbers.laws import Law
+from veilsum.numbers.laws import Law, Numbers
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.shapes import Shaped
 from veilsum.numbers.streams import Keystream, SeededStream, Stream
@@ -38,9 +38,23 @@ class Streams(Protocol):
         """Return the stream of the share that `sender` draws for `receiver`."""
         ...
 
+    def share(
+        self,
+        law: Law,
+        size: int,
+        weight: float = 1.0,
+        *,
+        epoch: int,
+        sender: int,
+        receiver: int,
+    ) -> Numbers:
+        """Return that share; `weight` multiplies the variance of its law."""
+        stream = self.stream(epoch=epoch, sender=sender, receiver=receiver)
+        return law.draw(stream, size, weight)
+
 
 @dataclass(frozen=True, repr=False)
-class ShareStreams(Secret):
+class ShareStreams(Streams, Secret):
     """The keyed streams of one simulated run; whoever knows the root knows all shares.
 
     A deployment never uses these: its shares come from `SystemStreams`.
@@ -62,7 +76,7 @@ class ShareStreams(Secret):
 
 
 @dataclass(frozen=True, repr=False)
-class SystemStreams(Secret):
+class SystemStreams(Streams, Secret):
     """Fresh keystreams from the operating system: nothing to seed, nothing to repeat.
 
     A share drawn from these is drawn once: whoever needs it again has to keep it.
@@ -117,6 +131,7 @@ def draw_shares(
     pairs = zip(topology.edges.tolist(), topology.weights.tolist(), strict=True)
     for row, ((i, j), weight) in zip(values, pairs, strict=True):
         for arc, (sender, receiver) in enumerate(((i, j), (j, i))[:arcs]):
-            stream = streams.stream(epoch=epoch, sender=sender, receiver=receiver)
-            row[arc] = law.draw(stream, size, weight)
+            row[arc] = streams.share(
+                law, size, weight, epoch=epoch, sender=sender, receiver=receiver
+            )
     return Shares(topology, values)

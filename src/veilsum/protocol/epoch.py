@@ -212,13 +212,15 @@ class Epoch(Secret):
 
     def new_share(self, name: str, streams: Streams, keys: Keys) -> Share:
         """Return a fresh share for a neighbour."""
-        law, whole = self._plan.law, self._plan.topology
-        stream = streams.stream(
+        plan, whole = self._plan, self._plan.topology
+        numbers = streams.share(
+            plan.law,
+            plan.size,
+            self.place.weights[name],
             epoch=self.number,
             sender=whole.index(self.place.me),
             receiver=whole.index(name),
         )
-        numbers = law.draw(stream, self._plan.size, self.place.weights[name])
         return Share(self.number, self.lost, keys.random(32), numbers)
 
     def take_share(

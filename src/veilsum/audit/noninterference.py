@@ -1,0 +1,331 @@
+"""Non-interference: inputs that must look alike give a coalition the same frames.
+
+A promise compares two inputs of the honest parties with equal totals in every sum.
+Masks are random, so two runs are compared under masks that belong together: in the
+second, honest parties' shares for each other are those that would have been drawn,
+moved so that every masked number is what it was in the first. Then all that colluders
+receive must be the same, byte for byte, in order and in time, and so must all that
+their machines do.
+
+How far shares move follows from the two inputs alone, not from the shares. Moving is
+one to one. It leaves a uniform residue uniform: under `uniform` equal frames for all
+masks are equal views. A Gaussian, discrete or real, it moves off its centre: frames are
+equal, and how much likelier the one mask was than the other is what epsilon bounds.
+
+Shares move along a spanning tree of each piece of the honest graph, by what all parties
+farther out differ by, half of it in each direction of a link: on a tree nothing moves
+less. What a piece's totals differ by has nowhere to go, and shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from veilsum.drivers.driver import Assignment, Driver
+from veilsum.drivers.faults import Faults
+from veilsum.drivers.loopback import Event, Loopback, World
+from veilsum.errors import VeilsumError
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.spreading import spanning_tree
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.fixed_point import as_python_integers
+from veilsum.numbers.laws import Law, Numbers
+from veilsum.numbers.masking import Streams
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.streams import Stream
+from veilsum.protocol.effects import Emission, Persist
+from veilsum.protocol.plan import Plan
+from veilsum.protocol.work import Work
+
+# Runs a job with a driver; what it returns is not looked at.
+RunWith: TypeAlias = Callable[[Driver], object]
+# By epoch, by who draws a share and by whom it is for, as places in the graph.
+Moves: TypeAlias = Mapping[tuple[int, int, int], Array[Any]]
+
+# Shares of float64 are whole numbers of this: sums with others of up to 2^30 are exact,
+# as they are in the proof. What low bits say beside that is told in `float_leak`.
+STEP = 2.0**-16
+
+
+@dataclass(frozen=True)
+class Interference:
+    """Whether two runs looked the same to a coalition.
+
+    Attributes:
+        frames: how many it received in the first.
+        first: the first difference: whose, when and of what kind, without any number of
+            a party; None if there is none.
+    """
+
+    frames: int
+    first: str | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing was different."""
+        return self.first is None
+
+
+def same_frames(
+    run_first: RunWith,
+    run_second: RunWith,
+    coalition: Collection[str],
+    *,
+    seed: int = 7,
+    faults: Faults | None = None,
+) -> Interference:
+    """Compare what a coalition meets in two runs that it must not tell apart.
+
+    Both ask the same of the same parties, of whom only honest ones hold other inputs;
+    what is chosen afresh for every run, such as its name, must be given to both.
+
+    Args:
+        run_first: called with the driver that the job is to be run with.
+        run_second: the same, with the other inputs.
+        coalition: who looks at all that they have together.
+        seed: repeats masks, delays and losses.
+        faults: what goes wrong on the way, in both.
+    """
+    chance: dict[str, Any] = {"seed": seed, "faults": faults or Faults()}
+    first = Watching(coalition=frozenset(coalition), **chance)
+    _run(run_first, first)
+    second = Watching(coalition=first.coalition, pattern=first.worlds, **chance)
+    _run(run_second, second)
+    met = [one for world in first.worlds for one in first.met(world)]
+    again = [one for world in second.worlds for one in second.met(world)]
+    for one, other in zip_longest(met, again):
+        if one is None or other is None or not one.is_like(other):
+            return Interference(_frames(met), _told(one, other))
+    return Interference(_frames(met), None)
+
+
+def _run(run: RunWith, driver: Watching) -> None:
+    """Run a job; that parties gave up is one way to end."""
+    try:
+        run(driver)
+    except VeilsumError:
+        ends = [len(world.finished) < len(world.nodes) for world in driver.worlds]
+        if not any(ends):
+            raise
+
+
+# Masks
+
+
+@dataclass(frozen=True, repr=False)
+class MovedStreams(Streams, Secret):
+    """Streams of which some shares are moved by amounts that are known."""
+
+    source: Streams
+    moves: Moves
+
+    def stream(self, *, epoch: int, sender: int, receiver: int) -> Stream:
+        """Return the stream that the share is drawn from before it is moved."""
+        return self.source.stream(epoch=epoch, sender=sender, receiver=receiver)
+
+    def share(
+        self,
+        law: Law,
+        size: int,
+        weight: float = 1.0,
+        *,
+        epoch: int,
+        sender: int,
+        receiver: int,
+    ) -> Numbers:
+        """Return the share, moved."""
+        drawn = self.source.share(
+            law, size, weight, epoch=epoch, sender=sender, receiver=receiver
+        )
+        if drawn.dtype == np.float64:
+            drawn = np.rint(drawn / STEP) * STEP
+        move = self.moves.get((epoch, sender, receiver))
+        return drawn if move is None else law.wrap(drawn + _typed(move, law))
+
+
+def moves_between(
+    plan: Plan,
+    shown: Mapping[int, tuple[str, ...]],
+    sums: Sequence[Array[Any]],
+    first: Mapping[str, Work],
+    second: Mapping[str, Work],
+    coalition: Collection[str],
+) -> Moves:
+    """Return how honest parties' shares move for a second input to look like a first.
+
+    Args:
+        plan: of both runs.
+        shown: by epoch in which masked numbers were shown, who was in it.
+        sums: that became known.
+        first: what parties did.
+        second: what they do instead.
+        coalition: whose shares, drawn or received, stay as they are.
+    """
+    found: dict[tuple[int, int, int], Array[Any]] = {}
+    if not plan.law.hides:
+        return found
+    for epoch, members in shown.items():
+        known = sums[: epoch // plan.epochs_per_sum]
+        honest = [name for name in members if name not in coalition]
+        apart = {
+            name: _vector(plan.law, first[name], known)
+            - _vector(plan.law, second[name], known)
+            for name in honest
+        }
+        graph = plan.topology.induced([plan.topology.index(one) for one in honest])
+        for sender, receiver, move in _along_trees(graph, apart):
+            link = plan.topology.index(sender), plan.topology.index(receiver)
+            half = move / 2 if move.dtype == np.float64 else move // 2
+            found[epoch, *link] = move - half
+            found[epoch, *reversed(link)] = -half
+    return found
+
+
+def _vector(law: Law, work: Work, sums: Sequence[Array[Any]]) -> Array[Any]:
+    """Return what a party has masked after some sums: float64, or Python integers."""
+    vector = work.vector(sums)
+    assert vector is not None, "masked numbers were shown, so they were asked for"
+    numbers = law.encode(vector)
+    if numbers.dtype == np.uint64:
+        numbers = numbers.view(np.int64)
+    exact = numbers.dtype != np.float64
+    return as_python_integers(numbers) if exact else numbers
+
+
+def _typed(move: Array[Any], law: Law) -> Array[Any]:
+    """Return a move in the law's kind of number."""
+    if law.dtype == np.uint64:
+        return np.array([int(one) % 2**64 for one in move], dtype=np.uint64)
+    return move.astype(law.dtype)
+
+
+def _along_trees(
+    graph: Topology, apart: Mapping[str, Array[Any]]
+) -> Iterator[tuple[str, str, Array[Any]]]:
+    """Yield who has to send how much more to whom, for masks to move that far apart."""
+    for piece in components(graph):
+        part = graph.induced(piece)
+        tree, carried = spanning_tree(part), dict(apart)
+        for place in reversed(tree.order[1:]):
+            name, parent = part.parties[place], part.parties[tree.parents[place]]
+            carried[parent] = carried[parent] + carried[name]
+            yield name, parent, carried[name]
+
+
+# What is met
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Watching(Loopback, Secret):
+    """Machines in memory, of whom all is kept, with masks as another run needs them.
+
+    Attributes:
+        coalition: who looks.
+        pattern: the worlds of the other run, one for each time that parties meet; none
+            for shares as they are drawn.
+        worlds: those of this one.
+    """
+
+    coalition: frozenset[str] = frozenset()
+    pattern: Sequence[World] = ()
+    faults: Faults | None = field(default_factory=Faults)
+    worlds: list[World] = field(default_factory=list)
+
+    def world(self, assignment: Assignment) -> World:
+        """Return the world, in which shares will be moved."""
+        world = super().world(assignment)
+        moves: Moves = {}
+        if len(self.worlds) < len(self.pattern):
+            before = self.pattern[len(self.worlds)]
+            plan, shown = before.plan, _shown(before)
+            works = before.works, assignment.works
+            moves = moves_between(plan, shown, before.sums, *works, self.coalition)
+        world.streams = MovedStreams(world.streams, moves)
+        self.worlds.append(world)
+        return world
+
+    def met(self, world: World) -> list[Met]:
+        """Return all that happened to colluders, and all that they did."""
+        happened = [one for one in world.history if one.party in self.coalition]
+        return [Met(world.plan, one) for one in happened]
+
+
+def _shown(world: World) -> dict[int, tuple[str, ...]]:
+    """Return in which epochs masked numbers were shown, and who was in each."""
+    charged = (one.detail for one in world.history if one.what == "charge")
+    return {one.epoch: one.parties for one in charged if isinstance(one, Emission)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Met(Secret):
+    """One thing that happened to a colluder, or that it did."""
+
+    plan: Plan
+    event: Event
+
+    def is_like(self, other: Met) -> bool:
+        """Say whether the other is the same, to the last bit."""
+        return self._plain == other._plain
+
+    @property
+    def _plain(self) -> tuple[Any, ...]:
+        one = self.event
+        return one.time, one.party, one.what, one.peer, _bits(one.detail)
+
+    @property
+    def kind(self) -> str:
+        """What it was, in words without any number."""
+        event, frame = self.event, self.event.detail
+        if event.what in {"receive", "send"}:
+            name = type(self.plan.codec.decode(frame)).__name__
+            way = "got from" if event.what == "receive" else "sent to"
+            return f"a frame {name} that {event.party!r} {way} {event.peer!r}"
+        if isinstance(event.detail, Persist):
+            return f"what {event.party!r} wrote under {event.detail.key!r}"
+        return f"{event.what!r} of {event.party!r}"
+
+
+def _bits(value: Any) -> Any:
+    """Return a value as something that is equal only if all its bits are."""
+    match value:
+        case np.ndarray() if value.dtype != object:
+            return value.dtype.str, value.shape, value.tobytes()
+        case np.ndarray():
+            return value.tolist()
+        case Persist():
+            return value.key, value.value
+    if is_dataclass(value):
+        return [_bits(getattr(value, one.name)) for one in fields(value)]
+    return value
+
+
+def _frames(met: Sequence[Met]) -> int:
+    return sum(one.event.what == "receive" for one in met)
+
+
+def _told(one: Met | None, other: Met | None) -> str:
+    """Say what is different, and nothing of what anybody holds."""
+    if one is None or other is None:
+        longer, run = (other, "second") if one is None else (one, "first")
+        assert longer is not None
+        return f"{longer.kind} at {longer.event.time:.6g} s: only in the {run} run"
+    told = f"{one.kind} at {one.event.time:.6g} s"
+    if one.kind != other.kind:
+        return f"{told}: in the second run {other.kind}"
+    if one.event.time != other.event.time:
+        return f"{told}: in the second run at {other.event.time:.6g} s"
+    lengths = [_length(met.event.detail) for met in (one, other)]
+    if lengths[0] != lengths[1]:
+        return f"{told}: of another length in the second run"
+    return f"{told}: other bytes in the second run"
+
+
+def _length(detail: Any) -> int | None:
+    kept = detail.value if isinstance(detail, Persist) else detail
+    return len(kept) if isinstance(kept, bytes) else None

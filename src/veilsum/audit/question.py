@@ -1,0 +1,563 @@
+"""What an agreement asks, as something that can be played many times on made-up rows.
+
+An audit of sums needs to know the truth, and must not know any party's: so it draws
+rows of its own from what is public, the agreed schema, and puts the agreed question to
+them, the way that parties do. `Question.made_up` draws them, `Question.ask` asks.
+
+What a run releases are whole numbers. `Played` has them, and beside them what every
+party gave, which only the auditor sees: an attack is handed the totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from veilsum.agreement.consortium import Consortium, Minimisation
+from veilsum.agreement.sections import DispatchSection, JobSection
+from veilsum.drivers.arrays import Arrays
+from veilsum.drivers.driver import (
+    Assignment,
+    Driver,
+    GivenUpError,
+    Released,
+    Sums,
+)
+from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.files.consortiums import read_consortium, read_plan
+from veilsum.files.datasets import fleet_of, site_of
+from veilsum.files.ledger import Ledger
+from veilsum.files.scenarios import read_toml
+from veilsum.jobs.dispatch import PriceRecipe
+from veilsum.jobs.dispatch_periods import PeriodsRecipe
+from veilsum.jobs.job_file import job_of, table_job
+from veilsum.jobs.minimise import Minimised
+from veilsum.jobs.presence import Screened, answering
+from veilsum.jobs.recipes import Contribution, PartyWork
+from veilsum.jobs.releases import BY_ROW
+from veilsum.jobs.running import JobResult, run_job
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.laws import Law
+from veilsum.parties.party_cost import PartyCost
+from veilsum.tables.columns import Column
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.formula import read_surv
+from veilsum.tables.frames import Frame, load_pandas
+from veilsum.tables.rules import Rules
+from veilsum.tables.schema import Schema
+
+# What one party holds: a table, or the entries of its cost.
+Held: TypeAlias = Any
+Holdings: TypeAlias = Mapping[str, Held]
+Whole: TypeAlias = tuple[int, ...]
+
+# Rows of a made-up table, at first and at most; more of them pass more rules.
+FEWEST_ROWS, MOST_DOUBLINGS = 40, 4
+# How far made-up numbers are spread over their range, tried one after the other.
+SPREADS = (1.0, 0.25)
+# Parties differ by so much of a range, as real ones do.
+APART = 0.05
+# Draws of one size that may be refused by chance.
+DRAWS = 2
+# A column with so few agreed values has each of them equally often.
+FEW_VALUES = 12
+# Of a range without an end, so many units are used.
+OPEN_UNITS = 1000
+# Generators of a made-up site.
+GENERATORS = 6
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An attack that has nothing to be played on here, and why."""
+
+    attack: str
+    why: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Played:
+    """A question that was answered, by made-up parties.
+
+    Attributes:
+        result: what everybody knows then.
+        law: in whose numbers vectors are counted.
+        given: for each round what every party gave; for the auditor alone.
+    """
+
+    result: JobResult
+    law: Law
+    given: tuple[Mapping[str, Whole], ...]
+
+    @property
+    def sums(self) -> Sums:
+        """What was released, as the next request follows from it."""
+        return self.result.released.sums
+
+    @cached_property
+    def totals(self) -> tuple[Whole, ...]:
+        """What was released, round by round, as whole numbers."""
+        return tuple(total(one.values()) for one in self.given)
+
+    def rest(self, coalition: Sequence[str]) -> tuple[Whole, ...]:
+        """Return what is left of the totals without what a coalition gave."""
+        return tuple(
+            minus(whole, *(given[name] for name in coalition))
+            for whole, given in zip(self.totals, self.given, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Attempt:
+    """How a question ended.
+
+    Attributes:
+        played: the answer; None if somebody refused.
+        error: the refusal; None if nobody did.
+        shown: the sums that were released, up to a refusal.
+        screened: whether the first of these counts parties and says nothing of rows.
+    """
+
+    played: Played | None = None
+    error: VeilsumError | None = None
+    shown: Sums = ()
+    screened: bool = False
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether at most counts of parties were released."""
+        return self.played is None and len(self.shown) <= self.screened
+
+    @property
+    def words(self) -> str:
+        """What others may hear of a refusal."""
+        return getattr(self.error, "plain", str(self.error))
+
+
+@dataclass(eq=False, repr=False)
+class Watching:
+    """A driver that lets another one drive, and keeps what only a simulation sees."""
+
+    inner: Driver
+    assignment: Assignment | None = None
+    shown: Sums = ()
+    party: None = field(default=None, init=False)
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Carry out; keep what was asked, and what was shown if it is given up."""
+        self.assignment = assignment
+        try:
+            found = self.inner.carry_out(assignment)
+        except GivenUpError as error:
+            self.shown = error.sums
+            raise
+        self.shown = found.sums
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What was agreed on, without anybody's data."""
+
+    consortium: Consortium
+
+    @classmethod
+    def of(cls, agreement: Consortium) -> Question:
+        """Return what an agreement asks."""
+        return cls(agreement)
+
+    @classmethod
+    def read(cls, path: Path) -> Question:
+        """Return what a consortium file asks, or a scenario that plans one."""
+        consortium = "members" in read_toml(path)
+        return cls(read_consortium(path) if consortium else read_plan(path))
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody, in order."""
+        return self.consortium.topology.parties
+
+    @property
+    def asked(self) -> Minimisation | JobSection:
+        """The section that says what is asked."""
+        (found,) = self.consortium.questions
+        return found
+
+    @property
+    def schema(self) -> Schema | None:
+        """What tables look like; None where the question is not about any."""
+        return self.consortium.schema
+
+    @property
+    def rules(self) -> Rules | None:
+        """What was agreed about tables; None where the question has no such rules."""
+        schema = self.schema
+        return None if schema is None else schema.rules(self.consortium.rules.rules)
+
+    def honest(self, coalition: Sequence[str]) -> tuple[str, ...]:
+        """Return the others, in order."""
+        self.consortium.topology.indices(coalition)  # refuses a stranger
+        return tuple(name for name in self.parties if name not in coalition)
+
+    def asking(self, section: JobSection) -> Question:
+        """Return another question, asked of the same parties under the same rules."""
+        return replace(self, consortium=replace(self.consortium, questions=(section,)))
+
+    # Rows that are nobody's
+
+    def made_up(self, seed: Any, n_rows: int, spread: float = 1.0) -> dict[str, Held]:
+        """Return what everybody holds, drawn from what is public alone.
+
+        Args:
+            seed: repeats it.
+            n_rows: of every table.
+            spread: which part of their ranges numbers take up.
+        """
+        return {
+            name: self.held((seed, place), n_rows, spread)
+            for place, name in enumerate(self.parties)
+        }
+
+    def held(self, seed: Any, n_rows: int, spread: float = 1.0) -> Held:
+        """Return what one party may hold."""
+        chance = np.random.default_rng(_flat(seed))
+        if isinstance(self.asked, Minimisation):
+            return self._entries(self.asked, chance, spread)
+        if isinstance(self.asked, DispatchSection):
+            return _generators(self.asked, chance)
+        assert self.schema is not None
+        cuts, made = self._cuts(), {}
+        for column in self.schema.columns:
+            inside = cuts.get(column.name, ())
+            made[column.name] = _values(column, n_rows, chance, spread, inside)
+        return load_pandas().DataFrame(made)
+
+    @cached_property
+    def size(self) -> tuple[int, float]:
+        """The fewest rows, and how far spread, with which everybody may answer.
+
+        Raises:
+            InvalidInputError: nobody would answer it with rows like these.
+        """
+        refused: VeilsumError | None = None
+        for n_rows in self._numbers_of_rows():
+            for spread in SPREADS:
+                for draw in range(DRAWS):
+                    found = self.ask(self.made_up(draw, n_rows, spread))
+                    if found.played is not None:
+                        return n_rows, spread
+                    refused = found.error
+        raise InvalidInputError(
+            f"no rows were made up on which this question has an answer: {refused}"
+        )
+
+    def sound(
+        self, seed: Any, sizes: Mapping[str, int] | None = None
+    ) -> tuple[dict[str, Held], Played]:
+        """Return what everybody may hold so that all answer, and the answer.
+
+        Args:
+            seed: repeats it.
+            sizes: how many rows some parties have; the others as many as are needed.
+        """
+        n_rows, spread = self.size
+        for draw in range(4 * DRAWS):
+            held = {
+                name: self.held(
+                    (seed, draw, k), (sizes or {}).get(name, n_rows), spread
+                )
+                for k, name in enumerate(self.parties)
+            }
+            if (found := self.ask(held).played) is not None:
+                return held, found
+        raise InvalidInputError(
+            "made-up rows are refused more often than not: agree on more [schema] "
+            "minimum_rows"
+        )
+
+    def _numbers_of_rows(self) -> Iterator[int]:
+        if self.schema is None:
+            yield 1
+            return
+        least, most = self.schema.minimum_rows, self.schema.maximum_rows
+        first = max(least, FEWEST_ROWS)
+        sizes = [first * 2**k for k in range(MOST_DOUBLINGS)]
+        yield from dict.fromkeys(min(one, most or one) for one in sizes)
+
+    def _cuts(self) -> dict[str, tuple[float, ...]]:
+        """Return by column the public numbers that divide its rows into bins."""
+        asked = cast("JobSection", self.asked).asked()
+        found = {name: tuple(one) for name, one in asked.get("histograms", {}).items()}
+        formula = str(asked.get("formula", ""))
+        if "times" in asked and formula.lstrip().startswith("Surv("):
+            found[read_surv(formula).time] = tuple(asked["times"])
+        return found
+
+    def _entries(
+        self, asked: Minimisation, chance: np.random.Generator, spread: float
+    ) -> dict[str, Any]:
+        """Return a party's own entries of a cost, well within the declared range."""
+        cost, largest = asked.cost, self.consortium.masks.largest or 100.0
+        # Twice a target is a coefficient, and the squares of matrices are, too.
+        reach = spread * min(largest, 1e6) / (8.0 * cost.dim)
+
+        def numbers(count: int) -> list[float]:
+            drawn: list[float] = chance.uniform(-reach, reach, count).round(2).tolist()
+            return drawn
+
+        match cost.kind:
+            case "quadratic":
+                root = chance.uniform(-1.0, 1.0, (cost.dim, cost.dim)).round(1)
+                matrix = (root @ root.T + np.eye(cost.dim)).round(2)
+                return {"matrices": matrix.tolist(), "vectors": numbers(cost.dim)}
+            case "polynomial":
+                lower = numbers(cost.size - 1)
+                return {"coefficients": [*lower, float(chance.integers(1, 4))]}
+            case "affine":
+                return {"coefficients": numbers(cost.dim)}
+            case "squared-distance":
+                return {"targets": numbers(cost.dim)}
+
+    # Asking
+
+    def ask(
+        self,
+        held: Holdings,
+        *,
+        seed: int = 0,
+        rules: Rules | None = None,
+        driver: Driver | None = None,
+        ledgers: Mapping[str, Ledger] | None = None,
+        run: str | None = None,
+    ) -> Attempt:
+        """Put the question to parties that hold these; say how it ended.
+
+        Args:
+            held: by party; those of the agreement, or some of them.
+            seed: of the masks.
+            rules: others than were agreed on, to see what they were good for.
+            driver: who plays the parties; all of them at once if nobody is named.
+            ledgers: of those parties that keep one.
+            run: its name, where ledgers tell runs apart.
+        """
+        watching = Watching(driver or Arrays(seed=seed))
+        more: dict[str, Any] = {"driver": watching, "ledgers": ledgers or {}}
+        more |= {} if run is None else {"run": run}
+        if set(held) < set(self.parties):
+            topology = self.consortium.topology
+            more["topology"] = topology.induced(topology.indices(held))
+        try:
+            result = self._run(held, rules, more)
+        except VeilsumError as error:
+            task = watching.assignment
+            works = {} if task is None else task.works
+            first = next(iter(works.values()), None)
+            screened = isinstance(getattr(first, "recipe", None), Screened)
+            return Attempt(error=error, shown=watching.shown, screened=screened)
+        task = watching.assignment
+        assert task is not None
+        law, sums = task.plan.law, result.released.sums
+        given = tuple(
+            {
+                name: whole(law, work.vector(sums[:k]))
+                for name, work in task.works.items()
+            }
+            for k in range(len(sums))
+        )
+        played = Played(result=result, law=law, given=given)
+        for found, told in zip(played.totals, sums, strict=True):
+            # What is audited is what was released, to the bit.
+            assert _is_released(law, found, told)
+        screened = isinstance(result.recipe, Screened)
+        return Attempt(played=played, shown=sums, screened=screened)
+
+    def _run(
+        self, held: Holdings, rules: Rules | None, more: Mapping[str, Any]
+    ) -> JobResult:
+        if isinstance(self.asked, Minimisation):
+            return self._minimised(held, more)
+        job = job_of(self.consortium, dict(held), **more)
+        own = {} if rules is None or self.schema is None else {"rules": rules}
+        return job.run(**own)
+
+    def _minimised(self, held: Holdings, more: Mapping[str, Any]) -> Minimised:
+        consortium = self.consortium
+        if "topology" in more:
+            consortium = replace(consortium, topology=more["topology"])
+        parts = {name: PartyCost.of(consortium, own) for name, own in held.items()}
+        part = next(iter(parts.values()))
+        terms = replace(
+            part.terms,
+            **{key: more[key] for key in ("driver", "ledgers", "run") if key in more},
+        )
+        released = run_job(
+            part.recipe,
+            {
+                name: part.recipe.contribution(name, one.cost)
+                for name, one in parts.items()
+            },
+            terms,
+            agreed=part.recipe.agreed,
+        )
+        return Minimised(terms=terms, recipe=part.recipe, released=released)
+
+    def given(self, played: Played, held: Sequence[Held]) -> list[tuple[Whole, ...]]:
+        """Return what each of some holdings contributes to every round of a run.
+
+        Everybody has the program, and knows what was asked: so does an attacker.
+        """
+        works = [self._work(played, one) for one in held]
+        return [
+            tuple(
+                whole(played.law, work.vector(played.sums[:k]))
+                for k in range(len(played.sums))
+            )
+            for work in works
+        ]
+
+    def _work(self, played: Played, held: Held) -> PartyWork:
+        recipe, asked = played.result.recipe, self.asked
+        if isinstance(asked, Minimisation):
+            part = PartyCost.of(self.consortium, held)
+            own = part.recipe.contribution(self.parties[0], part.cost)
+            return PartyWork(part.recipe, own)
+        if self.schema is None:
+            return PartyWork(recipe, _site(recipe, held))
+        job = getattr(played.result, "job", None) or table_job(asked, self.schema)
+        table = job.bring(job.schema.check(self.parties[0], held))
+        source = Source(held, job.schema.names)
+        own = Contribution(partial(job.answer, table), source)
+        return PartyWork(recipe, answering(recipe, own, partial(job.look, table)))
+
+    # What may be dealt anew
+
+    @cached_property
+    def by_row(self) -> bool:
+        """Whether what a party gives is a sum over its rows."""
+        if isinstance(self.asked, Minimisation):
+            return False
+        _, played = self.sound(0)
+        return getattr(played.result.inner[0], "wording", BY_ROW) is BY_ROW
+
+
+def _site(recipe: Any, held: Frame) -> Contribution:
+    """Return what one holder of generators gives, at whatever prices are asked."""
+    if isinstance(recipe, PeriodsRecipe):
+        fleet = fleet_of(held, recipe.search.periods)
+        return Contribution(
+            partial(recipe.search.response, recipe.search.bent(fleet)), ()
+        )
+    assert isinstance(recipe, PriceRecipe)
+    return Contribution(partial(recipe.search.response, site_of(held)), ())
+
+
+def whole(law: Law, vector: Array[Any] | None) -> Whole:
+    """Return a vector as the whole numbers that a law masks, with their signs."""
+    assert vector is not None
+    numbers = law.encode(vector)
+    if numbers.dtype == np.uint64:
+        numbers = numbers.view(np.int64)
+    return tuple(int(one) for one in numbers.tolist())
+
+
+def total(vectors: Any) -> Whole:
+    """Return the sum of some parties' vectors."""
+    return tuple(sum(column) for column in zip(*vectors, strict=True))
+
+
+def minus(whole: Sequence[int], *own: Sequence[int]) -> Whole:
+    """Return what is left of a total when some parts are taken off."""
+    return tuple(one - sum(part) for one, *part in zip(whole, *own, strict=True))
+
+
+def _is_released(law: Law, found: Whole, told: Array[Any]) -> bool:
+    """Say whether a sum of whole numbers is what was released."""
+    if told.dtype == object:
+        return list(found) == told.tolist()
+    # A grid: as real numbers, all of which float64 holds to its last bits.
+    numbers = np.array(found, dtype=object)
+    if law.dtype != object:
+        numbers = numbers.astype(np.int64).view(law.dtype)
+    return bool(np.array_equal(law.decode(numbers), told))
+
+
+def _flat(seed: Any) -> list[int]:
+    """Return the whole numbers of a seed, however deep it is."""
+    if isinstance(seed, int):
+        return [seed]
+    return [one for part in seed for one in _flat(part)]
+
+
+def _values(
+    column: Column,
+    n_rows: int,
+    chance: np.random.Generator,
+    spread: float,
+    cuts: tuple[float, ...],
+) -> Any:
+    """Return a column as anybody might have it, of numbers that people write down."""
+    if column.is_category:
+        places = _evenly(len(column.categories), n_rows, chance)
+        return [column.categories[one] for one in places]
+    measure = column.measure
+    if measure.most - measure.least < FEW_VALUES:
+        counts = measure.least + _evenly(
+            measure.most - measure.least + 1, n_rows, chance
+        )
+    else:
+        low, high = _ends(column)
+        if inside := [one for one in cuts if low < one < high]:
+            ends = np.array([low, *inside, high])
+            place = _evenly(len(ends) - 1, n_rows, chance)
+            drawn = chance.uniform(ends[place], ends[place + 1])
+        else:
+            width = spread * (high - low)
+            middle = (low + high) / 2 + APART * width * chance.standard_normal()
+            drawn = middle + width * (chance.random((3, n_rows)).mean(axis=0) - 0.5)
+        # Four digits of the range, as somebody would write it down.
+        step = 10.0 ** np.floor(np.log10(high - low) - 3.0)
+        unit = float(measure.unit)
+        counts = np.rint(np.rint(drawn / step) * step / unit)
+        counts = np.clip(counts, measure.least, measure.most)
+    numbers = [float(int(one) * measure.unit) for one in counts]
+    return [column.written(one) for one in numbers]
+
+
+def _evenly(n: int, n_rows: int, chance: np.random.Generator) -> Array[Any]:
+    """Return a place for each row, all equally often, in any order."""
+    return chance.permutation(np.arange(n_rows) % n)
+
+
+def _ends(column: Column) -> tuple[float, float]:
+    """Return from where to where a column's numbers are made up."""
+    unit = float(column.measure.unit) * OPEN_UNITS
+    low, high = column.minimum, column.maximum
+    if low is None:
+        low = -unit / 2 if high is None else high - unit
+    return low, low + unit if high is None else high
+
+
+def _generators(asked: DispatchSection, chance: np.random.Generator) -> Frame:
+    """Return generators that can meet the demand beside them, within the prices."""
+    low, high = asked.prices
+    n, periods = GENERATORS, asked.periods
+    least = chance.uniform(0.0, 2.0, n).round(1)
+    made: dict[str, Any] = {
+        # Of what half the prices are paid for, so that the middle one balances.
+        "a": chance.uniform(0.01, 0.02, n).round(4) * max(high - low, 0.01),
+        "b": low + chance.uniform(0.1, 0.4, n).round(2) * (high - low),
+        "low": least,
+        "high": least + chance.uniform(4.0, 9.0, n).round(1),
+    }
+    if periods is None:
+        made["demand"] = chance.uniform(2.0, 4.0, n).round(1)
+    else:
+        made["ramp"] = made["high"]
+        for k in range(1, periods + 1):
+            made[f"demand_{k}"] = chance.uniform(2.0, 4.0, n).round(1)
+    return load_pandas().DataFrame(made)

@@ -1,0 +1,144 @@
+"""Who has which row: can two dealings of the same rows be told apart?
+
+Every total is a function of the pooled rows, or, where parties give something that is
+made of all their rows, of the tables whatever party has which. The attacker knows two
+dealings to the last digit, runs the question on both, and looks which of them gives
+what was released. It is right half of the time where both do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from veilsum.agreement.consortium import Minimisation
+from veilsum.agreement.costs import OWN
+from veilsum.audit.attack import Outcome
+from veilsum.audit.question import Held, Holdings, Played, Question, Skipped
+from veilsum.tables.frames import load_pandas
+
+ATTACK = "reassignment"
+# Dealings that are tried for one that everybody's rules admit.
+DEALINGS = 8
+
+Label = TypeVar("Label", bound=Hashable)
+
+
+def possible(seen: Sequence[Any], worlds: Mapping[Label, Sequence[Any]]) -> set[Label]:
+    """Return the worlds in which exactly these totals, round by round, are released.
+
+    The attacker has each world's totals by running everybody's program in it.
+    """
+    return {label for label, totals in worlds.items() if list(totals) == list(seen)}
+
+
+def play(
+    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | Skipped, ...]:
+    """Guess which of two dealings among honest parties was the true one."""
+    honest = question.honest(coalition)
+    if len(honest) < 2:
+        return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
+    # With some rows to spare, everybody has enough of them in other dealings, too.
+    rows = question.size[0] * 5 // 4
+    most = None if question.schema is None else question.schema.maximum_rows
+    sizes = dict.fromkeys(honest, min(rows, most or rows))
+    chance, right = np.random.default_rng((seed, 2)), 0
+    for trial in range(trials):
+        held, played = question.sound((seed, trial), sizes)
+        if not played.totals:
+            return (Skipped(ATTACK, "the method releases no sums"),)
+        other = _dealt_anew(question, held, played, honest, chance)
+        if other is None:
+            why = "no other dealing of made-up rows passes everybody's rules"
+            return (Skipped(ATTACK, why),)
+        worlds = {0: played.totals, 1: other.totals}
+        truth = int(chance.integers(2))
+        left = possible(worlds[truth], worlds)
+        right += int(chance.choice(sorted(left))) == truth
+    what = "rows are" if question.by_row else "holdings are"
+    return (
+        Outcome(
+            attack=ATTACK,
+            coalition=tuple(coalition),
+            about=f"in which of two ways {what} dealt to honest parties",
+            trials=trials,
+            successes=right,
+            promised=0.5,
+            looked_at="sums",
+        ),
+    )
+
+
+def _dealt_anew(
+    question: Question,
+    held: Holdings,
+    played: Played,
+    honest: Sequence[str],
+    chance: np.random.Generator,
+) -> Played | None:
+    """Return the run on another dealing, in which the same parties hold each level.
+
+    Who holds a level is asked first, in counts of parties, and no dealing that changes
+    them is promised to be hidden.
+    """
+    for _ in range(DEALINGS):
+        found = question.ask({**held, **dealt(question, held, honest, chance)})
+        if found.played is None:
+            continue
+        if found.screened and found.played.totals[0] != played.totals[0]:
+            continue
+        return found.played
+    return None
+
+
+def dealt(
+    question: Question,
+    held: Holdings,
+    honest: Sequence[str],
+    chance: np.random.Generator,
+) -> dict[str, Held]:
+    """Return what honest parties hold after an exchange that totals must not show."""
+    if isinstance(question.asked, Minimisation):
+        return _shifted(question.asked, held, honest, chance)
+    if not question.by_row:
+        turn = 1 + int(chance.integers(len(honest) - 1))
+        return {
+            name: held[honest[(k + turn) % len(honest)]]
+            for k, name in enumerate(honest)
+        }
+    pooled = load_pandas().concat([held[name] for name in honest], ignore_index=True)
+    mixed = pooled.iloc[chance.permutation(len(pooled))].reset_index(drop=True)
+    ends = np.cumsum([0, *(len(held[name]) for name in honest)])
+    if question.schema is None or question.schema.maximum_rows is None:
+        # Not as many rows as before, where that is nobody's business.
+        room = min(np.diff(ends)) // 8
+        ends[1:-1] += chance.integers(-room, room + 1, len(ends) - 2)
+    return {
+        name: mixed.iloc[start:end].reset_index(drop=True)
+        for name, start, end in zip(honest, ends[:-1], ends[1:], strict=True)
+    }
+
+
+def _shifted(
+    asked: Minimisation,
+    held: Holdings,
+    honest: Sequence[str],
+    chance: np.random.Generator,
+) -> dict[str, Held]:
+    """Return costs of which one party has given a part to another."""
+    first, second = chance.choice(len(honest), 2, replace=False)
+    key = OWN[asked.cost.kind][-1]
+    steps = chance.integers(1, 4, len(held[honest[first]][key])).astype(float)
+    if asked.cost.kind == "polynomial":
+        steps[-1] = 0.0  # it stays bounded below
+    found = {}
+    for place, sign in ((first, 1.0), (second, -1.0)):
+        own = held[honest[place]]
+        found[honest[place]] = {
+            **own,
+            key: (np.array(own[key]) + sign * steps).tolist(),
+        }
+    return found

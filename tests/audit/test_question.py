@@ -1,0 +1,87 @@
+"""Rows are made up from what is public, and the question is asked as parties ask it."""
+
+import numpy as np
+import pytest
+
+import veilsum as vs
+from audit.questions import ASKED, FIT, NAMES, named, question
+from veilsum.audit.question import Question
+from veilsum.drivers.loopback import Loopback
+from veilsum.tables.rules import Rules
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_everybody_answers_on_made_up_rows(name):
+    asked = named(name)
+    held, played = asked.sound(1)
+    assert tuple(held) == NAMES
+    assert played.totals
+    for total, given in zip(played.totals, played.given, strict=True):
+        columns = zip(*given.values(), strict=True)
+        assert total == tuple(sum(column) for column in columns)
+        assert all(type(one) is int for one in total)
+    # What any holder would give is found without being a party.
+    again = asked.given(played, list(held.values()))
+    for place, given in enumerate(played.given):
+        assert [one[place] for one in again] == list(given.values())
+
+
+def test_rows_are_as_the_schema_says_and_repeat():
+    asked = question(**FIT)
+    first, again, other = (asked.made_up(seed, 60)["bob"] for seed in (1, 1, 2))
+    assert first.equals(again)
+    assert not first.equals(other)
+    checked = asked.schema.check("bob", first)
+    assert not checked.n_rounded.get("age")
+    assert not checked.n_rounded.get("bmi")
+    assert set(first["ward"]) == {"north", "south", "west"}
+    assert first["smoker"].mean() == 0.5
+
+
+def test_the_sums_are_those_of_a_plain_fit():
+    """Against numpy: X'X of the pooled rows, counted in units, is in the totals."""
+    asked = question(model={"formula": "bmi ~ age"})
+    held, played = asked.sound(1)
+    rows = np.concatenate([one[["age", "bmi"]].to_numpy() for one in held.values()])
+    slope, level = np.polyfit(rows[:, 0], rows[:, 1], 1)
+    assert played.result.answer == pytest.approx([level, slope])
+    pooled = vs.fit("bmi ~ age", held, driver="vectorised", seed=2)
+    assert pooled.answer == pytest.approx([level, slope])
+
+
+def test_machines_release_the_same_sums():
+    asked = named("statistics")
+    held, played = asked.sound(1)
+    found = asked.ask(held, driver=Loopback(seed=5)).played
+    assert found.totals == played.totals
+
+
+def test_a_refusal_says_what_was_shown():
+    asked = named("least squares")
+    held, _ = asked.sound(1)
+    alone = {**held, "bob": held["bob"].assign(ward="west")}
+    found = asked.ask(alone)
+    assert found.played is None
+    assert found.shows_nothing
+    assert found.words == "refused by site_terms"
+    assert asked.ask(alone, rules=Rules.none()).played is not None
+
+
+def test_files_are_read(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        'title = "a plan"\n[graph]\nfamily = "complete:5"\n[statistics]\n'
+        'columns = ["age"]\n[schema.columns]\n'
+        'age = { kind = "integer", minimum = 0, maximum = 120 }\n'
+    )
+    asked = Question.read(path)
+    assert asked.parties == ("0", "1", "2", "3", "4")
+    assert asked.sound(0)[1].totals
+
+
+def test_what_nobody_would_answer_is_said():
+    few = question(rows=40, model={"formula": "pressure ~ {age > 94}"})
+    with pytest.raises(vs.InvalidInputError, match="no rows were made up"):
+        few.sound(0)

@@ -1,0 +1,88 @@
+"""Attacks on released sums: at their bounds here, certain on what once was."""
+
+import pytest
+
+from audit.questions import ASKED, COST, FIT, InFloats, InPart, named, question
+from veilsum.audit import low_bits, partial_round, reassignment
+from veilsum.audit.question import Skipped
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+NEVER = {"coalition": ("ann",), "seed": 1}
+PLAIN = {"model": {"formula": "pressure ~ age + bmi"}}
+
+
+def played(attack, asked, **how):
+    (found,) = attack.play(asked, **{**NEVER, "trials": 4, **how})
+    return found
+
+
+@pytest.mark.parametrize("name", ["least squares", "statistics", "dispatch", "a cost"])
+def test_low_bits_leave_every_table(name, monkeypatch):
+    """More than by the count of guesses: nothing at all is ruled out."""
+    left, found = low_bits.left_by, []
+
+    def watch(rest, given, large):
+        found.append(left(rest, given, large) == set(given))
+        return left(rest, given, large)
+
+    monkeypatch.setattr(low_bits, "left_by", watch)
+    outcome = played(low_bits, named(name), trials=2)
+    assert all(found)
+    assert found
+    assert outcome.promised == 1 / 8
+    assert outcome.looked_at == "sums"
+
+
+def test_low_bits_of_floats_tell_the_table():
+    outcome = played(low_bits, question(InFloats, **PLAIN))
+    assert outcome.successes == outcome.trials
+    assert outcome.exceeds(0.001)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_two_dealings_release_the_same(name, monkeypatch):
+    possible, found = reassignment.possible, []
+
+    def watch(seen, worlds):
+        found.append(possible(seen, worlds) == {0, 1})
+        return possible(seen, worlds)
+
+    monkeypatch.setattr(reassignment, "possible", watch)
+    outcome = played(reassignment, named(name), trials=2)
+    assert found == [True, True]
+    assert outcome.promised == 0.5
+
+
+def test_two_dealings_are_told_apart_in_floats():
+    outcome = played(reassignment, question(InFloats, **PLAIN), trials=6)
+    assert outcome.successes == outcome.trials == 6
+    assert outcome.exceeds(0.05)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_round_is_answered_by_all(name):
+    outcome = played(partial_round, named(name), trials=2)
+    assert (outcome.successes, outcome.promised) == (0, 0.0)
+
+
+def test_a_party_that_sends_zeros_is_found():
+    outcome = played(partial_round, question(InPart, **PLAIN))
+    assert outcome.successes
+    assert outcome.exceeds(0.05)
+
+
+@pytest.mark.parametrize("attack", [low_bits, reassignment, partial_round])
+def test_where_nothing_is_released_it_is_said(attack):
+    iterating = {**COST, "method": {"name": "nids"}, "stopping": {"iterations": 20}}
+    iterating["masks"] = {"law": "lattice", "sigma": 100.0, "grid": 20, "largest": 99.0}
+    del iterating["cost"]
+    cost = {"kind": "squared-distance", "dim": 3}
+    found = played(attack, question(cost=cost, **iterating))
+    assert found == Skipped(attack.ATTACK, "the method releases no sums")
+
+
+def test_who_is_alone_has_nobody_to_exchange_with():
+    others = ("ann", "bob", "cem", "dee")
+    found = played(reassignment, question(**FIT), coalition=others)
+    assert isinstance(found, Skipped)
