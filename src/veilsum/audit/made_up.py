@@ -1,0 +1,183 @@
+"""What made-up parties hold, and how often a sound run lets anybody be right about it.
+
+Numbers are whole ones of a step that everybody knows: what the law rounds to, or, under
+a law of float64, a millionth of sigma. So a share never looks like one of them, and two
+worlds are as near to each other as inputs can be.
+
+An attack that names a number is right if all of it is right. How often chance does that
+is bounded by the most likely value of one share: `together` says how many executions
+make one trial, so that chance hardly ever does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, log, log2
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.attack import Hits, Numbers, Scene
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.fixed_point import Grid, as_python_integers
+from veilsum.numbers.laws import Law
+from veilsum.numbers.shapes import Float, Int, Shaped
+from veilsum.privacy.conversions import attacker_success
+from veilsum.privacy.divergence import DegenerateGaussian, kl_divergence
+from veilsum.privacy.lattice import lattice_excess, lattice_success, smoothness
+
+# How often chance alone may name a number in one trial.
+LUCK = 1e-9
+# Recovered from float64 means: but for this part of it, or of sigma.
+EXACT = 1e-10
+# Under laws of float64 a step is sigma times 2^-20, or a little less.
+FLOAT_BITS = 20
+
+Whole = Int[Array[np.int64], "*batch p"]
+
+
+def sigma_of(scene: Scene) -> Float[FloatArray, " p"] | None:
+    """Return the deviation of a share, as promised; None where there is none."""
+    sigma = scene.law.masks.sigma
+    return None if sigma is None else np.broadcast_to(sigma, (scene.width,))
+
+
+def step_of(scene: Scene) -> Float[FloatArray, " p"]:
+    """Return what each number is a whole one of."""
+    law, sigma = scene.law, sigma_of(scene)
+    if law.counted is not None:
+        return np.array([float(unit) for unit in law.counted.units])
+    if law.masks.rounding is not None:
+        return np.full(scene.width, float(law.masks.rounding))
+    largest = 1.0 if sigma is None else float(sigma.max())
+    return np.full(scene.width, 2.0 ** (floor(log2(largest)) - FLOAT_BITS))
+
+
+def numbers(scene: Scene, whole: Whole) -> Numbers:
+    """Return whole numbers of steps as parties hold them, in the law's numbers."""
+    if scene.law.exact:
+        return scene.encode(scene.law, as_python_integers(whole))
+    return scene.encode(scene.law, whole * step_of(scene))
+
+
+def holdings(scene: Scene, seed: int = 0) -> Whole:
+    """Return small whole numbers for everybody, (n, p), no two parties alike."""
+    n, p = scene.topology.n_parties, scene.width
+    chosen = np.random.default_rng(seed).integers(-3, 4, size=(n, p))
+    return chosen + 7 * np.arange(n)[:, None]
+
+
+def real(scene: Scene, found: Numbers) -> FloatArray:
+    """Return numbers of the law, residues with their sign, as float64."""
+    decoded = np.asarray(scene.law.decode(found), dtype=np.float64)
+    return decoded * step_of(scene) if scene.law.counted is not None else decoded
+
+
+def same(scene: Scene, found: Numbers, truth: Numbers) -> Hits:
+    """Return in which executions all numbers found are the true ones."""
+    if scene.law.exact:
+        equal = np.asarray(scene.law.wrap(found - truth) == 0, dtype=np.bool_)
+    else:
+        sigma = sigma_of(scene)
+        size = np.abs(truth) + (0.0 if sigma is None else sigma)
+        equal = np.abs(found - truth) <= EXACT * size
+    return np.asarray(equal.all(axis=-1), dtype=np.bool_)
+
+
+def likeliest(law: Law) -> float:
+    """Return a bound on how often one number of one share is a given one.
+
+    A discrete Gaussian of S steps has none above 1 / S; of float64 one is met here if
+    it is met but for `EXACT`, by numbers of a few sigma at most.
+    """
+    if not law.hides:
+        return 1.0
+    if law.sums_only:
+        return 2.0**-64
+    masks = law.masks
+    if masks.grid is None:
+        return 10.0 * EXACT
+    least = float(np.asarray(masks.sigma).min())
+    return 1.0 / Grid(masks.grid, masks.unit).deviation(least)
+
+
+def together(scene: Scene, tries: int) -> int:
+    """Return how many executions make a trial, so that luck is below `LUCK`."""
+    chance = likeliest(scene.law)
+    if chance == 1.0:
+        return 1
+    return max(1, ceil(log(LUCK / tries) / (scene.width * log(chance))))
+
+
+def honest_pieces(
+    topology: Topology, coalition: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the components of G[H], each as places in the topology."""
+    colluders = topology.indices(coalition)
+    honest = [i for i in range(topology.n_parties) if i not in colluders]
+    pieces = components(topology.induced(honest))
+    return tuple(tuple(honest[i] for i in piece) for piece in pieces)
+
+
+def farthest(topology: Topology, coalition: Sequence[str]) -> tuple[int, int] | None:
+    """Return two honest parties that are the told apart best: most resistance.
+
+    None where every honest party is alone.
+    """
+    piece = max(honest_pieces(topology, coalition), key=len, default=())
+    if len(piece) < 2:
+        return None
+    size = len(piece)
+    inverse = DegenerateGaussian(topology.induced(piece), 1.0).apply_pinv(
+        np.eye(size) - 1.0 / size
+    )
+    own = np.diag(inverse)
+    first, second = divmod(int((own[:, None] + own - 2 * inverse).argmax()), size)
+    return piece[first], piece[second]
+
+
+def best_chance(
+    scene: Scene,
+    coalition: Sequence[str],
+    shift: Shaped[Array[Any], "n p"],
+    runs: int = 1,
+) -> float:
+    """Return the best guesser's chance between two worlds that a sound run allows.
+
+    Phi(sqrt(T KL / 2)) for real shares, the proved bound for those on a lattice, and a
+    coin's under `uniform`; 1 if the worlds differ in what every view reveals.
+
+    Args:
+        scene: what is promised.
+        coalition: who guesses.
+        shift: by which the worlds differ, in whole steps.
+        runs: with fresh masks each.
+    """
+    topology, law = scene.topology, scene.law
+    if not shift.any():
+        return 0.5
+    pieces = honest_pieces(topology, coalition)
+    outside = shift.copy()
+    outside[[i for piece in pieces for i in piece]] = 0
+    if not law.hides or outside.any():
+        return 1.0
+    if any(shift[list(piece)].sum(axis=0).any() for piece in pieces):
+        return 1.0
+    if law.sums_only:
+        return 0.5
+    moved, sigma = shift * step_of(scene), sigma_of(scene)
+    assert sigma is not None
+    told = runs * kl_divergence(
+        topology, moved, np.zeros_like(moved), sigma=sigma, corrupted=coalition
+    )
+    masks = law.masks
+    if masks.grid is None:
+        return attacker_success(told)
+    grid, columns = Grid(masks.grid, masks.unit), runs * int(shift.any(axis=0).sum())
+    honest = topology.without(topology.indices(coalition))
+    least = float(sigma.min())
+    steps = [grid.deviation(least, weight) for weight in honest.weights.tolist()]
+    told += columns * lattice_excess(honest, steps)
+    return lattice_success(told, smooth=smoothness(honest, steps), moved=columns)

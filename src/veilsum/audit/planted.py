@@ -1,0 +1,250 @@
+"""Planted leaks: masks that come about in a wrong way, and who must find that out.
+
+An audit that finds nothing says something only if it would have found these. Each
+alters how shares are drawn, or in which numbers, and leaves what is promised as it is;
+`coalition` is somebody whose sight shows it on the scene's own graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.attack import Drawing, Scene
+from veilsum.audit.made_up import sigma_of
+from veilsum.graphs.connectivity import cut_parties
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.laws import GaussianMasks, Law
+from veilsum.numbers.masking import Shares
+from veilsum.numbers.shapes import Shaped
+
+SEED_BITS = 16
+
+Values = Shaped[Array[Any], "e arcs size"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """One leak.
+
+    Attributes:
+        alter: makes it.
+        found_by: the attacks that must find it, by name, in the hands of `coalition`.
+        coalition: who sees it.
+        fits: whether it is a leak at all in a scene.
+    """
+
+    alter: Callable[[Scene], Scene]
+    found_by: tuple[str, ...]
+    coalition: Callable[[Topology], tuple[str, ...]]
+    fits: Callable[[Scene], bool] = lambda scene: scene.law.hides
+
+    def __call__(self, scene: Scene) -> Scene:
+        """Return the scene with the leak."""
+        return self.alter(scene)
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """Shares drawn as before, and then spoilt; whole, so that workers can take it."""
+
+    drawn: Drawing
+    spoil: Callable[[Topology, Values], None]
+
+    def __call__(
+        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
+    ) -> Shares:
+        """Draw them."""
+        shares = self.drawn(topology, law, root, size, epoch)
+        values = shares.values.copy()
+        self.spoil(topology, values)
+        return Shares(topology, values)
+
+
+@dataclass(frozen=True)
+class FewSeeds:
+    """Shares drawn from one of few roots."""
+
+    drawn: Drawing
+    bits: int = SEED_BITS
+
+    def __call__(
+        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
+    ) -> Shares:
+        """Draw them."""
+        return self.drawn(topology, law, root % 2**self.bits, size, epoch)
+
+
+@dataclass(frozen=True)
+class Again:
+    """One execution's shares in all of them, and in all epochs."""
+
+    drawn: Drawing
+    width: int
+
+    def __call__(
+        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
+    ) -> Shares:
+        """Draw them."""
+        del epoch
+        once = self.drawn(topology, law, root, self.width, 0).values
+        return Shares(topology, np.tile(once, size // self.width))
+
+
+def _spoilt(spoil: Callable[[Topology, Values], None]) -> Callable[[Scene], Scene]:
+    return lambda scene: replace(scene, draw=Spoilt(scene.draw, spoil))
+
+
+def _weaken(topology: Topology, values: Values) -> None:
+    del topology
+    values[:] = values / 10.0 if values.dtype == np.float64 else values // 10
+
+
+def _keep_a_star(topology: Topology, values: Values) -> None:
+    values[~(topology.edges == hub(topology)).any(axis=1)] = 0
+
+
+def _skip_an_edge(topology: Topology, values: Values) -> None:
+    values[np.isin(topology.edges, leaf(topology)).all(axis=1)] = 0
+
+
+def _send_one_share_twice(topology: Topology, values: Values) -> None:
+    at_hub = topology.edges == hub(topology)
+    first, second = np.flatnonzero(at_hub.any(axis=1))[:2]
+    # Of an undirected edge's two shares the first is what the first end sends.
+    sent = at_hub[:, 1].astype(np.int64) * (topology.shares_per_edge - 1)
+    values[second, sent[second]] = values[first, sent[first]]
+
+
+def _share_with_all(topology: Topology, values: Values) -> None:
+    del topology
+    values[:] = values[:1]
+
+
+def _send_zeros(topology: Topology, values: Values) -> None:
+    sender = topology.edges[0, 0]
+    values[topology.edges[:, 0] == sender, 0] = 0
+    if not topology.directed:
+        values[topology.edges[:, 1] == sender, 1] = 0
+
+
+def _in_floats(scene: Scene) -> Scene:
+    sigma = sigma_of(scene)
+    # Without a sigma: one beside which the values are small.
+    law = GaussianMasks(np.asarray(1e3 if sigma is None else float(sigma.max())))
+    return replace(scene, law=law)
+
+
+def hub(topology: Topology) -> int:
+    """Return the party with most neighbours."""
+    return int(np.argmax(topology.degrees))
+
+
+def leaf(topology: Topology) -> tuple[int, int]:
+    """Return a party with fewest neighbours, and one of these."""
+    near = np.where(topology.degrees > 0, topology.degrees, np.inf)
+    party = int(np.argmin(near))
+    return party, topology.index(topology.neighbours(topology.parties[party])[0])
+
+
+def bystander(topology: Topology) -> tuple[str, ...]:
+    """Return one party without which the others still hold together."""
+    cuts = set(cut_parties(topology))
+    beside = (i for i in range(topology.n_parties) if i not in cuts)
+    return topology.names([max(beside, key=lambda i: topology.degrees[i])])
+
+
+def _around_a_leaf(topology: Topology) -> tuple[str, ...]:
+    party, kept = topology.names([leaf(topology)[0]]), leaf(topology)[1]
+    near = topology.neighbours(party[0])
+    return tuple(name for name in near if name != topology.parties[kept])
+
+
+def _all_but_two(topology: Topology) -> tuple[str, ...]:
+    kept = set(topology.edges[0].tolist())
+    return topology.names(i for i in range(topology.n_parties) if i not in kept)
+
+
+def _receiver(topology: Topology) -> tuple[str, ...]:
+    return topology.names([int(topology.edges[0, 1])])
+
+
+def _at_the_hub(topology: Topology) -> tuple[str, ...]:
+    return topology.names([hub(topology)])
+
+
+def _has_sigma(scene: Scene) -> bool:
+    return sigma_of(scene) is not None
+
+
+def _is_exact(scene: Scene) -> bool:
+    return scene.law.hides and scene.law.exact
+
+
+def _has_two_links(scene: Scene) -> bool:
+    topology = scene.topology
+    at_hub = (topology.edges == hub(topology)).any(axis=1)
+    return scene.law.hides and int(at_hub.sum()) > 1
+
+
+def _is_no_star(scene: Scene) -> bool:
+    topology = scene.topology
+    at_hub = (topology.edges == hub(topology)).any(axis=1)
+    return scene.law.hides and not at_hub.all()
+
+
+PLANTED: dict[str, Planted] = {
+    "a tenth of sigma": Planted(
+        alter=_spoilt(_weaken),
+        found_by=("repeated runs", "weak randomness"),
+        coalition=bystander,
+        fits=_has_sigma,
+    ),
+    "a star only": Planted(
+        alter=_spoilt(_keep_a_star),
+        found_by=("hidden cut",),
+        coalition=_at_the_hub,
+        fits=_is_no_star,
+    ),
+    "one share sent twice": Planted(
+        alter=_spoilt(_send_one_share_twice),
+        found_by=("weak randomness",),
+        coalition=_at_the_hub,
+        fits=_has_two_links,
+    ),
+    "one share for all edges": Planted(
+        alter=_spoilt(_share_with_all),
+        found_by=("reused masks",),
+        coalition=bystander,
+    ),
+    "one edge skipped": Planted(
+        alter=_spoilt(_skip_an_edge),
+        found_by=("hidden cut",),
+        coalition=_around_a_leaf,
+    ),
+    "masks used again": Planted(
+        alter=lambda scene: replace(scene, draw=Again(scene.draw, scene.width)),
+        found_by=("reused masks", "weak randomness"),
+        coalition=bystander,
+    ),
+    "a seed of 16 bits": Planted(
+        alter=lambda scene: replace(scene, draw=FewSeeds(scene.draw)),
+        found_by=("few seeds",),
+        coalition=bystander,
+    ),
+    "floats": Planted(
+        alter=_in_floats,
+        found_by=("float bits",),
+        coalition=_all_but_two,
+        fits=_is_exact,
+    ),
+    "a party that sends zeros": Planted(
+        alter=_spoilt(_send_zeros),
+        found_by=("weak randomness",),
+        coalition=_receiver,
+    ),
+}

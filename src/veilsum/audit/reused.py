@@ -1,0 +1,140 @@
+"""The same masks once more: the difference of two runs is the change of the data.
+
+A party's numbers change by a step between two executions, and either up or down. With
+fresh masks that is hidden as well as anything is; with the same masks the difference of
+what was seen is the change itself. Masks may be the same in two executions, in two
+epochs (`across_epochs`), or on two edges: if all edges had the shares of one that the
+coalition knows, all masks would be known.
+
+Where nothing fits the guess is the first world, right in every other trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.attack import (
+    Batch,
+    Hits,
+    Numbers,
+    Outcome,
+    Scene,
+    Sight,
+    Worlds,
+)
+from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.masking import at_both_ends
+from veilsum.numbers.shapes import Int, Shaped
+
+
+@dataclass(frozen=True, eq=False)
+class Reused:
+    """The attack in the hands of one coalition.
+
+    Attributes:
+        scene: what is promised.
+        coalition: by name.
+        change: of the numbers from the first execution to the second, (n, p), in steps;
+            in the second world it is the other way round.
+    """
+
+    scene: Scene
+    coalition: tuple[str, ...]
+    change: Int[Array[np.int64], "n p"]
+
+    attack = "reused masks"
+    about = "which of two honest parties has a step more than before"
+
+    @cached_property
+    def promised(self) -> float:
+        """The chance with fresh masks: the second executions are two steps apart."""
+        return best_chance(self.scene, self.coalition, 2 * self.change)
+
+    @cached_property
+    def held(self) -> Shaped[Array[Any], "2 together n p"]:
+        """Before and after, in either world."""
+        before = holdings(self.scene)
+        worlds = [
+            [before, before + self.change],
+            [before, before - self.change],
+        ]
+        return np.stack(
+            [np.stack([numbers(self.scene, one) for one in world]) for world in worlds]
+        )
+
+    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+        """Return in which trials the world was guessed."""
+        seen = sight.effective[:, : 2 * len(worlds)]
+        told = self.second(seen[:, 0::2], seen[:, 1::2])
+        if len(sight.known_edges):
+            found = self._if_edges_were_alike(sight)[:, 1 : 2 * len(worlds) : 2]
+            told |= self._all_same(found, self.held[1, 1])
+        return np.asarray(told == (worlds == 1), dtype=np.bool_)
+
+    def second(self, before: Numbers, after: Numbers) -> Hits:
+        """Return in which trials numbers changed as in the second world, exactly."""
+        wrap, held = self.scene.law.wrap, self.held
+        return self._all_same(wrap(after - before), wrap(held[1, 1] - held[1, 0]))
+
+    def _all_same(self, found: Numbers, truth: Shaped[Array[Any], "n p"]) -> Hits:
+        colluders = self.scene.topology.indices(self.coalition)
+        honest = [i for i in range(len(truth)) if i not in colluders]
+        wanted = np.broadcast_to(truth[honest, None], found.shape)
+        return np.asarray(same(self.scene, found, wanted).all(axis=0), dtype=np.bool_)
+
+    def _if_edges_were_alike(self, sight: Sight) -> Numbers:
+        """Return what parties held, had all hidden edges the shares of a known one."""
+        topology, shares = self.scene.topology, sight.known_shares[0]
+        noise = shares[0] - shares[1] if len(shares) == 2 else shares[0]
+        everywhere = np.zeros((topology.n_edges, noise.size), dtype=noise.dtype)
+        everywhere[:] = noise.ravel()
+        everywhere[sight.known_edges] = 0
+        masks = at_both_ends(topology, everywhere)[list(sight.honest)]
+        left = sight.stripped - masks.reshape(sight.stripped.shape)
+        return self.scene.law.wrap(left)
+
+
+def aim(scene: Scene, coalition: Sequence[str]) -> Reused | None:
+    """Return the attack; None where no two honest parties share masks."""
+    pair = farthest(scene.topology, coalition)
+    if pair is None or not scene.law.hides:
+        return None
+    change = np.zeros((scene.topology.n_parties, scene.width), dtype=np.int64)
+    change[list(pair)] = [[1], [-1]]
+    colluders = scene.topology.names(scene.topology.indices(coalition))
+    return Reused(scene, colluders, change)
+
+
+def across_epochs(
+    scene: Scene, coalition: Sequence[str], *, seed: int, trials: int = 1000
+) -> Outcome | None:
+    """Play it on executions of two epochs, drawn from one root.
+
+    None where no two honest parties share masks.
+    """
+    player = aim(scene, coalition)
+    if player is None:
+        return None
+    worlds = np.random.default_rng(seed).integers(0, 2, size=trials)
+    shown = []
+    for epoch in (0, 1):
+        shares = scene.draw(
+            scene.topology, scene.law, seed, trials * scene.width, epoch
+        )
+        values = player.held[worlds, epoch]
+        shown.append(Batch(scene, shares, seed).sight(coalition, values).effective)
+    hits = player.second(shown[0], shown[1]) == (worlds == 1)
+    return Outcome(
+        attack="masks of another epoch",
+        coalition=player.coalition,
+        about=player.about,
+        trials=trials,
+        successes=int(np.count_nonzero(hits)),
+        promised=player.promised,
+    )

@@ -1,0 +1,199 @@
+"""Weak randomness: shares that a sound generator would not have drawn.
+
+A coalition looks at the shares that it sent and received. Each of these would show that
+hidden ones are no better, and each happens by chance in fewer than `LUCK` of trials:
+
+- all numbers of a share are the same, zero among them;
+- two shares are the same, on two edges, in two directions or in two executions;
+- a share is narrower than agreed: the squares of N numbers add up to less than chi^2_N
+  ever does, or a bit of residues never changes.
+
+`look_up` tries all roots of a few bits instead. One share tells the root, and the root
+tells everybody's shares, so that success is to name what all honest parties hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from veilsum.audit.attack import Hits, Numbers, Outcome, Scene, Sight, Worlds, soundly
+from veilsum.audit.made_up import (
+    LUCK,
+    holdings,
+    likeliest,
+    numbers,
+    same,
+    sigma_of,
+    together,
+)
+from veilsum.audit.planted import SEED_BITS
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.masking import ShareStreams
+from veilsum.numbers.shapes import Shaped
+from veilsum.privacy.view import touching
+from veilsum.scale import seed_of
+
+# More trials than any batch has: repetition is looked for among all of them.
+MOST_TRIALS = 2**24
+# A tenth of sigma, or a bit that never changes, is told from chance by so many numbers.
+ENOUGH = 64
+# The largest of 64 bits.
+PRIME = 2**64 - 59
+
+Rows = Shaped[Array[Any], "arcs trials numbers"]
+
+
+@dataclass(frozen=True, eq=False)
+class WeakRandomness:
+    """The attack in the hands of one coalition.
+
+    Attributes:
+        scene: what is promised.
+        coalition: by name.
+        together: executions in one trial.
+    """
+
+    scene: Scene
+    coalition: tuple[str, ...]
+    together: int
+
+    attack = "weak randomness"
+    about = "shares that are constant, repeated or too narrow"
+    # Constant, repeated, narrow.
+    promised = 3 * LUCK
+
+    @cached_property
+    def held(self) -> Shaped[Array[Any], "2 together n p"]:
+        """The same in both worlds: shares are looked at."""
+        held = numbers(self.scene, holdings(self.scene))
+        return np.broadcast_to(held, (2, self.together, *held.shape))
+
+    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+        """Return in which trials a share was none that chance would have made."""
+        trials, known = len(worlds), sight.known_shares
+        arcs = known.shape[0] * known.shape[1]
+        used = known[:, :, : trials * self.together]
+        rows = used.reshape(arcs, trials, -1)
+        alike = np.asarray(rows == rows[..., :1], dtype=np.bool_).all(axis=-1)
+        odd = alike | repeated(rows) | self._narrow(sight, rows)
+        return np.asarray(odd.any(axis=0), dtype=np.bool_)
+
+    def _narrow(self, sight: Sight, rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
+        law, (arcs, _, count) = self.scene.law, rows.shape
+        if law.sums_only:
+            full = (1 << 8 * law.number_bytes) - 1
+            if rows.dtype != object:
+                full = rows.dtype.type(full)
+            ones = np.bitwise_and.reduce(rows, axis=-1) & full
+            zeros = ~np.bitwise_or.reduce(rows, axis=-1) & full
+            return np.asarray((ones | zeros) != 0, dtype=np.bool_)
+        sigma = sigma_of(self.scene)
+        if sigma is None:
+            return np.zeros(rows.shape[:2], dtype=np.bool_)
+        weights = self.scene.topology.weights[sight.known_edges]
+        each = np.repeat(np.sqrt(weights), arcs // len(weights))[:, None, None]
+        shape = (arcs, -1, self.scene.width)
+        reals = self._real(rows.reshape(shape)) / (each * sigma)
+        squares = (reals**2).reshape(rows.shape).sum(axis=-1)
+        return squares < special.chdtri(count, 1.0 - LUCK / arcs)
+
+    def _real(self, shares: Numbers) -> Shaped[Array[Any], "arcs executions p"]:
+        decoded = np.asarray(self.scene.law.decode(shares), dtype=np.float64)
+        counted = self.scene.law.counted
+        if counted is None:
+            return decoded
+        return decoded * np.array([float(unit) for unit in counted.units])
+
+
+def aim(scene: Scene, coalition: Sequence[str]) -> WeakRandomness | None:
+    """Return the attack; None for a coalition that knows no share, or without masks."""
+    topology = scene.topology
+    colluders = topology.indices(coalition)
+    known = int(touching(topology, colluders).sum()) * topology.shares_per_edge
+    if not known or not scene.law.hides:
+        return None
+    # One number is what the others are compared with.
+    chance, pairs = likeliest(scene.law), float(known) ** 2 * MOST_TRIALS
+    needed = max(ENOUGH, 1 + ceil(log(LUCK / pairs) / log(chance)))
+    executions = -(-needed // scene.width)
+    return WeakRandomness(scene, topology.names(colluders), executions)
+
+
+def repeated(rows: Rows) -> Shaped[Array[Any], "arcs trials"]:
+    """Return which rows are there twice, by 64-bit sums with random weights."""
+    if rows.dtype == np.float64:
+        words = np.ascontiguousarray(rows).view(np.uint64)
+    elif rows.dtype == object:
+        words = (rows % PRIME).astype(np.uint64)
+    else:
+        words = rows.astype(np.int64).view(np.uint64)
+    # Round floats differ in their first bits only, which multiplying would shift out.
+    words = words ^ (words >> np.uint64(32))
+    stream = np.random.default_rng(rows.shape[-1])
+    weights = stream.integers(0, 2**64, size=rows.shape[-1], dtype=np.uint64)
+    sums = (words * (weights | np.uint64(1))).sum(axis=-1, dtype=np.uint64)
+    _, place, count = np.unique(sums, return_inverse=True, return_counts=True)
+    return np.asarray(count[place].reshape(sums.shape) > 1, dtype=np.bool_)
+
+
+def look_up(
+    scene: Scene,
+    coalition: Sequence[str],
+    *,
+    seed: int,
+    trials: int = 16,
+    bits: int = SEED_BITS,
+) -> Outcome | None:
+    """Look for the root of simulated shares among all of so many bits.
+
+    None for a coalition that knows no share, or that leaves nobody to be known.
+
+    Args:
+        scene: what is promised, and how shares come about.
+        coalition: who looks.
+        seed: of the trials, each of which has a root of its own.
+        trials: how many.
+        bits: of the roots that are tried.
+    """
+    topology, law = scene.topology, scene.law
+    colluders = topology.indices(coalition)
+    known = np.flatnonzero(touching(topology, colluders))
+    if not len(known) or not law.hides or len(colluders) == topology.n_parties:
+        return None
+    executions = together(scene, 2**bits)
+    size, edge = executions * scene.width, int(known[0])
+    (i, j), weight = topology.edges[edge].tolist(), float(topology.weights[edge])
+    table: dict[int, int] = {}
+    for root in range(2**bits):
+        stream = ShareStreams(root).stream(epoch=0, sender=i, receiver=j)
+        table[_key(law.draw(stream, size, weight))] = root
+    whole = holdings(scene)
+    truth, right = numbers(scene, whole), 0
+    for trial in range(trials):
+        batch = scene.batch(seed_of(seed, trial), executions)
+        sight = batch.sight(coalition, truth)
+        guess = table.get(_key(sight.known_shares[0, 0].ravel()))
+        if guess is None:
+            continue
+        masks = soundly(topology, law, guess, size).masks()[list(sight.honest)]
+        found = law.wrap(sight.effective - masks.reshape(sight.effective.shape))
+        right += bool(same(scene, found, truth[list(sight.honest), None]).all())
+    return Outcome(
+        attack="few seeds",
+        coalition=topology.names(colluders),
+        about=f"what everybody holds, from roots of {bits} bits",
+        trials=trials,
+        successes=right,
+        promised=LUCK,
+    )
+
+
+def _key(share: Shaped[Array[Any], " size"]) -> int:
+    return hash(tuple(share.tolist()))

@@ -1,0 +1,62 @@
+"""Planted leaks change how shares come about, and nothing that is promised."""
+
+import numpy as np
+import pytest
+
+from scenes import LAWS, PETERSEN, scene_of
+from veilsum.audit.attack import soundly
+from veilsum.audit.planted import PLANTED, bystander, hub, leaf
+from veilsum.graphs.topology import Topology
+
+ARCS = Topology.from_edges([(0, 1), (1, 0), (1, 2), (2, 3), (3, 0)], directed=True)
+
+
+@pytest.mark.parametrize("topology", [PETERSEN, ARCS])
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("law", LAWS)
+def test_a_leak_draws_other_shares_of_the_same_kind(law, name, topology):
+    scene, leak = scene_of(law, topology), PLANTED[name]
+    if not leak.fits(scene):
+        return
+    altered = leak(scene)
+    sound, spoilt = scene.batch(2**70, 4), altered.batch(2**70, 4)
+    assert spoilt.shares.values.shape == sound.shares.values.shape
+    assert spoilt.shares.values.dtype == altered.law.dtype
+    assert not np.array_equal(sound.shares.values, spoilt.shares.values)
+    assert altered.topology == topology
+    assert set(leak.coalition(topology)) < set(topology.parties)
+    # Masks of planted leaks still add up to zero: a result would not show them.
+    total = altered.law.wrap(spoilt.masks.sum(axis=0))
+    assert np.abs(total.astype(np.float64)).max() < 1e-9
+
+
+def test_promises_stay():
+    scene = scene_of("lattice")
+    for name, leak in PLANTED.items():
+        altered = leak(scene)
+        assert altered.width == scene.width
+        assert (altered.law is scene.law) == (name != "floats")
+        assert leak.found_by
+
+
+def test_what_fits_where():
+    assert not PLANTED["a tenth of sigma"].fits(scene_of("uniform"))
+    assert not PLANTED["a star only"].fits(scene_of(topology=Topology.family("star:5")))
+    pair = Topology.from_edges([("a", "b")])
+    assert not PLANTED["one share sent twice"].fits(scene_of(topology=pair))
+
+
+def test_the_places_of_leaks():
+    path = Topology.family("path:4")
+    assert hub(path) == 1
+    assert leaf(path) == (0, 1)
+    assert bystander(path) == ("0",)
+
+
+def test_a_star_keeps_the_hubs_edges_only():
+    scene = scene_of(topology=PETERSEN)
+    values = PLANTED["a star only"](scene).batch(1, 2).shares.values
+    sound = soundly(PETERSEN, scene.law, 1, 2 * scene.width).values
+    at_hub = (PETERSEN.edges == hub(PETERSEN)).any(axis=1)
+    assert np.array_equal(values[at_hub], sound[at_hub])
+    assert not values[~at_hub].any()
