@@ -29,7 +29,8 @@ from veilsum.privacy.guarantee import against
 
 # Below this part of the largest variance, a variance is rounding.
 NOTHING = 1e-12
-# What inputs have in common is drawn from this, so that nothing in them is round.
+# What inputs have in common is drawn from this seed, so that nothing in them is round;
+# without a range that was agreed on, they are up to 2^BASE times sigma.
 BASE = 20
 
 Square = Float[FloatArray, "h h"]
@@ -107,20 +108,21 @@ def covariance_of(sight: Sight, held: Shaped[Array[Any], "n p"]) -> Square:
 def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> float:
     """Return the distance at which a coalition is promised to be right so often.
 
-    Where masks promise a coin's chance at every distance: one that any mask with a
-    width would show.
+    Nearer where that is beyond the range that was agreed on. Where masks promise a
+    coin's chance at every distance, as far as the range goes.
     """
     honest = scene.others(coalition)
     graph = scene.topology.induced(honest)
+    reach = _reach(scene) / 8
     if scene.law.masks.sigma is None:
-        return 2.0**BASE * float(max(_units(scene)))
+        return reach
     least = min(
         _weakest(graph.induced(part).laplacian.toarray())[0]
         for part in components(graph)
         if len(part) > 1
     )
     spread = sqrt(graph.shares_per_edge * least) * _sigma(scene)
-    return spread * sqrt(2.0 * divergence_for_success(success))
+    return min(reach, spread * sqrt(2.0 * divergence_for_success(success)))
 
 
 def in_reals(scene: Scene, numbers: Shaped[Array[Any], "*batch p"]) -> FloatArray:
@@ -227,6 +229,13 @@ def _weakly_masked(scene: Scene) -> list[int]:
         return list(range(scene.width))
     each = np.broadcast_to(np.asarray(sigma, dtype=float), scene.width)
     return np.flatnonzero(each == each.min()).tolist()
+
+
+def _reach(scene: Scene) -> float:
+    """Return how large a party's numbers may be."""
+    if (counts := scene.law.counted) is not None:
+        return float(min(counts.units)) * 2.0 ** (counts.bits - 2)
+    return scene.law.masks.largest or 2.0**BASE * _sigma(scene)
 
 
 def _units(scene: Scene) -> Iterable[Any]:

@@ -91,8 +91,12 @@ class Again:
     ) -> Shares:
         """Draw them."""
         del epoch
-        once = self.drawn(topology, law, root, self.width, 0).values
-        return Shares(topology, np.tile(once, size // self.width))
+        drawn = self.drawn(topology, law, root, size, 0).values
+        # One coefficient after the other, each of all executions.
+        each = drawn.reshape(*drawn.shape[:2], self.width, -1)
+        return Shares(
+            topology, np.broadcast_to(each[..., :1], each.shape).reshape(drawn.shape)
+        )
 
 
 def _spoilt(spoil: Callable[[Topology, Values], None]) -> Callable[[Scene], Scene]:

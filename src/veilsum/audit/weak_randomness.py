@@ -15,15 +15,24 @@ tells everybody's shares, so that success is to name what all honest parties hol
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from math import ceil, log
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from veilsum.audit.attack import Hits, Numbers, Outcome, Scene, Sight, Worlds, soundly
+from veilsum.audit.attack import (
+    Hits,
+    Numbers,
+    Outcome,
+    Scene,
+    Sight,
+    Worlds,
+    soundly,
+    widened,
+)
 from veilsum.audit.made_up import (
     LUCK,
     holdings,
@@ -35,6 +44,7 @@ from veilsum.audit.made_up import (
 )
 from veilsum.audit.planted import SEED_BITS
 from veilsum.numbers.arrays import Array
+from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import ShareStreams
 from veilsum.numbers.shapes import Shaped
 from veilsum.privacy.view import touching
@@ -170,20 +180,17 @@ def look_up(
     executions = together(scene, 2**bits)
     size, edge = executions * scene.width, int(known[0])
     (i, j), weight = topology.edges[edge].tolist(), float(topology.weights[edge])
-    table: dict[int, int] = {}
-    for root in range(2**bits):
-        stream = ShareStreams(root).stream(epoch=0, sender=i, receiver=j)
-        table[_key(law.draw(stream, size, weight))] = root
+    table = _roots(widened(law, executions), size, i, j, weight, bits)
     whole = holdings(scene)
     truth, right = numbers(scene, whole), 0
     for trial in range(trials):
         batch = scene.batch(seed_of(seed, trial), executions)
         sight = batch.sight(coalition, truth)
-        guess = table.get(_key(sight.known_shares[0, 0].ravel()))
+        guess = table.get(_key(sight.known[0][0].T.ravel()))
         if guess is None:
             continue
-        masks = soundly(topology, law, guess, size).masks()[list(sight.honest)]
-        found = law.wrap(sight.effective - masks.reshape(sight.effective.shape))
+        again = replace(scene, draw=soundly).batch(guess, executions)
+        found = law.wrap(sight.effective - again.masks[list(sight.honest)])
         right += bool(same(scene, found, truth[list(sight.honest), None]).all())
     return Outcome(
         attack="few seeds",
@@ -193,6 +200,18 @@ def look_up(
         successes=right,
         promised=LUCK,
     )
+
+
+@lru_cache(maxsize=2)
+def _roots(
+    law: Law, size: int, sender: int, receiver: int, weight: float, bits: int
+) -> dict[int, int]:
+    """Return the root of every share that so few roots can give."""
+    found = {}
+    for root in range(2**bits):
+        stream = ShareStreams(root).stream(epoch=0, sender=sender, receiver=receiver)
+        found[_key(law.draw(stream, size, weight))] = root
+    return found
 
 
 def _key(share: Shaped[Array[Any], " size"]) -> int:

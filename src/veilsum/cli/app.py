@@ -12,6 +12,7 @@ from veilsum.errors import InvalidInputError, VeilsumError, printable
 # Name and one line each, so that `veilsum --help` imports nothing heavy.
 COMMANDS = {
     "attack": "Demonstrate a leak on simulated parties.",
+    "audit": "Attack what a file agrees on, with controls, and say what was found.",
     "check": "Say what a plan asks, what becomes known, and whether a table passes.",
     "consortium": "Write down what the members of a run agree on, or show it.",
     "cox": "Fit a Cox regression over several parties' tables.",

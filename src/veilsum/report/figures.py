@@ -12,7 +12,9 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
+from veilsum.audit.auditing import Audit
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.dispatch import DispatchResult
 from veilsum.jobs.dispatch_periods import PeriodsResult
@@ -23,6 +25,7 @@ from veilsum.models.survival import SurvivalCurve
 from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
+from veilsum.privacy.conversions import gaussian_mu
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
@@ -30,6 +33,7 @@ PURPLE, SKY, GOLD, BLACK = "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, GOLD, GREY, BLACK)
 LINES = ("-", "--", "-.", ":")
 AGENT_STYLES = ("-", "--", ":")
+MOST_BARS = 18  # of an audit's attacks
 MANY_TIMES = 30  # of survival curves, from which on they have steps
 DPI = 150
 
@@ -255,6 +259,40 @@ def float_leak_figure(
         "In float64 more noise helps whole numbers, not decimals", fontsize=10
     )
     axis.grid(visible=True, alpha=0.3)
+    return figure
+
+
+def audit_figure(found: Audit) -> Any:
+    """Return what attackers can do: their best trade-off, and promised beside measured.
+
+    Of many coalitions the left side shows the most successful ones.
+    """
+    figure, (left, right) = _figure(9.0, 3.9, 2, top=0.6)
+    curves = sorted(found.curves, key=lambda one: -one.area)[: len(LINES)]
+    for curve, style, colour in zip(curves, LINES, PALETTE, strict=False):
+        name = ", ".join(curve.coalition) or "anybody"
+        left.plot(*curve.rates, style, color=colour, label=f"{name}: measured")
+    mu = max((gaussian_mu(one.divergence or 0.0) for one in curves), default=0.0)
+    alarms = np.linspace(0.0, 1.0, 201)
+    left.plot(alarms, ndtr(mu + ndtri(alarms)), color=GREY, lw=4, alpha=0.35, zorder=0)
+    left.plot([], [], color=GREY, lw=4, alpha=0.35, label="promised, exact")
+    left.plot([0, 1], [0, 1], ":", color=GREY, lw=1)
+    left.set(xlabel="false alarms", ylabel="hits", title="Telling two inputs apart")
+    left.legend(frameon=False, loc="lower right", fontsize=8)
+    chosen = [one for one in found.outcomes if one.looked_at == "masks"][:MOST_BARS]
+    places = np.arange(len(chosen))[::-1]
+    for place, one in zip(places, chosen, strict=True):
+        low, high = one.interval(found.alarms)
+        colour = ORANGE if one.exceeds(found.alarms) else BLUE
+        right.plot([low, high], [place, place], "-", color=colour, lw=2)
+        right.plot(one.rate, place, "o", color=colour, ms=4)
+        right.plot(one.promised, place, "|", color=BLACK, ms=12)
+    names = [f"{one.attack}: {', '.join(one.coalition) or 'anybody'}" for one in chosen]
+    right.set_yticks(places, names, fontsize=7)
+    right.yaxis.tick_right()
+    right.set(xlabel="success", xlim=(-0.03, 1.03), title="Promised |, measured o")
+    figure.subplots_adjust(right=0.7)
+    figure.suptitle(found.verdict.split(". ")[0].rstrip("."), fontsize=10)
     return figure
 
 

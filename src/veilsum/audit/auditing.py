@@ -1,0 +1,748 @@
+"""The audit: attacks, controls, and what it could have missed.
+
+For every coalition that is asked about, attacks are played on executions that all of
+them share, and counted beside what is promised. An audit also plays what it must not
+find (two worlds that are the same, and guesses turned round) and what it must (leaks
+that are planted on purpose). If one of these does not come out as it must, the audit
+says that it is broken, and nothing else it says counts.
+
+All chance comes from one seed by the keys of pieces of work, so that an audit can be
+repeated to the last bit, on as many processors as there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations
+from math import ceil, comb, inf
+from typing import Any, Literal
+
+import numpy as np
+
+from veilsum.audit import (
+    alone,
+    cut,
+    low_bits,
+    partial_round,
+    reassignment,
+    reused,
+    weak_randomness,
+)
+from veilsum.audit.attack import FALSE_ALARMS, Outcome, Player, Scene, Worlds, played
+from veilsum.audit.likelihood import (
+    LikelihoodRatio,
+    aim,
+    covariance_of,
+    distance_for,
+    learned,
+)
+from veilsum.audit.noninterference import same_frames
+from veilsum.audit.planted import PLANTED
+from veilsum.audit.question import Question, Skipped
+from veilsum.drivers.driver import Assignment, GivenUpError, Released
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.shapes import Float, Int
+from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.worst_case import worst_mu2
+from veilsum.protocol.plan import Plan
+from veilsum.scale import map_pieces, seed_of
+
+Depth = Literal["quick", "standard", "deep"]
+# Executions where nobody says how many; of numbers that are Python's own, far fewer.
+EXECUTIONS: Mapping[Depth, int] = {
+    "quick": 10_000,
+    "standard": 100_000,
+    "deep": 1_000_000,
+}
+PYTHON_NUMBERS = 100
+
+# Numbers of all shares in a batch: 16 MB, so that memory does not grow.
+BATCH_NUMBERS = 2_000_000
+# At which success two inputs are placed if nobody says how far apart they are: where an
+# excess is found with the fewest executions.
+SUCCESS = 0.6
+# Executions from which a guesser learns how masks really vary, those of a control, and
+# those of an attack that needs to succeed only once.
+LEARNED, CONTROLLED, FEW = 2_000, 4_000, 1_000
+# A control that is sound is called broken at most so often.
+BROKEN_BY_CHANCE = 1e-6
+MOST_COALITIONS = 500
+# Standardised scores are counted in bins; what is beyond goes to the last one.
+EDGES = np.linspace(-8.0, 8.0, 161)
+
+Aim = Callable[[Scene, tuple[str, ...]], Player | None]
+Progress = Callable[[int], None]
+Coalition = tuple[str, ...]
+Counts = Int[Array[Any], "players 2"]
+ScoreCounts = Int[Array[Any], "2 bins"]
+
+# Attacks that are right for certain, or hardly ever: a few executions tell.
+AIMED: tuple[Aim, ...] = (
+    cut.aim,
+    cut.aim_deeper,
+    alone.aim,
+    reused.aim,
+    weak_randomness.aim,
+)
+# Attacks on masks that share no executions with others.
+PLAYED: Mapping[str, Callable[..., Outcome | None]] = {
+    "masks of another epoch": reused.across_epochs,
+    "few seeds": weak_randomness.look_up,
+}
+# Attacks on what sums say, and on what is said before them.
+ON_SUMS = (low_bits, reassignment, partial_round)
+
+
+# Executions
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What some executions came to: trials and successes by player, scores by world."""
+
+    counts: Counts
+    scores: Mapping[int, ScoreCounts]
+
+    def __add__(self, other: Tally) -> Tally:
+        """Return both together."""
+        both = {k: self.scores[k] + other.scores[k] for k in self.scores}
+        return Tally(self.counts + other.counts, both)
+
+
+@dataclass(frozen=True, eq=False)
+class Playing:
+    """Players who share their executions: called with a batch's key and seed."""
+
+    scene: Scene
+    players: tuple[Player, ...]
+    executions: int
+
+    def __call__(self, key: str, seed: int) -> Tally:
+        """Draw a batch and let everybody play on it."""
+        batch = self.scene.batch(seed, self.executions)
+        worlds = coins(seed_of(seed, f"{key}, which world"), self.executions)
+        counts, scores = [], {}
+        for k, player in enumerate(self.players):
+            if not isinstance(player, LikelihoodRatio):
+                counts.append(played(batch, player, worlds))
+                continue
+            sight = batch.sight(player.coalition, player.held[worlds, 0])
+            found = player.scores(sight)
+            hits = (found > 0) == (worlds == 1)
+            counts.append((len(worlds), int(np.count_nonzero(hits))))
+            scores[k] = np.stack([_binned(found[worlds == w]) for w in (0, 1)])
+        return Tally(np.array(counts, dtype=np.int64), scores)
+
+
+def coins(seed: int, count: int) -> Worlds:
+    """Return fair coins."""
+    return np.random.default_rng(seed).integers(2, size=count)
+
+
+def _binned(scores: FloatArray) -> Int[Array[Any], " bins"]:
+    inside = np.clip(scores, EDGES[0], EDGES[-1])
+    return np.asarray(np.histogram(inside, EDGES)[0], dtype=np.int64)
+
+
+def batch_of(scene: Scene) -> int:
+    """Return how many executions are drawn at once; the same on every machine."""
+    arcs = scene.topology.n_edges * scene.topology.shares_per_edge
+    most = BATCH_NUMBERS
+    if scene.law.dtype == object:
+        most //= PYTHON_NUMBERS
+    return max(10, most // max(1, arcs * scene.width))
+
+
+def play(
+    scene: Scene,
+    players: Sequence[Player],
+    executions: int,
+    *,
+    seed: int,
+    what: str,
+    on: Executor | None = None,
+    progress: Progress | None = None,
+) -> tuple[Tally, int]:
+    """Let players play; return what it came to, and how many executions there were.
+
+    Ctrl-C ends it, and what there is by then is kept.
+    """
+    size = min(batch_of(scene), executions)
+    keys = [f"{what}/{k}" for k in range(ceil(executions / size))]
+    nothing = np.zeros((len(players), 2), dtype=np.int64)
+    score = np.zeros((2, len(EDGES) - 1), dtype=np.int64)
+    tally = Tally(
+        nothing,
+        {k: score for k, p in enumerate(players) if isinstance(p, LikelihoodRatio)},
+    )
+    done = 0
+    try:
+        work = Playing(scene, tuple(players), size)
+        for found in map_pieces(work, keys, seed=seed, on=on):
+            tally, done = tally + found, done + size
+            if progress is not None:
+                progress(size)
+    except KeyboardInterrupt:
+        if done == 0:
+            raise
+    return tally, done
+
+
+# What comes of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Something that must come out in one way, or the audit is broken.
+
+    Attributes:
+        name: of what is played.
+        expected: in words.
+        found: in words.
+        holds: whether it came out so.
+    """
+
+    name: str
+    expected: str
+    found: str
+    holds: bool
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Curve:
+    """How well two worlds are told apart at every threshold.
+
+    Attributes:
+        coalition: who tells them apart.
+        divergence: promised between the two worlds' views; None if they are told
+            apart for certain.
+        scores: executions by standardised score, of either world.
+    """
+
+    coalition: Coalition
+    divergence: float | None
+    scores: ScoreCounts
+
+    @property
+    def rates(self) -> tuple[Float[FloatArray, " k"], Float[FloatArray, " k"]]:
+        """False alarms and hits at every threshold, from the strictest one."""
+        above = np.cumsum(self.scores[:, ::-1], axis=1) / self.scores.sum(
+            axis=1, keepdims=True
+        )
+        alarms, hits = np.concatenate([np.zeros((2, 1)), above], axis=1)
+        return alarms, hits
+
+    @property
+    def area(self) -> float:
+        """The area under it: the chance that the higher score is of world 1."""
+        alarms, hits = self.rates
+        return float(np.trapezoid(hits, alarms))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it: counts, from which all rates follow."""
+        return {
+            "coalition": list(self.coalition),
+            "divergence": self.divergence,
+            "auc": self.area,
+            "edges": [float(EDGES[0]), float(EDGES[-1])],
+            "scores": self.scores.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        seed: repeats it.
+        depth: how much was tried.
+        distance: between the two inputs that are told apart.
+        executions: how many there were.
+        asked: how many there should have been.
+        outcomes: of every attack by every coalition.
+        controls: what must come out in one way.
+        curves: of the likelihood ratio, by coalition.
+        skipped: attacks that do not apply, and why.
+        said: what released sums say of one party or one row, as sentences.
+    """
+
+    seed: int
+    depth: Depth
+    distance: float
+    executions: int
+    asked: int
+    outcomes: tuple[Outcome, ...]
+    controls: tuple[Control, ...]
+    curves: tuple[Curve, ...]
+    skipped: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+
+    @property
+    def alarms(self) -> float:
+        """How often each single statement may be wrong, so that all are seldom."""
+        return FALSE_ALARMS / max(1, len(self.outcomes))
+
+    @cached_property
+    def findings(self) -> tuple[Outcome, ...]:
+        """Attacks that were right more often than promised."""
+        return tuple(one for one in self.outcomes if one.exceeds(self.alarms))
+
+    @property
+    def broken(self) -> tuple[Control, ...]:
+        """Controls that did not come out as they must."""
+        return tuple(one for one in self.controls if not one.holds)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if nothing was found, 1 if something was, 3 if the audit is broken."""
+        return 3 if self.broken else 1 if self.findings else 0
+
+    @property
+    def verdict(self) -> str:
+        """One sentence that says no more than what was found."""
+        if self.broken:
+            names = ", ".join(one.name for one in self.broken)
+            return f"This audit is broken: its own controls failed ({names})."
+        if self.findings:
+            worst = max(self.findings, key=lambda one: one.rate - one.promised)
+            return (
+                f"{len(self.findings)} of {len(self.outcomes)} attacks succeeded more "
+                f"often than promised; worst: {worst.attack}, "
+                f"{100 * worst.rate:.4g}% instead of {100 * worst.promised:.4g}%."
+            )
+        return (
+            f"None of {len(self.outcomes)} attacks succeeded more often than promised. "
+            f"{self.power}"
+        )
+
+    @property
+    def power(self) -> str:
+        """Which excess of divergence would have been found, in words."""
+        ratios = []
+        for one in self.outcomes:
+            if one.attack == LIKELIHOOD:
+                least = one.findable(self.alarms)
+                if 0.5 < one.promised < 1 and least < 1:
+                    promised = divergence_for_success(one.promised)
+                    ratios.append(divergence_for_success(least) / promised)
+                elif one.promised <= 0.5:
+                    ratios.append(inf)
+        if not ratios:
+            return "There was nothing to tell apart."
+        if inf in ratios:
+            least = max(
+                one.findable(self.alarms)
+                for one in self.outcomes
+                if one.attack == LIKELIHOOD
+            )
+            return (
+                f"A coalition that is right {100 * least:.2f}% of the time instead of "
+                "50% would have been found with 90% probability."
+            )
+        return (
+            f"A divergence {max(ratios):.3g} times what is promised, or more, would "
+            "have been found with 90% probability."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "seed": self.seed,
+            "depth": self.depth,
+            "distance": self.distance,
+            "executions": self.executions,
+            "asked": self.asked,
+            "alarms": self.alarms,
+            "verdict": self.verdict,
+            "power": self.power,
+            "findings": len(self.findings),
+            "broken": [one.name for one in self.broken],
+            "outcomes": [self._plain(one) for one in self.outcomes],
+            "controls": [
+                {
+                    "name": one.name,
+                    "expected": one.expected,
+                    "found": one.found,
+                    "holds": one.holds,
+                }
+                for one in self.controls
+            ],
+            "curves": [one.to_dict() for one in self.curves],
+            "skipped": list(self.skipped),
+            "said": list(self.said),
+        }
+
+    def _plain(self, outcome: Outcome) -> dict[str, Any]:
+        return {
+            **outcome.to_dict(),
+            "interval": list(outcome.interval(self.alarms)),
+            "findable": outcome.findable(self.alarms),
+            "finding": outcome.exceeds(self.alarms),
+        }
+
+
+LIKELIHOOD = "likelihood ratio"
+
+
+# The audit itself
+
+
+def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coalition]:
+    """Return the coalitions that a word means.
+
+    Args:
+        topology: who is there.
+        asked: `worst`, `all:2`, or names between commas; several groups between
+            semicolons.
+        tolerate: how many may collude, for `worst`.
+    """
+    names = topology.parties
+    if asked == "worst":
+        if tolerate == 0:
+            return [()]
+        return [topology.names(worst_mu2(topology, tolerate=tolerate).coalition)]
+    if asked.startswith("all:"):
+        size = asked.removeprefix("all:")
+        if not size.isdecimal() or not int(size) <= len(names) - 2:
+            raise InvalidInputError(
+                f"--coalitions all:K takes a number of at most {len(names) - 2} "
+                f"colluders, so that two others are left; found {asked!r}"
+            )
+        many = comb(len(names), int(size))
+        if many > MOST_COALITIONS:
+            raise InvalidInputError(
+                f"{asked} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
+                "audited at a time: ask for worst, or name some"
+            )
+        return list(combinations(names, int(size)))
+    found = []
+    for group in asked.split(";"):
+        members = [one.strip() for one in group.split(",") if one.strip()]
+        found.append(topology.names(topology.indices(members)))
+    return found
+
+
+def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
+    """Return how many executions there are to be."""
+    if asked is not None:
+        if asked < 1:
+            raise InvalidInputError(f"executions must be at least 1, found {asked}")
+        return asked
+    many = EXECUTIONS[depth]
+    return many // PYTHON_NUMBERS if scene.law.dtype == object else many
+
+
+def audit(
+    scene: Scene,
+    coalitions: Iterable[Coalition],
+    *,
+    executions: int | None = None,
+    depth: Depth = "standard",
+    distance: float | None = None,
+    seed: int = 0,
+    on: Executor | None = None,
+    progress: Progress | None = None,
+) -> Audit:
+    """Play an adversary against masks, and controls against the audit.
+
+    Args:
+        scene: what was agreed on, and how shares are drawn.
+        coalitions: who may attack, each a group of names.
+        executions: how many runs are simulated; by depth, if nobody says.
+        depth: `quick` tells two inputs apart only; `standard` tries all attacks.
+        distance: between the two inputs; where the most dangerous coalition is
+            promised a success of 60 %, if nobody says.
+        seed: repeats the audit to the last bit.
+        on: who does the work; this process, if nobody is named.
+        progress: told of executions as they are done.
+    """
+    groups = [scene.topology.names(scene.topology.indices(one)) for one in coalitions]
+    if not groups:
+        raise InvalidInputError("an audit needs at least one coalition to play")
+    executions = executions_of(scene, depth, executions)
+    hidden = [one for one in groups if aim(scene, one, 1.0) is not None]
+    if distance is None:
+        distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
+    common = {"seed": seed, "on": on}
+    guessers = _guessers(scene, hidden, distance, seed)
+    tally, done = play(
+        scene, guessers, executions, what="play", progress=progress, **common
+    )
+    outcomes = _outcomes(guessers, tally)
+    curves = [
+        Curve(
+            coalition=player.coalition,
+            divergence=_divergence(player.promised),
+            scores=tally.scores[k],
+        )
+        for k, player in enumerate(guessers)
+        if player.attack == LIKELIHOOD
+    ]
+    if depth != "quick":
+        further = _aimed(scene, groups)
+        some, _ = play(scene, further, FEW, what="further", **common)
+        outcomes += _outcomes(further, some)
+        outcomes += _played(scene, groups[0], seed)
+    controls = [
+        *_sham_controls(scene, hidden, distance, seed),
+        *_planted_controls(scene, distance, seed),
+    ]
+    return Audit(
+        seed=seed,
+        depth=depth,
+        distance=distance,
+        executions=done,
+        asked=executions,
+        outcomes=tuple(outcomes),
+        controls=tuple(controls),
+        curves=tuple(curves),
+    )
+
+
+def _guessers(
+    scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
+) -> list[LikelihoodRatio]:
+    """Return who tells two inputs apart: by the promise, and by what it has seen."""
+    found = []
+    believing = [aim(scene, one, distance) for one in groups]
+    size = min(batch_of(scene), LEARNED)
+    moments = [0.0] * len(groups)
+    n_batches = ceil(LEARNED / size) if scene.law.dtype != object else 1
+    for k in range(n_batches):
+        batch = scene.batch(seed_of(seed, f"learn/{k}"), size)
+        for g, player in enumerate(believing):
+            assert player is not None
+            held = player.held[0, 0]
+            moments[g] += covariance_of(batch.sight(player.coalition, held), held)
+    for player, moment in zip(believing, moments, strict=True):
+        assert player is not None
+        found.append(player)
+        doubting = learned(scene, player.coalition, distance, moment / n_batches)
+        assert doubting is not None
+        found.append(doubting)
+    return found
+
+
+def _aimed(scene: Scene, groups: Sequence[Coalition]) -> list[Player]:
+    players = (make(scene, one) for one in groups for make in AIMED)
+    return [one for one in players if one is not None]
+
+
+def _played(scene: Scene, group: Coalition, seed: int) -> list[Outcome]:
+    found = (
+        whole(scene, group, seed=seed_of(seed, f"{attack}, {group}"))
+        for attack, whole in PLAYED.items()
+    )
+    return [one for one in found if one is not None]
+
+
+def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
+    return [
+        Outcome(
+            attack=player.attack,
+            coalition=player.coalition,
+            about=player.about,
+            trials=int(trials),
+            successes=int(right),
+            promised=player.promised,
+        )
+        for player, (trials, right) in zip(players, tally.counts, strict=True)
+        if trials
+    ]
+
+
+def _divergence(promised: float) -> float | None:
+    if promised <= 0.5:
+        return 0.0
+    return None if promised >= 1 else divergence_for_success(promised)
+
+
+def _sham_controls(
+    scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
+) -> list[Control]:
+    """Return what must find nothing: no difference, and guesses turned round."""
+    if not groups:
+        return []
+    player = aim(scene, groups[0], distance)
+    assert player is not None
+    same = replace(player, held=player.held[[0, 0]], promised=0.5)
+    count = min(CONTROLLED, 10 * batch_of(scene))
+    tally, _ = play(scene, [same, player], count, seed=seed, what="sham")
+    null, straight = _outcomes([same, player], tally)
+    turned = replace(
+        straight, successes=straight.trials - straight.successes, promised=0.5
+    )
+    low, high = null.interval(BROKEN_BY_CHANCE)
+    return [
+        Control(
+            name="null",
+            expected="two worlds that are the same are told apart half of the time",
+            found=f"{100 * null.rate:.2f}%",
+            holds=low <= 0.5 <= high,
+        ),
+        Control(
+            name="reversed",
+            expected="guesses turned round are no better than a coin",
+            found=f"{100 * turned.rate:.2f}%",
+            holds=not turned.exceeds(BROKEN_BY_CHANCE),
+        ),
+    ]
+
+
+def _planted_controls(scene: Scene, distance: float, seed: int) -> list[Control]:
+    """Return whether each leak that is planted on purpose is found, by whom it must."""
+    found = []
+    for name, leak in PLANTED.items():
+        if not leak.fits(scene):
+            continue
+        altered, group = leak(scene), leak.coalition(scene.topology)
+        players: list[Player] = [
+            one for one in _aimed(altered, [group]) if one.attack in leak.found_by
+        ]
+        if aim(altered, group, distance) is not None:
+            players += _guessers(altered, [group], distance, seed_of(seed, name))
+        count = min(CONTROLLED, 10 * batch_of(altered))
+        tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
+        outcomes = _outcomes(players, tally)
+        for attack, whole in PLAYED.items():
+            if attack in leak.found_by:
+                more = whole(altered, group, seed=seed_of(seed, f"{attack}, {name}"))
+                outcomes += [] if more is None else [more]
+        alarms = FALSE_ALARMS / max(1, len(outcomes))
+        by = [one for one in outcomes if one.exceeds(alarms)]
+        worst = max(by, key=lambda one: one.rate - one.promised, default=None)
+        words = "not found"
+        if worst is not None:
+            words = (
+                f"{worst.attack}: {100 * worst.rate:.4g}% instead of "
+                f"{100 * worst.promised:.4g}%"
+            )
+        found.append(
+            Control(
+                name=f"planted: {name}",
+                expected="more successes than promised",
+                found=words,
+                holds=worst is not None,
+            )
+        )
+    return found
+
+
+# What a file asks
+
+
+# Trials of an attack on sums: one that tells two worlds apart every time is found then,
+# even beside a hundred others.
+TRIALS: Mapping[Depth, int] = {"quick": 0, "standard": 14, "deep": 100}
+# Pairs of runs by machines, which are compared frame by frame.
+RUNS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
+# Of numbers that are Python's own, so many coefficients stand for all.
+PYTHON_WIDTH = 8
+FRAMES = "frames of two runs"
+
+
+@dataclass(eq=False)
+class Looking:
+    """A driver that only looks at what parties have agreed on."""
+
+    plan: Plan | None = None
+    party: None = None
+
+    def carry_out(self, assignment: Assignment) -> Released:
+        """Keep the plan, and do nothing."""
+        self.plan = assignment.plan
+        raise GivenUpError({}, ())
+
+
+def scene_of(question: Question) -> Scene:
+    """Return the masks that a question is answered under."""
+    looking = Looking()
+    n_rows, spread = question.size
+    found = question.ask(question.made_up(0, n_rows, spread), driver=looking)
+    if looking.plan is None:
+        raise InvalidInputError(f"this question cannot be asked: {found.error}")
+    plan = looking.plan
+    law, width = plan.law, plan.size
+    if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
+        places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
+        units = tuple(law.counted.units[place] for place in places)
+        law = replace(law, counts=replace(law.counted, units=units))  # type: ignore[type-var]
+        width = PYTHON_WIDTH
+    return Scene(topology=plan.topology, law=law, width=width)
+
+
+def audit_question(
+    question: Question,
+    scene: Scene,
+    coalitions: Sequence[Coalition],
+    *,
+    depth: Depth = "standard",
+    seed: int = 0,
+    **options: Any,
+) -> Audit:
+    """Audit masks, sums and frames of what a file asks; see `audit` for the options."""
+    found = audit(scene, coalitions, depth=depth, seed=seed, **options)
+    if depth == "quick":
+        return found
+    outcomes, skipped = list(found.outcomes), []
+    for group in coalitions:
+        for attack in ON_SUMS:
+            try:
+                more = attack.play(
+                    question, coalition=group, seed=seed, trials=TRIALS[depth]
+                )
+            except InvalidInputError as error:
+                more = (Skipped(attack.ATTACK, str(error)),)
+            outcomes += [one for one in more if isinstance(one, Outcome)]
+            skipped += [
+                f"{one.attack}: {one.why}" for one in more if isinstance(one, Skipped)
+            ]
+        outcomes += _same_frames(question, group, depth, seed)
+    return replace(
+        found, outcomes=tuple(outcomes), skipped=tuple(dict.fromkeys(skipped))
+    )
+
+
+def _same_frames(
+    question: Question, group: Coalition, depth: Depth, seed: int
+) -> list[Outcome]:
+    """Compare what real machines send for two dealings that must look the same."""
+    honest = question.honest(group)
+    if len(honest) < 2:
+        return []
+    different = 0
+    for k in range(RUNS[depth]):
+        chance = np.random.default_rng((seed, k, 3))
+        held, played = question.sound((seed, k, 3))
+        for _ in range(reassignment.DEALINGS):
+            other = {**held, **reassignment.dealt(question, held, honest, chance)}
+            again = question.ask(other).played
+            if again is not None and again.totals == played.totals:
+                break
+        else:
+            return []
+
+        def run(holdings: Any, driver: Any) -> None:
+            ended = question.ask(holdings, driver=driver, run="audit", seed=seed)
+            if ended.error is not None:
+                raise ended.error
+
+        different += not same_frames(
+            partial(run, held), partial(run, other), group, seed=seed % 2**32
+        ).equal
+    return [
+        Outcome(
+            attack=FRAMES,
+            coalition=tuple(group),
+            about="a difference in any frame, its time or its length",
+            trials=RUNS[depth],
+            successes=different,
+            promised=0.0,
+            looked_at="frames",
+        )
+    ]
