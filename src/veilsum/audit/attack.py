@@ -237,7 +237,7 @@ class Batch:
             honest=tuple(honest),
             effective=effective,
             known_edges=np.flatnonzero(inside),
-            known_shares=known.reshape(*known.shape[:2], -1, width),
+            known_shares=known.reshape(*known.shape[:2], self.executions, width),
         )
 
 
