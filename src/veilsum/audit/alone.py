@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from veilsum.audit.attack import Scene
-from veilsum.audit.cut import Cut
+from veilsum.audit.cut import PartSums
 from veilsum.audit.made_up import honest_pieces
 
 
-class Alone(Cut):
+class Alone(PartSums):
     """The attack in the hands of all others: a cut that leaves one party."""
 
     @property

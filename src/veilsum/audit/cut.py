@@ -29,7 +29,7 @@ Parts = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class PartSums:
     """The attack in the hands of one coalition.
 
     Attributes:
@@ -79,16 +79,16 @@ class Cut:
         return right
 
 
-def aim(scene: Scene, coalition: Sequence[str]) -> Cut | None:
+def aim(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     """Return the attack on the smallest piece of G[H]; None where G[H] is whole."""
     pieces = honest_pieces(scene.topology, coalition)
     if len(pieces) < 2:
         return None
     colluders = scene.topology.names(scene.topology.indices(coalition))
-    return Cut(scene, colluders, (min(pieces, key=len),), 1.0)
+    return PartSums(scene, colluders, (min(pieces, key=len),), 1.0)
 
 
-def aim_deeper(scene: Scene, coalition: Sequence[str]) -> Cut | None:
+def aim_deeper(scene: Scene, coalition: Sequence[str]) -> PartSums | None:
     """Return the attack on parts that have shares with others, if masks are promised.
 
     None where there is no such part: every honest party is alone already.
@@ -99,7 +99,7 @@ def aim_deeper(scene: Scene, coalition: Sequence[str]) -> Cut | None:
     if not parts or not scene.law.hides:
         return None
     colluders = topology.names(topology.indices(coalition))
-    return Cut(scene, colluders, tuple(sorted(parts)), LUCK)
+    return PartSums(scene, colluders, tuple(sorted(parts)), LUCK)
 
 
 def _within(topology: Topology, piece: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -77,20 +77,29 @@ def real(scene: Scene, found: Numbers) -> FloatArray:
 
 def same(scene: Scene, found: Numbers, truth: Numbers) -> Hits:
     """Return in which executions all numbers found are the true ones."""
-    if scene.law.exact:
-        equal = np.asarray(scene.law.wrap(found - truth) == 0, dtype=np.bool_)
-    else:
-        sigma = sigma_of(scene)
-        size = np.abs(truth) + (0.0 if sigma is None else sigma)
-        equal = np.abs(found - truth) <= EXACT * size
+    if not scene.law.exact:
+        return near(scene, found, truth)
+    equal = np.asarray(scene.law.wrap(found - truth) == 0, dtype=np.bool_)
+    return np.asarray(equal.all(axis=-1), dtype=np.bool_)
+
+
+def near(
+    scene: Scene,
+    found: Float[FloatArray, "*batch p"],
+    truth: Float[FloatArray, "*batch p"],
+) -> Hits:
+    """Return the same of real numbers, which are right but for `EXACT`."""
+    sigma = sigma_of(scene)
+    size = np.abs(truth) + (0.0 if sigma is None else sigma)
+    equal = np.abs(found - truth) <= EXACT * np.maximum(size, step_of(scene))
     return np.asarray(equal.all(axis=-1), dtype=np.bool_)
 
 
 def likeliest(law: Law) -> float:
     """Return a bound on how often one number of one share is a given one.
 
-    A discrete Gaussian of S steps has none above 1 / S; of float64 one is met here if
-    it is met but for `EXACT`, by numbers of a few sigma at most.
+    A discrete Gaussian of S steps has none above 1 / S; a real one is met here if it is
+    met but for `EXACT`, by numbers of a few sigma at most.
     """
     if not law.hides:
         return 1.0
@@ -100,7 +109,7 @@ def likeliest(law: Law) -> float:
     if masks.grid is None:
         return 10.0 * EXACT
     least = float(np.asarray(masks.sigma).min())
-    return 1.0 / Grid(masks.grid, masks.unit).deviation(least)
+    return max(1.0 / Grid(masks.grid, masks.unit).deviation(least), 10.0 * EXACT)
 
 
 def together(scene: Scene, tries: int) -> int:

@@ -238,11 +238,20 @@ def _in_pieces(runs: int, some: Callable[[int], FloatLeak]) -> FloatLeak:
 def preimage(base: float, known: Runs, target: Runs) -> tuple[Keys, Keys]:
     """Return the keys of the first and last c with fl(base + fl(c + known)) = target.
 
-    Rounding is monotone, so these c are neighbours; if there are none, the first is one
-    above the last.
+    If there are none, the first is one above the last.
     """
-    low = _first_key(lambda c: base + (c + known) >= target, len(known))
-    above = _first_key(lambda c: base + (c + known) > target, len(known))
+    return rising_preimage(lambda c: base + (c + known), target)
+
+
+def rising_preimage(made: Callable[[Runs], Runs], target: Runs) -> tuple[Keys, Keys]:
+    """Return the keys of the first and last c of which a target is made.
+
+    Rounding is monotone, so that what adds to c, in any order, never falls while c
+    rises, and these c are neighbours; if there are none, the first is one above the
+    last.
+    """
+    low = _first_key(lambda c: made(c) >= target, len(target))
+    above = _first_key(lambda c: made(c) > target, len(target))
     return low, above - 1
 
 

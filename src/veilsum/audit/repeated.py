@@ -1,0 +1,134 @@
+"""Repeated runs with fresh masks: what a coalition sees of all of them, put together.
+
+Two honest parties hold their numbers, or each other's, in all of T runs. The likelihood
+ratio of T views is linear in their sum, so that the best guess is whether
+
+    sum_t d' L_H^+ (y_t - (A + B) / 2)
+
+is positive, d = B - A, and it is right with probability Phi(sqrt(T KL / 2)): one run is
+the test of the paper, and enough of them tell everything but `uniform` masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.audit.made_up import (
+    best_chance,
+    farthest,
+    holdings,
+    honest_pieces,
+    numbers,
+    real,
+    sigma_of,
+    step_of,
+)
+from veilsum.errors import InvalidPairError
+from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.shapes import Float, Int, Shaped
+from veilsum.privacy.divergence import DegenerateGaussian
+
+RUNS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """The attack in the hands of one coalition.
+
+    Attributes:
+        scene: what is promised.
+        coalition: by name.
+        first: what parties hold in the first world, (n, p), in whole steps.
+        shift: what they hold more in the second.
+        runs: T.
+    """
+
+    scene: Scene
+    coalition: tuple[str, ...]
+    first: Int[Array[np.int64], "n p"]
+    shift: Int[Array[np.int64], "n p"]
+    runs: int
+
+    attack = "repeated runs"
+
+    @property
+    def about(self) -> str:
+        """What is told apart, by how many runs."""
+        moved = self.scene.topology.names(np.flatnonzero(self.shift.any(axis=1)))
+        return f"what {', '.join(moved)} hold, from {self.runs} runs"
+
+    @cached_property
+    def promised(self) -> float:
+        """Phi(sqrt(T KL / 2)), or what is proved of the law."""
+        return best_chance(self.scene, self.coalition, self.shift, self.runs)
+
+    @cached_property
+    def held(self) -> Shaped[Array[Any], "2 together n p"]:
+        """The same in all runs of a trial."""
+        worlds = (self.first, self.first + self.shift)
+        either = np.stack([numbers(self.scene, one) for one in worlds])[:, None]
+        return np.broadcast_to(either, (2, self.runs, *either.shape[2:]))
+
+    def play(self, sight: Sight, worlds: Worlds) -> Hits:
+        """Return in which trials the world was guessed."""
+        honest, used = list(sight.honest), len(worlds) * self.runs
+        middle = self.shift[honest] * step_of(self.scene) / 2.0
+        seen = sight.stripped[:, :used] - self.held[0, 0][honest, None]
+        beyond = real(self.scene, self.scene.law.wrap(seen)) - middle[:, None]
+        weighed = np.einsum("hep,hp->e", beyond, self._weights[honest])
+        guess = weighed.reshape(len(worlds), self.runs).sum(axis=1) > 0
+        return np.asarray(guess == (worlds == 1), dtype=np.bool_)
+
+    @cached_property
+    def _weights(self) -> Float[FloatArray, "n p"]:
+        """L_H^+ d / sigma^2, in each piece of G[H]."""
+        topology, sigma = self.scene.topology, sigma_of(self.scene)
+        apart = self.shift * step_of(self.scene)
+        weights = np.zeros_like(apart)
+        for piece in map(list, honest_pieces(topology, self.coalition)):
+            if apart[piece].any():
+                unit = DegenerateGaussian(topology.induced(piece), 1.0)
+                weights[piece] = unit.apply_pinv(apart[piece].T).T
+        return weights if sigma is None else weights / sigma**2
+
+
+def aim(
+    scene: Scene,
+    coalition: Sequence[str],
+    *,
+    runs: int = RUNS,
+    pair: tuple[Shaped[Array[Any], "n p"], Shaped[Array[Any], "n p"]] | None = None,
+) -> Repeated | None:
+    """Return the attack; None where no two honest parties share masks.
+
+    Args:
+        scene: what is promised.
+        coalition: who guesses.
+        runs: T.
+        pair: what parties hold in either world, in whole steps. Without one, a sigma
+            goes from one honest party to another, of those that are told apart best.
+    """
+    topology = scene.topology
+    ends = farthest(topology, coalition)
+    if ends is None or not scene.law.hides:
+        return None
+    colluders = topology.names(topology.indices(coalition))
+    if pair is not None:
+        first, second = pair
+        pieces = honest_pieces(topology, coalition)
+        if any((second - first)[list(one)].sum(axis=0).any() for one in pieces):
+            raise InvalidPairError(
+                "the two worlds differ in the sum of honest parties that hang together,"
+                " which every view reveals: move numbers from one of these to another"
+            )
+        return Repeated(scene, colluders, first, second - first, runs)
+    sigma, shift = sigma_of(scene), np.zeros((topology.n_parties, scene.width), int)
+    gap = 1 if sigma is None else round(float(sigma[0] / step_of(scene)[0]))
+    shift[list(ends), 0] = gap, -gap
+    return Repeated(scene, colluders, holdings(scene), shift, runs)
