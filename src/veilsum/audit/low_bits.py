@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import gcd
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ CANDIDATES, LARGER = 8, 32
 OTHERS = 8
 
 Label = TypeVar("Label", bound=Hashable)
-Totals = Sequence[int]
+Totals: TypeAlias = Sequence[int]
 
 
 def low_bits(
@@ -81,8 +81,8 @@ def play(
     """Guess which of some tables a small party has, from low bits alone."""
     victim, *large = question.honest(coalition)
     n_rows, spread = question.size
-    most = None if question.schema is None else question.schema.maximum_rows
-    sizes = dict.fromkeys(large, min(LARGER * n_rows, most or LARGER * n_rows))
+    many = question.at_most(LARGER * n_rows)
+    sizes = dict.fromkeys(large, many)
     chance, right = np.random.default_rng((seed, 1)), 0
     for trial in range(trials):
         held, played = question.sound((seed, trial), sizes)
@@ -95,14 +95,15 @@ def play(
         truth = int(chance.integers(CANDIDATES))
         tables[truth] = held[victim]
         others = [
-            question.held((seed, trial, 20_000 + k), max(sizes.values()), spread)
+            question.held((seed, trial, 20_000 + k), many, spread)
             for k in range(OTHERS)
         ]
         given = question.given(played, [*tables, *others])
         left = set(range(CANDIDATES))
         for place, rest in enumerate(played.rest(coalition)):
-            here = {k: [given[k][place]] for k in range(CANDIDATES)}
-            left &= left_by(rest, here, [one[place] for one in given[CANDIDATES:]])
+            here = {k: (given[k][place],) for k in range(CANDIDATES)}
+            large_ones = [one[place] for one in given[CANDIDATES:]]
+            left &= left_by(rest, here, large_ones)
         guess = int(chance.choice(sorted(left or set(range(CANDIDATES)))))
         right += guess == truth
     return (

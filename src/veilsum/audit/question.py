@@ -263,14 +263,14 @@ class Question:
 
         Args:
             seed: repeats it.
-            sizes: how many rows some parties have; the others as many as are needed.
+            sizes: how many rows some parties have, as far as so many were agreed on;
+                the others as many as are needed.
         """
         n_rows, spread = self.size
+        rows = {name: self.at_most(n) for name, n in (sizes or {}).items()}
         for draw in range(4 * DRAWS):
             held = {
-                name: self.held(
-                    (seed, draw, k), (sizes or {}).get(name, n_rows), spread
-                )
+                name: self.held((seed, draw, k), rows.get(name, n_rows), spread)
                 for k, name in enumerate(self.parties)
             }
             if (found := self.ask(held).played) is not None:
@@ -280,14 +280,18 @@ class Question:
             "minimum_rows"
         )
 
+    def at_most(self, n_rows: int) -> int:
+        """Return so many rows, or the most that were agreed on."""
+        most = None if self.schema is None else self.schema.maximum_rows
+        return n_rows if most is None else min(n_rows, most)
+
     def _numbers_of_rows(self) -> Iterator[int]:
         if self.schema is None:
             yield 1
             return
-        least, most = self.schema.minimum_rows, self.schema.maximum_rows
-        first = max(least, FEWEST_ROWS)
+        first = max(self.schema.minimum_rows, FEWEST_ROWS)
         sizes = [first * 2**k for k in range(MOST_DOUBLINGS)]
-        yield from dict.fromkeys(min(one, most or one) for one in sizes)
+        yield from dict.fromkeys(map(self.at_most, sizes))
 
     def _cuts(self) -> dict[str, tuple[float, ...]]:
         """Return by column the public numbers that divide its rows into bins."""
@@ -428,7 +432,7 @@ class Question:
             return PartyWork(part.recipe, own)
         if self.schema is None:
             return PartyWork(recipe, _site(recipe, held))
-        job = getattr(played.result, "job", None) or table_job(asked, self.schema)
+        job: Any = getattr(played.result, "job", None) or table_job(asked, self.schema)
         table = job.bring(job.schema.check(self.parties[0], held))
         source = Source(held, job.schema.names)
         own = Contribution(partial(job.answer, table), source)
@@ -510,7 +514,7 @@ def _values(
             measure.most - measure.least + 1, n_rows, chance
         )
     else:
-        low, high = _ends(column)
+        low, high = spanned(column)
         if inside := [one for one in cuts if low < one < high]:
             ends = np.array([low, *inside, high])
             place = _evenly(len(ends) - 1, n_rows, chance)
@@ -524,7 +528,16 @@ def _values(
         unit = float(measure.unit)
         counts = np.rint(np.rint(drawn / step) * step / unit)
         counts = np.clip(counts, measure.least, measure.most)
-    numbers = [float(int(one) * measure.unit) for one in counts]
+    return in_units(column, counts)
+
+
+def in_units(column: Column, counts: Array[Any]) -> list[Any]:
+    """Return so many units each, as people write them down."""
+    unit = column.measure.unit
+    # One division of whole numbers that float64 holds: rounded once.
+    numbers = (counts * float(unit.numerator) / float(unit.denominator)).tolist()
+    if column.since is None:
+        return list(numbers)
     return [column.written(one) for one in numbers]
 
 
@@ -533,7 +546,7 @@ def _evenly(n: int, n_rows: int, chance: np.random.Generator) -> Array[Any]:
     return chance.permutation(np.arange(n_rows) % n)
 
 
-def _ends(column: Column) -> tuple[float, float]:
+def spanned(column: Column) -> tuple[float, float]:
     """Return from where to where a column's numbers are made up."""
     unit = float(column.measure.unit) * OPEN_UNITS
     low, high = column.minimum, column.maximum

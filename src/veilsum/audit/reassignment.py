@@ -42,9 +42,7 @@ def play(
     if len(honest) < 2:
         return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
     # With some rows to spare, everybody has enough of them in other dealings, too.
-    rows = question.size[0] * 5 // 4
-    most = None if question.schema is None else question.schema.maximum_rows
-    sizes = dict.fromkeys(honest, min(rows, most or rows))
+    sizes = dict.fromkeys(honest, question.size[0] * 5 // 4)
     chance, right = np.random.default_rng((seed, 2)), 0
     for trial in range(trials):
         held, played = question.sound((seed, trial), sizes)

@@ -1,0 +1,210 @@
+"""A question that is aimed: at one row, at a level or bin that one has, at a site.
+
+Whoever writes the file chooses its terms, and may know of somebody what a neighbour
+knows. The attack makes tables up in which the agreed question singles somebody out, and
+questions like it that do so on purpose. Rules at home, and counts of parties before
+anything else, must refuse each of them: an answer, of whatever size, is a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from veilsum.agreement.sections import CoxSection, JobSection, ModelSection
+from veilsum.audit.attack import Outcome
+from veilsum.audit.question import Holdings, Question, Skipped, in_units, spanned
+from veilsum.jobs.job_file import table_job
+from veilsum.jobs.presence import are_few
+from veilsum.numbers.arrays import Array
+from veilsum.tables.columns import Column
+from veilsum.tables.frames import Frame
+from veilsum.tables.rules import Rules
+
+ATTACK = "a question that is aimed"
+# What an aim is at.
+ROW, SITE, TERM = "one row", "one site", "one row, by a term"
+# Rows beside the one that differ a little.
+NEARLY = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Aim:
+    """A question and tables that single somebody out.
+
+    Attributes:
+        at: what it is aimed at.
+        column: by which column.
+    """
+
+    at: str
+    column: str
+    question: Question
+    held: Holdings
+
+    def answered(self, rules: Rules | None = None) -> bool:
+        """Say whether anything of rows is released."""
+        return not self.question.ask(self.held, rules=rules).shows_nothing
+
+
+def play(
+    question: Question,
+    *,
+    coalition: Sequence[str],
+    seed: int,
+    trials: int,
+    rules: Rules | None = None,
+) -> tuple[Outcome | Skipped, ...]:
+    """Aim the question, each time at another row of another made-up table.
+
+    Args:
+        question: what was agreed on.
+        coalition: who has written it.
+        seed: repeats it.
+        trials: for each thing that it can be aimed at.
+        rules: others than were agreed on, to see what they were good for.
+    """
+    if question.schema is None:
+        return (Skipped(ATTACK, "the question is not about tables"),)
+    found: dict[str, list[bool]] = {}
+    for trial in range(trials):
+        chance = np.random.default_rng((seed, trial, 4))
+        for aim in aims(question, coalition, chance, (seed, trial)):
+            found.setdefault(aim.at, []).append(aim.answered(rules))
+    return tuple(
+        Outcome(
+            attack=ATTACK,
+            coalition=tuple(coalition),
+            about=f"an answer to what is aimed at {at}",
+            trials=len(each),
+            successes=sum(each),
+            promised=0.0,
+            looked_at="sums",
+        )
+        for at, each in found.items()
+    )
+
+
+def aims(
+    question: Question, coalition: Sequence[str], chance: np.random.Generator, seed: Any
+) -> Iterator[Aim]:
+    """Yield what the question can be aimed at, with tables for it."""
+    held, _ = question.sound(seed)
+    honest = question.honest(coalition)
+    victim = honest[int(chance.integers(len(honest)))]
+    row = int(chance.integers(len(held[victim])))
+    for column in _used(question):
+        if column.is_category or are_few(column.measure):
+            if len(_levels(column)) < 2:
+                continue
+            yield Aim(
+                ROW, column.name, question, _one_has_it(held, victim, row, column)
+            )
+            yield Aim(SITE, column.name, question, _site_has_it(held, victim, column))
+        else:
+            far = _stands_out(held, victim, row, column)
+            yield Aim(ROW, column.name, question, far)
+            yield Aim(SITE, column.name, question, _names_sites(held, column))
+            yield from _by_terms(question, column, held, victim)
+
+
+def _used(question: Question) -> tuple[Column, ...]:
+    """Return the columns that the question looks at."""
+    assert question.schema is not None
+    assert isinstance(question.asked, JobSection)
+    job = table_job(question.asked, question.schema)
+    return () if job is None else job.schema.columns
+
+
+def _levels(column: Column) -> list[Any]:
+    """Return all values of a column that has few."""
+    if column.is_category:
+        return list(column.categories)
+    return in_units(column, np.arange(column.measure.least, column.measure.most + 1))
+
+
+def _one_has_it(
+    held: Holdings, victim: str, row: int, column: Column
+) -> dict[str, Frame]:
+    """Return tables in which one row of a party has a level, and no other there."""
+    *others, level = _levels(column)
+    own = held[victim]
+    values = np.resize(np.array(others, dtype=object), len(own))
+    values[row] = level
+    return {**held, victim: own.assign(**{column.name: list(values)})}
+
+
+def _site_has_it(held: Holdings, victim: str, column: Column) -> dict[str, Frame]:
+    """Return tables in which many rows of one party have a level, and nobody else's."""
+    *others, level = _levels(column)
+    found = {}
+    for name, table in held.items():
+        values = np.resize(np.array(others, dtype=object), len(table))
+        if name == victim:
+            values[: len(values) // 2] = level
+        found[name] = table.assign(**{column.name: list(values)})
+    return found
+
+
+def _written(column: Column, values: Array[Any]) -> list[Any]:
+    """Return numbers as whole ones of a column's unit."""
+    return in_units(column, np.rint(values / float(column.measure.unit)))
+
+
+def _stands_out(
+    held: Holdings, victim: str, row: int, column: Column
+) -> dict[str, Frame]:
+    """Return tables in which one row of a party is all that differs there, nearly."""
+    low, high = spanned(column)
+    found = {}
+    for name, table in held.items():
+        values = np.full(len(table), low + 0.02 * (high - low))
+        if name == victim:
+            values[: 2 * NEARLY : 2] += 0.01 * (high - low)
+            values[row] = high
+        else:
+            values += 0.1 * (high - low) * np.arange(len(table)) / len(table)
+        found[name] = table.assign(**{column.name: _written(column, values)})
+    return found
+
+
+def _names_sites(held: Holdings, column: Column) -> dict[str, Frame]:
+    """Return tables in which a number is the same in all rows of a party."""
+    low, high = spanned(column)
+    codes = np.linspace(low, high, len(held) + 2)[1:-1]
+    return {
+        name: table.assign(**{column.name: _written(column, np.full(len(table), code))})
+        for code, (name, table) in zip(codes, held.items(), strict=True)
+    }
+
+
+def _by_terms(
+    question: Question, column: Column, held: Holdings, victim: str
+) -> Iterator[Aim]:
+    """Yield the question with a term more, which is large for one row of a party.
+
+    It is the row with the largest number, which no other there has.
+    """
+    asked = question.asked
+    if not isinstance(asked, ModelSection | CoxSection) or column.kind == "date":
+        return
+    left, _, right = asked.formula.partition("~")
+    if column.name in left:  # of the response a term would be no such question
+        return
+    values = held[victim][column.name].to_numpy(dtype=float)
+    most = values.max()
+    second = values[values < most].max()
+    values[np.flatnonzero(values == most)[1:]] = second
+    table = held[victim].assign(**{column.name: _written(column, values)})
+    gap = (most - second) / 2
+    for term in (
+        f"(`{column.name}` > {float(second + gap)!r})",
+        f"{{exp(-((`{column.name}` - {float(most)!r}) / {float(gap / 2)!r})**2)}}",
+    ):
+        more = structs.replace(asked, formula=f"{left}~{right} + {term}")
+        own = {**held, victim: table}
+        yield Aim(TERM, column.name, question.asking(more), own)

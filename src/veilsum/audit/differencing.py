@@ -1,0 +1,130 @@
+"""Differences of sums: the same question, to one party less, or of one row less.
+
+Two exact totals over sets that differ by one party leave that party's own numbers; two
+over tables that differ by one row leave that row. No mask helps against it. Every
+honest party keeps a ledger, which refuses the second question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.attack import Outcome
+from veilsum.audit.question import Attempt, Holdings, Question, Skipped, minus
+from veilsum.files.ledger import Ledger, open_ledger
+from veilsum.privacy.accountant import Budget
+
+ATTACK = "differencing"
+
+
+def play(
+    question: Question,
+    *,
+    coalition: Sequence[str],
+    seed: int,
+    trials: int,
+    ledgers: bool = True,
+) -> tuple[Outcome | Skipped, ...]:
+    """Ask twice, and take the difference.
+
+    Args:
+        question: what was agreed on.
+        coalition: who asks.
+        seed: repeats it.
+        trials: of each kind of difference.
+        ledgers: whether honest parties keep any, to see what they are good for.
+    """
+    kinds: dict[str, Callable[..., Any]] = {"one party": _without_a_party}
+    if question.schema is not None and _may_lose_a_row(question):
+        kinds["one row"] = _without_a_row
+    found: list[Outcome | Skipped] = []
+    for what, less in kinds.items():
+        right = 0
+        for trial in range(trials):
+            with ExitStack() as stack:
+                books = _ledgers(question, coalition, stack) if ledgers else {}
+                hit = _recovered(question, coalition, (seed, trial), less, books)
+            if hit is None:
+                found.append(Skipped(ATTACK, "a new ledger refuses the first question"))
+                break
+            right += hit
+        else:
+            found.append(
+                Outcome(
+                    attack=ATTACK,
+                    coalition=tuple(coalition),
+                    about=f"what {what} gave, by two questions",
+                    trials=trials,
+                    successes=right,
+                    promised=0.0,
+                    looked_at="sums",
+                )
+            )
+    return tuple(found)
+
+
+def _ledgers(
+    question: Question, coalition: Sequence[str], stack: ExitStack
+) -> dict[str, Ledger]:
+    """Return a new ledger for every honest party, as joining makes one."""
+    folder = Path(stack.enter_context(TemporaryDirectory()))
+    budget = Budget(tolerate=question.consortium.rules.policy.tolerate)
+    return {
+        name: stack.enter_context(open_ledger(folder / str(k), create=budget))
+        for k, name in enumerate(question.honest(coalition))
+    }
+
+
+def _recovered(
+    question: Question,
+    coalition: Sequence[str],
+    seed: Any,
+    less: Callable[..., Holdings],
+    books: dict[str, Ledger],
+) -> bool | None:
+    """Say whether a difference is what was left out; None without a first answer."""
+    honest = question.honest(coalition)
+    chance = np.random.default_rng([*seed, 5])
+    victim = honest[int(chance.integers(len(honest)))]
+    # A row to spare, which a second table can do without.
+    held, _ = question.sound(seed, {victim: question.size[0] + 1})
+
+    def ask(holdings: Holdings, run: str) -> Attempt:
+        kept = {name: one for name, one in books.items() if name in holdings}
+        return question.ask(holdings, ledgers=kept, run=run)
+
+    first = ask(held, f"first {seed}")
+    if first.played is None:
+        return None
+    second = ask(less(held, victim), f"second {seed}")
+    if second.played is None:
+        return False
+    # The first round about rows is the same question in both.
+    place = int(first.screened)
+    if len(second.played.totals) <= place or len(first.played.totals) <= place:
+        return False
+    given = second.played.given[place].get(victim)
+    truth = first.played.given[place][victim]
+    truth = truth if given is None else minus(truth, given)
+    rest = first.played.totals[place], second.played.totals[place]
+    return minus(rest[0], rest[1]) == truth
+
+
+def _without_a_party(held: Holdings, victim: str) -> Holdings:
+    return {name: one for name, one in held.items() if name != victim}
+
+
+def _without_a_row(held: Holdings, victim: str) -> Holdings:
+    return {**held, victim: held[victim].iloc[:-1]}
+
+
+def _may_lose_a_row(question: Question) -> bool:
+    """Say whether tables of two lengths were agreed on, with these rows made up."""
+    n_rows, _ = question.size
+    return question.at_most(n_rows + 1) > n_rows

@@ -1,0 +1,148 @@
+"""Refusals: do their words, or who stays away from which file, tell of a table?
+
+A refusal is decided at home. What others may hear of it names a rule, and no number of
+the table. And whoever sends file after file with other bounds sees which of them a
+party stays away from: a ledger looks at few of them a day, each worth one bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from veilsum.agreement.consortium import Consortium, consortium_from
+from veilsum.audit.aimed import ROW, aims
+from veilsum.audit.attack import Outcome
+from veilsum.audit.question import Question, Skipped
+from veilsum.files.ledger import SAME_QUESTIONS, open_ledger
+from veilsum.parties.at_home import tried
+from veilsum.parties.joining import OwnTable
+from veilsum.privacy.accountant import Budget
+from veilsum.tables.frames import load_pandas
+
+ATTACK = "refusals"
+# How many rows a party may have, for all that an organiser knows.
+SIZES = 64
+
+
+def play(
+    question: Question,
+    *,
+    coalition: Sequence[str],
+    seed: int,
+    trials: int,
+    ledger: bool = True,
+) -> tuple[Outcome | Skipped, ...]:
+    """Guess from words, and from absences.
+
+    Args:
+        question: what was agreed on.
+        coalition: who sends the files.
+        seed: repeats it.
+        trials: of each.
+        ledger: whether the party that is sent files keeps one.
+    """
+    if question.schema is None:
+        return (Skipped(ATTACK, "no rules refuse what is not about tables"),)
+
+    def counted(about: str, right: int, times: int, promised: float) -> Outcome:
+        return Outcome(
+            attack=ATTACK,
+            coalition=tuple(coalition),
+            about=about,
+            trials=times,
+            successes=right,
+            promised=promised,
+            looked_at="words",
+        )
+
+    guesses = [
+        hit
+        for trial in range(trials)
+        for hit in _by_words(question, coalition, (seed, trial))
+    ]
+    bisected = sum(
+        _by_absences(question, coalition, (seed, trial), ledger=ledger)
+        for trial in range(trials)
+    )
+    said: Outcome | Skipped = Skipped(ATTACK, "nothing is refused by its rules")
+    if guesses:
+        about = "which of two tables is refused by a rule"
+        said = counted(about, sum(guesses), len(guesses), 0.5)
+    about = f"how many rows a party has, of {SIZES} numbers, by where it stays away"
+    # Every file that is looked at says one of two things.
+    return said, counted(about, bisected, trials, 2**SAME_QUESTIONS / SIZES)
+
+
+def _by_words(question: Question, coalition: Sequence[str], seed: Any) -> list[bool]:
+    """Say for each column that points at one row whether the words tell of the table.
+
+    The other table has the same column, other numbers beside it, and rows more.
+    """
+    chance, found = np.random.default_rng([*seed, 6]), []
+    for aim in aims(question, coalition, chance, seed):
+        if aim.at != ROW:
+            continue
+        others = question.made_up([*seed, 7], *question.size)
+        longer = {
+            name: _with(others[name], aim.column, one[aim.column])
+            for name, one in aim.held.items()
+        }
+        worlds = [question.ask(one) for one in (aim.held, longer)]
+        rules = [getattr(one.error, "rule", None) for one in worlds]
+        if rules[0] is None or rules[0] != rules[1]:
+            continue  # which rule it is, is said
+        heard = [(one.words, len(one.shown)) for one in worlds]
+        truth = int(chance.integers(2))
+        left = [k for k in (0, 1) if heard[k] == heard[truth]]
+        found.append(int(chance.choice(left)) == truth)
+    return found
+
+
+def _with(table: Any, column: str, values: Any) -> Any:
+    """Return other rows with a column as it was, and its last rows again."""
+    made = table.assign(**{column: list(values)[: len(table)]})
+    return load_pandas().concat([made, made.iloc[-3:]], ignore_index=True)
+
+
+def _by_absences(
+    question: Question, coalition: Sequence[str], seed: Any, *, ledger: bool
+) -> bool:
+    """Say whether bisection by files finds how many rows a party has."""
+    victim = question.honest(coalition)[0]
+    first, spread = question.size
+    chance = np.random.default_rng([*seed, 8])
+    truth = first + int(chance.integers(SIZES))
+    table = question.held([*seed, 9], truth, spread)
+    low, high = first, first + SIZES - 1
+    with ExitStack() as stack:
+        book = None
+        if ledger:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            tolerate = question.consortium.rules.policy.tolerate
+            book = stack.enter_context(
+                open_ledger(folder / "own", create=Budget(tolerate=tolerate))
+            )
+        while low < high:
+            middle = (low + high) // 2
+            file = _at_most(question.consortium, middle)
+            part = OwnTable(consortium=file, name="own", table=table)
+            if tried(part, victim, book).good:
+                high = middle
+            else:
+                low = middle + 1
+    return low == truth
+
+
+def _at_most(consortium: Consortium, rows: int) -> Consortium:
+    """Return the same file, with another most of rows."""
+    table = consortium.to_table()
+    bounds = {"maximum_rows": rows}
+    made = consortium_from({**table, "schema": {**table["schema"], **bounds}})
+    return replace(made, members=consortium.members)
