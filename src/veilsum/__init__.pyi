@@ -261,6 +261,7 @@ from .models.row_costs import (
     smoothed_hinge_cost as smoothed_hinge_cost,
 )
 from .models.rows import Rows as Rows
+from .net.transcript_file import read_transcript as read_transcript
 from .numbers.laws import (
     GaussianMasks as GaussianMasks,
 )
