@@ -261,6 +261,7 @@ from .models.row_costs import (
     smoothed_hinge_cost as smoothed_hinge_cost,
 )
 from .models.rows import Rows as Rows
+from .net.transcript_file import read_transcript as read_transcript
 from .numbers.laws import (
     GaussianMasks as GaussianMasks,
 )
@@ -344,6 +345,7 @@ from .privacy.planner import (
 )
 from .privacy.planner import plan as plan
 from .privacy.records import record_exchange_distance as record_exchange_distance
+from .privacy.transcript import Transcript as Transcript
 from .privacy.view import View as View
 from .privacy.worst_case import worst_case as worst_case
 from .tables.columns import (

@@ -16,6 +16,7 @@ from net.runs import ONE_SHOT, TARGETS, Company, changed, data_files
 from veilsum.cli.app import app
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import grouped
+from veilsum.net.transcript_file import read_transcript
 from veilsum.parties.consent import consent_to
 from veilsum.privacy.accountant import Budget
 
@@ -74,6 +75,42 @@ def test_a_ledger_that_would_refuse_says_so_before_anybody_is_met(company, epsil
     assert found.exit_code == 2
     with open_ledger(ledger) as books:
         assert books.history().charges == ()
+
+
+def test_a_transcript_is_announced_and_writes_over_nothing(company):
+    mine = company.folder("a") / "mine.transcript"
+    found = join(company, "a", "--transcript", str(mine), answer="n\n")
+    announced = "you keep a transcript in mine.transcript, encrypted with your key"
+    assert announced in flat(found.stderr)
+    assert "It is a secret" in flat(found.stderr)
+    assert not mine.exists()
+    silent = join(company, "a", answer="n\n")
+    assert "you keep a transcript" not in flat(silent.stderr)
+    key = company.folder("a") / "a.key"
+    before = key.read_bytes()
+    found = join(company, "a", "--transcript", str(key), "--yes")
+    assert found.exit_code == 1
+    assert "is no transcript" in found.stderr
+    assert "give another file with --transcript" in flat(found.stderr)
+    assert key.read_bytes() == before
+
+
+def test_a_transcript_is_kept_for_its_owner(company):
+    mine = company.folder("a") / "mine.transcript"
+    found = with_others(company, "a", "--transcript", str(mine), "--yes")
+    assert found.exit_code == 0
+    assert f"the transcript is in {mine}" in flat(found.stderr)
+    kept = read_transcript(mine, company.folder("a") / "a.key")
+    view = kept.view()
+    assert view.corrupted == ("a",)
+    assert view.honest == ("b", "c", "d")
+    # A cost |x - t|^2 is masked as -2 t: of the others, only the sum is left.
+    own, (others_,) = view.coefficients[0], view.component_sums().values()
+    assert kept.law.decode(own).tolist() == [-2 * one for one in TARGETS[0]]
+    rest = [-2 * sum(column) for column in zip(*TARGETS[1:], strict=True)]
+    assert kept.law.decode(others_).tolist() == rest
+    for name in others(company, "a"):
+        assert [*company.folder(name).rglob("*.transcript")] == []
 
 
 def test_no_sends_nothing_and_opens_no_socket(company):

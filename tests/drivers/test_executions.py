@@ -12,7 +12,7 @@ from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import GaussianMasks, check_sigma
 from veilsum.numbers.masking import ShareStreams, draw_shares
-from veilsum.privacy.view import observe
+from veilsum.privacy.transcript import Drawn, simulated
 
 K3 = Topology.family("complete:3")
 
@@ -227,12 +227,11 @@ def test_the_keyed_protocol_has_the_same_law():
     """
     law = GaussianMasks(check_sigma(1.0))
     rows = np.array([[1.0], [2.0], [3.0]])
-    nothing = np.zeros((1, 3, 1))
     effective, stripped = [], []
     for root in range(800):
         shares = draw_shares(K3, law, ShareStreams(root), size=1)
         effective.append((rows + shares.masks()).ravel())
-        view = observe(shares, rows, nothing, corrupted=["2"])
+        view = simulated(law, [Drawn(0, rows, shares)], corrupted=["2"]).view()
         stripped.append(view.stripped.ravel())
     check_normal(np.array(effective), rows.ravel(), 2 * K3.laplacian.toarray())
     honest = K3.without({2})

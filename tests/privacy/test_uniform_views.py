@@ -7,7 +7,7 @@ from scipy import stats
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import Shares, ShareStreams, draw_shares
-from veilsum.privacy.view import observe
+from veilsum.privacy.transcript import Drawn, simulated
 
 RUNS = 4000
 GRID = 40
@@ -28,8 +28,8 @@ def views(rows, *, seed, reuse=None):
     values = draw_shares(RING, law, ShareStreams(seed), size=RUNS).values
     if reuse is not None:
         values[reuse] = draw_shares(RING, law, ShareStreams(99), size=1).values[reuse]
-    nothing = np.zeros((1, 4, 1))
-    return observe(Shares(RING, values), private, nothing, corrupted=["3"]).stripped.T
+    drawn = Drawn(0, private, Shares(RING, values))
+    return simulated(law, [drawn], corrupted=["3"]).view().stripped.T
 
 
 def bits_of(numbers):

@@ -89,6 +89,12 @@ WAS_OVER = "this run was over before; this is what it found then"
 ANOTHER_OUT = (
     "it is left as it is, and nothing was sent: give another folder with --out"
 )
+TRANSCRIPT = (
+    "you keep a transcript in {}, encrypted with your key: every number that your "
+    "computer stores, sends and receives, your own before they are masked among them. "
+    "It is a secret, and stays when the run is over; together with other members' "
+    "transcripts it gives all that these members could compute"
+)
 # What the user can mend.
 MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
@@ -136,6 +142,14 @@ STAGES = {
     type=FILE,
     help="This party's own rules; by default veilsum.toml beside the key, if it is "
     "there. No consortium file changes them.",
+)
+@click.option(
+    "--transcript",
+    type=FILE,
+    help="Keep every number that this party stores, sends and receives in a file of "
+    "its own, encrypted with its key; by default none is kept. It is a secret: it has "
+    "what the masks hide of this party, and with other members' transcripts all that "
+    "these could compute together.",
 )
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
@@ -238,6 +252,7 @@ def _take_part(
 ) -> tuple[Networked, JobResult]:
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
+    from veilsum.net.transcript_file import earlier_transcript
     from veilsum.parties.joining import own_part
 
     agreed = read_consortium(consortium)
@@ -248,12 +263,15 @@ def _take_part(
     part = own_part(agreed, data=files["data"], cost=files["cost"], **taken(how))
     driver = _driver(agreed, identity, how)
     driver.watch = _progress(style)
+    if how["transcript"] is not None:
+        driver.tapped = True
+        driver.earlier = earlier_transcript(how["transcript"], identity, run=agreed.run)
     with ExitStack() as stack:
         path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
         driver.ledger = stack.enter_context(_ledger(path, agreed))
 
         def confirm(task: Assignment) -> None:
-            page = _page(driver, part, own, task)
+            page = _page(driver, part, own, task, how["transcript"])
             if not yes:
                 _ask(page)
             else:
@@ -270,6 +288,7 @@ def _take_part(
             raise
         finally:
             _keep_evidence(how["out"], driver, style)
+            _keep_transcript(how["transcript"], driver, style)
 
 
 def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
@@ -301,6 +320,22 @@ def _keep_evidence(folder: Path, driver: Networked, style: str) -> None:
                 "you alone (it may hold the answer, or what tells it to who tries); "
                 "veilsum verify says what it proves"
             )
+
+
+def _keep_transcript(path: Path, driver: Networked, style: str) -> None:
+    """Write down what was stored, sent and received by now, however it ended."""
+    from veilsum.net.transcript_file import write_transcript
+
+    if driver.tap is None:
+        return
+    found, run = driver.tap.transcript(), driver.consortium.run
+    write_transcript(path, found, driver.identity, run=run)
+    if style == "json":
+        about = {"file": str(path), "whole": found.whole}
+        LOG.info("transcript is kept", extra=about)
+        return
+    cut = "" if found.whole else "; it grew too long, and its end is not in it"
+    say(f"  the transcript is in {path}, for who has your key alone{cut}")
 
 
 def only_key(folder: Path) -> Path:
@@ -374,7 +409,11 @@ def own_rules(given: Path | None, folder: Path) -> OwnRules:
 
 
 def _page(
-    driver: Networked, part: OwnTable | OwnCost, own: OwnRules, task: Assignment
+    driver: Networked,
+    part: OwnTable | OwnCost,
+    own: OwnRules,
+    task: Assignment,
+    transcript: Path | None,
 ) -> Consent:
     """Return what its owner agrees to: all of it was checked by now."""
     from veilsum.parties.at_home import about_you, passed
@@ -389,7 +428,10 @@ def _page(
         ledger=driver.ledger,
         most=shared.facts["numbers"][1],
     )
-    place = Part("YOUR PLACE", tuple(_place(agreed, driver.party, task)))
+    here = tuple(_place(agreed, driver.party, task))
+    if transcript is not None:
+        here = (*here, TRANSCRIPT.format(transcript.name))
+    place = Part("YOUR PLACE", here)
     return replace(shared, own=(place, *yours))
 
 

@@ -6,7 +6,9 @@ An iterative method runs on an engine, which sees masked numbers and public data
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -23,19 +25,22 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.iterating import Journey, kept_times
+from veilsum.drivers.tap import MOST_BYTES
 from veilsum.engines.choosing import engine_for
 from veilsum.engines.engine import Task
 from veilsum.engines.faulty import FaultyEngine
-from veilsum.errors import VeilsumError
+from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.spreading import spanning_tree, spreading_cost, tree_sum
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.recentring import recentre
 from veilsum.methods.schedule import FLOAT_BYTES, Schedule
 from veilsum.numbers.arrays import Array, frozen
-from veilsum.numbers.masking import Shares, draw_shares
+from veilsum.numbers.masking import draw_shares
+from veilsum.privacy.transcript import Drawn, Reach, Transcript, simulated
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.rounds import MethodRounds
+from veilsum.protocol.work import Rounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +58,9 @@ class Arrays(Chance):
         """Draw all masks of an epoch at once, add up, and ask for the next vectors."""
         plan, works = assignment.plan, assignment.works
         law, topology, streams = plan.law, plan.topology, self.streams(plan.law)
+        watched = self.watched or assignment.watched
         sums: list[Array[Any]] = []
-        first: Shares | None = None
+        drawn: list[Drawn] = []
         unbalanced = 0.0
         while (vectors := _vectors(assignment, sums)) is not None:
             epoch = len(sums) * (topology.n_parties + 1)
@@ -62,21 +68,28 @@ class Arrays(Chance):
             masks = shares.masks()
             masked = law.wrap(vectors + masks)
             unbalanced = max(unbalanced, largest_sum(masks, law))
-            if assignment.watched and first is None:
-                first = shares
             if assignment.charge is not None:
                 for name, row in zip(plan.parties, masked, strict=True):
                     assignment.charge(name, Emission(epoch, plan.parties, row), sums)
             if works[plan.parties[0]].rounds is not None:
-                return self._iterated(assignment, masked, shares, unbalanced)
-            sums.append(law.decode(_total(plan, masked)))
+                first = Drawn(epoch, vectors, shares)
+                return self._iterated(assignment, masked, first, unbalanced)
+            total = _total(plan, masked)
+            if watched:
+                whole = np.asarray(law.wrap(total))
+                drawn.append(Drawn(epoch, vectors, shares, whole))
+            sums.append(law.decode(total))
             if assignment.progress is not None:
                 assignment.progress(len(sums))
         answer = works[plan.parties[0]].answer(sums, plan.parties)
         seen = None
-        if first is not None:
-            everybody = np.tile(answer, (1, topology.n_parties, 1))
-            seen = Seen(shares=first, times=np.zeros(1, np.int64), estimates=everybody)
+        if watched:
+            seen = Seen(
+                shares=drawn[0].shares,
+                transcript=partial(_transcript, plan, drawn),
+                times=np.zeros(1, np.int64),
+                estimates=np.tile(answer, (1, topology.n_parties, 1)),
+            )
         _, vectors_told = spreading_cost(topology, plan.spread)
         numbers = (_shares_of_an_epoch(plan) + vectors_told) * plan.size
         return Released(
@@ -93,7 +106,7 @@ class Arrays(Chance):
         self,
         assignment: Assignment,
         masked: Array[Any],
-        shares: Shares,
+        first: Drawn,
         unbalanced: float,
     ) -> Released:
         """Run the method that all parties have in their hands, on masked rows."""
@@ -102,6 +115,7 @@ class Arrays(Chance):
         rounds = [cast("MethodRounds", one) for one in held]
         settings = rounds[0].schedules.settings
         schedule = rounds[0].schedules.on(plan.topology)
+        shown = masked
         if schedule.recentring:
             weights, times = schedule.recentring_weights, schedule.recentring
             masked = recentre(plan.topology, weights, masked, rounds=times)
@@ -133,7 +147,8 @@ class Arrays(Chance):
         ).run()
         done = found.iterations * schedule.method.rounds_per_iteration
         seen = Seen(
-            shares=shares,
+            shares=first.shares,
+            transcript=partial(self._replayed, assignment, first, shown),
             times=found.times,
             estimates=found.estimates,
             stopped=found.stopped,
@@ -147,8 +162,73 @@ class Arrays(Chance):
             rounds=schedule.recentring + done,
             bytes=_traffic(plan, schedule, done),
             sum_of_masks=unbalanced,
-            seen=seen if assignment.watched else None,
+            seen=seen if self.watched or assignment.watched else None,
         )
+
+    def _replayed(
+        self,
+        assignment: Assignment,
+        first: Drawn,
+        masked: Array[Any],
+        corrupted: Iterable[Hashable],
+    ) -> Transcript:
+        """Return a transcript with all that was told, as parties would tell it.
+
+        An engine does not tell anybody anything: its iterations are done again, party
+        by party, only when somebody asks.
+        """
+        plan = assignment.plan
+        if self.faults is not None or plan.topology.directed:
+            raise InvalidInputError(
+                "a transcript has what machines tell each other over links that carry "
+                "both ways: leave faults of links out"
+            )
+        held = {name: assignment.works[name].rounds for name in plan.parties}
+        told = _told(plan, {k: one for k, one in held.items() if one}, masked)
+        return _transcript(plan, [replace(first, told=told)], corrupted)
+
+
+def _transcript(
+    plan: Plan, drawn: Sequence[Drawn], corrupted: Iterable[Hashable]
+) -> Transcript:
+    """Return a coalition's transcript of a run that went as planned."""
+    by_tree, iterates = plan.spread == "tree", bool(drawn[0].told)
+    reach: Reach = "everybody"
+    if by_tree or iterates:
+        reach = "neighbours" if plan.policy.stand_in else "itself"
+    return simulated(
+        plan.law,
+        drawn,
+        corrupted=corrupted,
+        reach=reach,
+        by_tree=by_tree and not iterates,
+        plan=plan.digest,
+    )
+
+
+def _told(
+    plan: Plan, rounds: Mapping[str, Rounds], masked: Array[Any]
+) -> dict[tuple[int, str], Array[Any]]:
+    """Return what every party tells its neighbours, by round and party."""
+    graph, names = plan.topology, plan.parties
+    pairs = zip(names, masked, strict=True)
+    states = {name: rounds[name].begin(row, graph, name) for name, row in pairs}
+    told: dict[tuple[int, str], Array[Any]] = {}
+    index = size = 0
+    while not any(rounds[name].finished(states[name]) for name in names):
+        said = {name: rounds[name].outgoing(states[name]) for name in names}
+        size += sum(one.nbytes for one in said.values())
+        if size > MOST_BYTES:
+            raise InvalidInputError(
+                f"a transcript has at most {MOST_BYTES:,} bytes, and these parties "
+                f"have told each other more after {index} rounds: take fewer iterations"
+            )
+        for name in names:
+            told[index, name] = said[name]
+            heard = {other: said[other] for other in graph.neighbours(name)}
+            states[name] = rounds[name].advance(states[name], heard)
+        index += 1
+    return told
 
 
 def _vectors(assignment: Assignment, sums: list[Array[Any]]) -> Array[Any] | None:

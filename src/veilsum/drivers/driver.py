@@ -7,7 +7,7 @@ runs the machine of every party on a network in memory; a real party's driver, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -22,6 +22,7 @@ from veilsum.numbers.laws import Law
 from veilsum.numbers.masking import Shares, ShareStreams, Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
@@ -32,6 +33,8 @@ Sums = tuple[Array[Any], ...]
 Progress = Callable[[int], None]
 # Told what a party is about to show, to whom, after which sums; raises to forbid it.
 Charging = Callable[[str, Emission, Sequence[Array[Any]]], None]
+# Makes a coalition's transcript of a simulated run.
+Transcribing = Callable[[Iterable[Hashable]], Transcript]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -73,6 +76,7 @@ class Seen(Secret):
 
     Attributes:
         shares: of the first epoch.
+        transcript: what a coalition stored, sent and received; called with its names.
         times: the iterations at which estimates were kept; 0 if there were none.
         estimates: every party's at those times, (times, n, m).
         stopped: why an iterative method ended.
@@ -81,6 +85,7 @@ class Seen(Secret):
     """
 
     shares: Shares
+    transcript: Transcribing
     times: Array[np.int64]
     estimates: FloatArray
     stopped: str | None = None
@@ -148,13 +153,15 @@ class GivenUpError(ProtocolError):
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """Where a simulation's shares come from.
+    """Where a simulation's shares come from, and whether it is looked into.
 
     Attributes:
         seed: repeats them; without one they are fresh.
+        watched: whether to keep what only a simulation can see, asked to or not.
     """
 
     seed: int | None = None
+    watched: bool = False
 
     def streams(self, law: Law) -> Streams:
         """Return new streams, the same ones for the same seed.

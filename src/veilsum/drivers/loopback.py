@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -30,6 +30,7 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.tap import Tap
 from veilsum.errors import (
     InvalidInputError,
     MissingExtraError,
@@ -38,6 +39,7 @@ from veilsum.errors import (
 )
 from veilsum.numbers.masking import Shares, Streams
 from veilsum.numbers.secrets import Secret
+from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.book import Keys
 from veilsum.protocol.effects import (
     Abort,
@@ -98,14 +100,18 @@ class Loopback(Chance):
         progress = assignment.progress
         if plan.topology.directed:
             raise InvalidInputError("a run needs links that carry both ways")
+        watched = self.watched or assignment.watched
+        taps = {name: Tap(plan, name) for name in plan.parties if watched}
+        works = assignment.works
         world = World(
             plan,
-            assignment.works,
+            {name: taps[name].on(works[name]) for name in taps} or works,
             self.streams(plan.law),
             faults=self.faults or Faults(),
             seed=self.seed or 0,
             record=self.faults is not None,
-            watch=(*TOLD, *SEEN) if assignment.watched else TOLD,
+            watch=(*TOLD, *SEEN) if watched else TOLD,
+            taps=taps,
         )
         if charge is not None:
             world.charge = lambda name, shown: charge(
@@ -119,12 +125,12 @@ class Loopback(Chance):
         """Let the machines exchange real frames until everybody is done."""
         world = self.world(assignment).run()
         # What each party found is to be seen: nobody may be missing then.
-        least = len(world.nodes) if assignment.watched else 1
+        least = len(world.taps) or 1
         if len(world.finished) < least:
             reasons = {name: (a.reason, a.detail) for name, a in world.aborted.items()}
             raise GivenUpError(reasons, world.sums)
         finish = next(iter(world.finished.values()))
-        seen = _seen(world) if assignment.watched else None
+        seen = _seen(world) if world.taps else None
         written = world.written.get((world.plan.parties[0], "rounds"))
         return Released(
             sums=world.sums,
@@ -164,9 +170,18 @@ def _seen(world: World) -> Seen:
         stopped = "tolerance" if early else schedule.limit
     return Seen(
         shares=Shares(topology, values),
+        transcript=partial(_transcript, world),
         times=np.array([iterations]),
         estimates=np.stack(found)[None],
         stopped=stopped,
+    )
+
+
+def _transcript(world: World, corrupted: Iterable[Hashable]) -> Transcript:
+    """Return what the machines of a coalition sent, received and kept."""
+    names = world.plan.topology.indices(corrupted)
+    return Transcript.together(
+        world.taps[name].transcript() for name in world.plan.topology.names(names)
     )
 
 
@@ -223,6 +238,7 @@ class World(Secret):
         seed: repeats delays, losses, keys and identities.
         charge: told before a party first shows masked numbers; raises to forbid it.
         watch: writes under these keys are kept in `written`, recorded or not.
+        taps: on the parties' machines, by name, where somebody wants their transcripts.
         history: what happened, in order; empty when not recorded.
         frames: how many were delivered.
         bytes: how many those had.
@@ -236,6 +252,7 @@ class World(Secret):
     record: bool = True
     make: MakeMachine = Machine
     watch: tuple[str, ...] = ()
+    taps: Mapping[str, Tap] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     charge: Callable[[str, Emission], None] | None = None
     written: dict[tuple[str, str], bytes] = field(default_factory=dict)
@@ -304,6 +321,8 @@ class World(Secret):
     def _note(self, party: str, what: str, detail: Any, peer: str | None) -> None:
         if self.record:
             self.history.append(Event(self.time, party, what, detail, peer))
+        if party in self.taps:
+            self.taps[party].note(what, detail, peer)
 
     # Computers
 
@@ -326,7 +345,7 @@ class World(Secret):
 
     def _carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
-            if self.record:
+            if self.record or self.taps:
                 self._note_effect(node.name, effect)
             if isinstance(effect, Send):
                 self._transmit(node.name, effect)
@@ -405,7 +424,7 @@ class World(Secret):
             return
         self.frames += 1
         self.bytes += len(send.frame)
-        if self.record:
+        if self.record or self.taps:
             self._note(send.to, "receive", send.frame, sender)
         try:
             effects = node.machine.receive(sender, send.frame)

@@ -44,7 +44,8 @@ from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import LawName, Masks
 from veilsum.numbers.units import few_decimals
 from veilsum.privacy.guarantee import Guarantee
-from veilsum.privacy.view import View, observe
+from veilsum.privacy.transcript import Drawn, Transcript, simulated
+from veilsum.privacy.view import View
 from veilsum.protocol.plan import Policy
 
 BOUNDS_READ = (
@@ -187,10 +188,23 @@ class Run(Minimised):
         return RunRecord(**held)
 
     def view(self, corrupted: Iterable[Hashable]) -> View:
-        """Return what a coalition stored, sent and received in this run."""
-        return observe(
-            self.seen.shares, self.private, self.seen.estimates, corrupted=corrupted
+        """Return what the proof grants a coalition of this run (Definition 1)."""
+        first = Drawn(0, self.private, self.seen.shares)
+        view = simulated(self.terms.law, [first], corrupted=corrupted).view()
+        near = {*view.corrupted, *(name for edge in view.known_edges for name in edge)}
+        heard = sorted(self.topology.indices(near))
+        return replace(
+            view,
+            heard=self.topology.names(heard),
+            estimates=self.seen.estimates[:, heard],
         )
+
+    def transcript(self, corrupted: Iterable[Hashable]) -> Transcript:
+        """Return all numbers that a coalition stored, sent and received.
+
+        A view has what the proof grants a coalition; this has what it really held.
+        """
+        return self.seen.transcript(corrupted)
 
     @property
     def seen(self) -> Seen:

@@ -32,12 +32,14 @@ from veilsum.numbers.secrets import Secret
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives import serialization
+    from cryptography.exceptions import InvalidSignature, InvalidTag
+    from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
         Ed25519PrivateKey,
         Ed25519PublicKey,
     )
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
     raise MissingExtraError(
@@ -47,6 +49,8 @@ except ImportError:
 # Clocks differ: a certificate made just now must be good everywhere.
 CLOCK_ALLOWANCE = timedelta(minutes=5)
 LONGEST_DAYS = 3660
+# What is sealed has a salt of its own: its key serves once, and so does the nonce.
+SALT_BYTES, _NONCE = 32, bytes(12)
 # By these a file is known for what it is.
 CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----", b"PRIVATE KEY-----"
 # A new key alone serves nobody: the others know a party by its certificate.
@@ -94,6 +98,28 @@ class Identity(_KeyHolder):
     def sign(self, content: bytes) -> bytes:
         """Return the Ed25519 signature of some content, 64 bytes."""
         return _read_key(self.key_file).sign(content)
+
+    def seal(self, content: bytes, about: bytes) -> bytes:
+        """Return content that only who has this key can read, 48 bytes longer.
+
+        ChaCha20-Poly1305 (RFC 8439), under a key that HKDF-SHA256 (RFC 5869) derives
+        from this one and a fresh salt, which comes first. `about` is said in the clear
+        elsewhere: with another one it does not open.
+        """
+        salt = secrets.token_bytes(SALT_BYTES)
+        return salt + self._cipher(salt).encrypt(_NONCE, content, about)
+
+    def unseal(self, sealed: bytes, about: bytes) -> bytes | None:
+        """Return what was sealed; None if this is not what was, to the last bit."""
+        salt, rest = sealed[:SALT_BYTES], sealed[SALT_BYTES:]
+        try:
+            return self._cipher(salt).decrypt(_NONCE, rest, about)
+        except InvalidTag:
+            return None
+
+    def _cipher(self, salt: bytes) -> ChaCha20Poly1305:
+        derive = HKDF(hashes.SHA256(), 32, salt, b"veilsum seal").derive
+        return ChaCha20Poly1305(derive(_read_key(self.key_file).private_bytes_raw()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

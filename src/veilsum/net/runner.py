@@ -103,7 +103,7 @@ class Runner(Secret):
         network: made here, from what the runner does with frames.
         charge: charges the ledger durably; raises to forbid.
         watch: told whenever the machine has moved.
-        record: for tests: told of everything that happens, in order.
+        record: told of everything that happens, in order: a tap, or a test.
     """
 
     machine: Machine

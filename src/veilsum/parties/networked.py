@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from veilsum.agreement.consortium import Address, Consortium
 from veilsum.drivers.driver import (
@@ -17,6 +18,7 @@ from veilsum.drivers.driver import (
     Released,
     rounds_of_a_sum,
 )
+from veilsum.drivers.tap import Tap
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.running import has_charged
 from veilsum.net.hello import Limits
@@ -33,6 +35,7 @@ from veilsum.net.store import RunStore, has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
+from veilsum.privacy.transcript import Transcript
 from veilsum.protocol.effects import Abort
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
@@ -51,6 +54,10 @@ class Networked(Secret):
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
         record: for tests: told of everything that happens.
+        tapped: whether to keep all numbers that are stored, sent and received, for this
+            party's transcript.
+        earlier: the transcript of earlier starts of the same run.
+        tap: what is kept, once the party has begun.
         ledger: what this party's data has been exposed to, by its own account.
         ending: how it ended, once it has.
         was_over: whether it had ended before this start.
@@ -64,6 +71,9 @@ class Networked(Secret):
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
+    tapped: bool = False
+    earlier: Transcript | None = None
+    tap: Tap | None = None
     ledger: Ledger | None = None
     ending: Ending | None = None
     was_over: bool = False
@@ -131,13 +141,18 @@ class Networked(Secret):
         keys = PartyKeys(self.identity, self.consortium.certificates)
         limits = Limits(max_frame=plan.codec.max_frame)
         limits = limits.within(plan.policy.deadline)
+        work, record = assignment.works[self.party], self.record
+        if self.tapped:
+            self.tap = tap = Tap(plan, self.party, earlier=self.earlier)
+            tap.resume(store.read())
+            work, record = tap.on(work), partial(_told, (tap.note, record))
         return Runner(
             machine=Machine(
                 plan,
                 self.party,
                 keys=keys,
                 streams=self.streams,
-                work=assignment.works[self.party],
+                work=work,
             ),
             store=store,
             network=partial(
@@ -150,7 +165,7 @@ class Networked(Secret):
             ),
             charge=None if charge is None else partial(charge, self.party),
             watch=self.watch,
-            record=self.record,
+            record=record,
         )
 
     def _released(self, plan: Plan, ending: Ending) -> Released:
@@ -166,6 +181,15 @@ class Networked(Secret):
             bytes=int(ending.notes["sent"]),
             sum_of_masks=None,
         )
+
+
+def _told(
+    whom: Iterable[Recording | None], what: str, detail: Any, peer: str | None
+) -> None:
+    """Tell all who want to know what happens."""
+    for record in whom:
+        if record is not None:
+            record(what, detail, peer)
 
 
 LEDGER_GONE = (

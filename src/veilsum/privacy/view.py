@@ -3,18 +3,17 @@
 The model is the proof's: the coalition knows its own costs, every share on an edge that
 touches it, and every effective coefficient. Known shares are stripped at once; what is
 left of an honest party is alpha_bar_i, its coefficients plus its honest edges' masks.
-Under integer laws all of this is in whole grid steps, `uniform` modulo 2^64.
+Under integer laws all of this is in whole grid steps, `uniform` modulo 2^64. A view is
+made from a transcript, which has what was really exchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from veilsum.graphs.connectivity import components
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.masking import MaskRows, ShareArray, Shares, at_both_ends
@@ -31,14 +30,16 @@ class View:
 
     Attributes:
         corrupted: C, by name.
-        honest: H, by name; the rows of `effective` and `stripped`.
+        honest: H, by name, as far as C held masked vectors; the rows of `effective` and
+            `stripped`.
         coefficients: C's own private coefficients, (|C|, p).
         known_edges: names of the two ends of every edge that touches C.
         known_shares: the shares on those edges, (edges, 2, p): r_ij then r_ji.
         effective: theta~ of the honest parties, (|H|, p).
         stripped: alpha_bar of the honest parties: effective less the known shares.
         heard: whose estimates C held or received in phase II.
-        estimates: those estimates at the recorded iterations.
+        estimates: those estimates at the recorded iterations, or what was told in every
+            round.
         pieces: the components of G[H], as rows of `stripped`.
     """
 
@@ -64,34 +65,6 @@ class View:
         return f"<View of {', '.join(self.corrupted) or 'nobody'}>"
 
 
-def observe(
-    shares: Shares,
-    coefficients: Shaped[Array[Any], "n p"],
-    estimates: Float[FloatArray, "times n m"],
-    *,
-    corrupted: Iterable[Hashable],
-) -> View:
-    """Return C's view of one run, given all that happened in it."""
-    topology = shares.topology
-    colluders = topology.indices(corrupted)
-    honest = [i for i in range(topology.n_parties) if i not in colluders]
-    known = touching(topology, colluders)
-    effective = (coefficients + shares.masks())[honest]
-    heard = sorted(colluders | _neighbours(topology, colluders))
-    return View(
-        corrupted=topology.names(colluders),
-        honest=topology.names(honest),
-        coefficients=coefficients[sorted(colluders)],
-        known_edges=_edge_names(topology, known),
-        known_shares=shares.values[known],
-        effective=effective,
-        stripped=effective - known_masks(shares, known)[honest],
-        heard=topology.names(heard),
-        estimates=estimates[:, heard],
-        pieces=components(topology.induced(honest)),
-    )
-
-
 def touching(topology: Topology, colluders: frozenset[int]) -> Array[np.bool_]:
     """Return which edges have an end in C."""
     inside = np.isin(topology.edges, list(colluders))
@@ -103,15 +76,3 @@ def known_masks(shares: Shares, known: Array[np.bool_]) -> MaskRows:
     noise = np.asarray(shares.edge_noise()).copy()
     noise[~known] = 0
     return at_both_ends(shares.topology, noise)
-
-
-def _neighbours(topology: Topology, colluders: frozenset[int]) -> set[int]:
-    ends = topology.edges[touching(topology, colluders)]
-    return {int(i) for i in ends.ravel()}
-
-
-def _edge_names(
-    topology: Topology, known: Array[np.bool_]
-) -> tuple[tuple[str, str], ...]:
-    names = topology.parties
-    return tuple((names[i], names[j]) for i, j in topology.edges[known].tolist())

@@ -1,0 +1,241 @@
+"""A party's transcript on its disk: encrypted, for whoever has the party's key alone.
+
+    file = FORMAT | SHA-256 of the run's name | SHA-256 of the certificate | sealed
+
+What is sealed is the transcript in MessagePack (see `Identity.seal`); it does not open
+under another start. Without the key the file tells that it is a transcript, by digest
+of which run and of whom, and how long it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from veilsum.agreement.pem import der_of
+from veilsum.errors import InvalidInputError, OutputError
+from veilsum.files.contents import contents
+from veilsum.files.output import prepare_folder, write_files
+from veilsum.graphs.topology import Topology
+from veilsum.net.identity import Identity, read_identity
+from veilsum.numbers.arrays import Array
+from veilsum.numbers.laws import Law, Masks
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.units import Counts
+from veilsum.privacy.transcript import HELD, Exchange, Transcript
+from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import Down
+
+FORMAT = b"veilsum transcript 1\n"
+DIGEST_BYTES = 32
+_START = len(FORMAT) + 2 * DIGEST_BYTES
+# A tap keeps a quarter of this; starts that were interrupted add up.
+MOST_BYTES = 1 << 30
+_CODEC = Codec(MOST_BYTES // 8)
+
+_Parts = dict[str, list[tuple[list[int | str], bytes]]]
+
+
+class _Epoch(Secret, msgspec.Struct):
+    """An exchange; numbers are in frames, as they would be on a link."""
+
+    epoch: int
+    members: list[str]
+    total: bytes | None
+    held: _Parts
+
+
+class _Content(Secret, msgspec.Struct):
+    """What is encrypted: a transcript, and what it takes to read its numbers."""
+
+    corrupted: list[str]
+    parties: list[str]
+    edges: list[tuple[str, str]]
+    weights: list[float]
+    law: str
+    sigma: float | list[float] | None
+    grid: int | None
+    largest: float | None
+    unit: str | None
+    bits: int | None
+    units: list[str]
+    plan: bytes
+    whole: bool
+    rounds: list[_Epoch]
+
+
+def write_transcript(
+    path: Path, transcript: Transcript, identity: Identity, *, run: str
+) -> None:
+    """Write a party's transcript for its owner alone, whole or not at all."""
+    content = msgspec.msgpack.encode(_content(transcript))
+    if len(content) > MOST_BYTES:
+        raise OutputError(
+            f"the transcript has {len(content):,} bytes, and {MOST_BYTES:,} are the "
+            f"most that are read again: {path} is left as it was"
+        )
+    start = b"".join((FORMAT, *_digests(identity, run)))
+    whole = start + identity.seal(content, start)
+    write_files(path.parent, {path.name: whole}, private=True)
+
+
+def read_transcript(
+    path: str | Path, identity: Identity | str | Path, *, run: str | None = None
+) -> Transcript:
+    """Return a party's own transcript from its file.
+
+    Args:
+        path: what `veilsum join --transcript` wrote.
+        identity: the party's own, or its key file.
+        run: if it is given, another run's is refused.
+
+    Raises:
+        InvalidInputError: it is no transcript, or somebody else's, or was changed.
+    """
+    path = Path(path)
+    if not isinstance(identity, Identity):
+        identity = read_identity(Path(identity))
+    found = contents(path, MOST_BYTES + _START + 48, InvalidInputError)
+    if not found.startswith(FORMAT):
+        raise InvalidInputError(
+            f"{path} is no transcript that this version reads: give a file that "
+            "veilsum join --transcript has written"
+        )
+    start = found[:_START]
+    of_run, of_party = _digests(identity, run or "")
+    if start[len(FORMAT) + DIGEST_BYTES :] != of_party:
+        raise InvalidInputError(
+            f"{path} is another party's transcript: only its owner's key opens it, and "
+            f"{identity.key_file} is the key of {identity.name}"
+        )
+    if run is not None and start[len(FORMAT) :][:DIGEST_BYTES] != of_run:
+        raise InvalidInputError(f"{path} is the transcript of another run than {run}")
+    if (content := identity.unseal(found[_START:], start)) is None:
+        raise InvalidInputError(
+            f"{path} was changed or damaged, and nothing in it can be relied on: put "
+            "back the copy that veilsum join wrote"
+        )
+    return _transcript(msgspec.msgpack.decode(content, type=_Content))
+
+
+def earlier_transcript(
+    path: Path, identity: Identity, *, run: str
+) -> Transcript | None:
+    """Return what an earlier start of a run has kept; refuse to write over all else.
+
+    Called before a run, so that nobody finds out at its end.
+    """
+    prepare_folder(path.parent)
+    if not path.exists():
+        return None
+    try:
+        return read_transcript(path, identity, run=run)
+    except InvalidInputError as error:
+        raise OutputError(
+            f"{error}; it is left as it is, and nothing was sent: give another file "
+            "with --transcript"
+        ) from None
+
+
+def _digests(identity: Identity, run: str) -> tuple[bytes, bytes]:
+    """Return what says in the clear which run it was and whose transcript it is."""
+    told = b"veilsum run\0" + run.encode(), der_of(identity.certificate)
+    one, other = (hashlib.sha256(part).digest() for part in told)
+    return one, other
+
+
+def _content(transcript: Transcript) -> _Content:
+    graph, masks = transcript.topology, transcript.law.masks
+    counts, names = transcript.law.counted, graph.parties
+    sigma = masks.sigma
+    return _Content(
+        corrupted=[*transcript.corrupted],
+        parties=[*names],
+        edges=[(names[i], names[j]) for i, j in graph.edges.tolist()],
+        weights=graph.weights.tolist(),
+        law=masks.law,
+        sigma=[*sigma] if isinstance(sigma, tuple) else sigma,
+        grid=masks.grid,
+        largest=masks.largest,
+        unit=None if masks.unit is None else str(masks.unit),
+        bits=None if counts is None else counts.bits,
+        units=[] if counts is None else [str(unit) for unit in counts.units],
+        plan=transcript.plan,
+        whole=transcript.whole,
+        rounds=[_epoch(one) for one in transcript.rounds],
+    )
+
+
+def _epoch(exchange: Exchange) -> _Epoch:
+    return _Epoch(
+        epoch=exchange.epoch,
+        members=[*exchange.members],
+        total=None if exchange.total is None else _frame(exchange.total),
+        held={name: _listed(getattr(exchange, name)) for name in HELD},
+    )
+
+
+def _listed(held: Mapping[Any, Array[Any]]) -> list[tuple[list[int | str], bytes]]:
+    return [
+        ([*key] if isinstance(key, tuple) else [key], _frame(numbers))
+        for key, numbers in held.items()
+    ]
+
+
+def _frame(numbers: Array[Any]) -> bytes:
+    return _CODEC.encode(Down(0, numbers))
+
+
+def _numbers(frame: bytes) -> Array[Any]:
+    return cast(Down, _CODEC.decode(frame)).numbers
+
+
+def _transcript(content: _Content) -> Transcript:
+    graph = Topology.from_edges(
+        content.edges, parties=content.parties, weights=content.weights
+    )
+    return Transcript(
+        corrupted=tuple(content.corrupted),
+        topology=graph,
+        law=_law(content, graph),
+        plan=content.plan,
+        rounds=tuple(_exchange(one) for one in content.rounds),
+        whole=content.whole,
+    )
+
+
+def _law(content: _Content, graph: Topology) -> Law:
+    name: Any = content.law
+    if content.bits is None:
+        masks = Masks(
+            name, content.sigma, content.grid, content.largest, _unit(content.unit)
+        )
+        return masks.on(graph)
+    # The grid of masks for whole numbers follows from what these count.
+    counts = Counts(tuple(map(Fraction, content.units)), content.bits)
+    return Masks(name, content.sigma).for_sums(graph, counts)
+
+
+def _unit(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
+
+
+def _exchange(kept: _Epoch) -> Exchange:
+    held = {
+        name: {
+            tuple(key) if len(key) > 1 else key[0]: _numbers(frame)
+            for key, frame in kept.held[name]
+        }
+        for name in HELD
+    }
+    return Exchange(
+        epoch=kept.epoch,
+        members=tuple(kept.members),
+        total=None if kept.total is None else _numbers(kept.total),
+        **held,
+    )

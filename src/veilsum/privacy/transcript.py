@@ -1,0 +1,399 @@
+"""Transcript: all numbers that a coalition stored, sent and received in a run.
+
+There is one for each party, and a coalition's is what its members have together. It is
+made in two ways that must give the same: `simulated`, where all parties are in one
+place, and from what a machine really sent and received (see `drivers.tap`).
+
+    >>> from veilsum.numbers.laws import Masks
+    >>> ring = Topology.family("ring:4")
+    >>> law = Masks("uniform", unit=1).on(ring)
+    >>> numbers = np.arange(8, dtype=np.uint64).reshape(4, 1, 2)
+    >>> shares, own = Shares(ring, numbers.reshape(4, 2, 1)), numbers[:, 0, :1]
+    >>> epoch = Drawn(0, own, shares)
+    >>> one, other = (simulated(law, [epoch], corrupted=[c]) for c in "02")
+    >>> both = Transcript.together([one, other])
+    >>> both, both == simulated(law, [epoch], corrupted=["0", "2"])
+    (<Transcript: private>, True)
+    >>> both.view().component_sums()  # parties 1 and 3 are not linked
+    {('1',): array([2], dtype=uint64), ('3',): array([6], dtype=uint64)}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import components
+from veilsum.graphs.spreading import spanning_tree
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.arrays import Array, listed
+from veilsum.numbers.laws import Law
+from veilsum.numbers.masking import Shares
+from veilsum.numbers.secrets import Secret
+from veilsum.numbers.shapes import Shaped
+from veilsum.privacy.view import View, known_masks, touching
+
+Held = Mapping[Any, Array[Any]]
+# Whose masked vectors a party holds: where they are flooded everybody's; where they
+# are left with neighbours, should their owner vanish, those; or its own alone.
+Reach = Literal["everybody", "neighbours", "itself"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Exchange(Secret):
+    """One epoch as a coalition knows it: one exchange of shares, and what rests on it.
+
+    All numbers but those of an iterative method are the law's: whole ones, unless the
+    law is for simulation only.
+
+    Attributes:
+        epoch: its number, which never comes twice in a run.
+        members: who is in it.
+        own: the coalition's own vectors, by party.
+        shares: by who sent and who received them, one of whom is in the coalition.
+        masked: the masked vectors that it held, by party.
+        subtrees: sums of masked vectors on their way up a tree, by who sent them.
+        told: what an iterative method told in a round, by round and by who told it.
+        total: the released sum; None if there was none, or it was not heard of.
+    """
+
+    epoch: int
+    members: tuple[str, ...]
+    own: Held = field(default_factory=dict)
+    shares: Held = field(default_factory=dict)
+    masked: Held = field(default_factory=dict)
+    subtrees: Held = field(default_factory=dict)
+    told: Held = field(default_factory=dict)
+    total: Array[Any] | None = None
+
+
+# What an exchange holds by name.
+HELD = ("own", "shares", "masked", "subtrees", "told")
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Transcript(Secret):
+    """What a coalition stored, sent and received in one run.
+
+    Two are equal if every number in them is.
+
+    Attributes:
+        corrupted: C, by name, in the order of the parties.
+        topology: who exchanged shares with whom.
+        law: how masks were drawn, and in which numbers.
+        plan: the digest of what the parties had agreed on, the run's name included.
+        rounds: by epoch, all of them; the k-th is of the k-th sum if nobody was lost.
+        whole: False if it grew too long, and what came later is not in it.
+    """
+
+    corrupted: tuple[str, ...]
+    topology: Topology
+    law: Law
+    plan: bytes = b""
+    rounds: tuple[Exchange, ...] = ()
+    whole: bool = True
+
+    @classmethod
+    def together(cls, transcripts: Iterable[Transcript]) -> Transcript:
+        """Return a coalition's transcript from its members' own.
+
+        Raises:
+            InvalidInputError: they are not of one run, or two of them disagree on what
+                both hold.
+        """
+        members = list(transcripts)
+        if not members:
+            raise InvalidInputError("a coalition has members: give their transcripts")
+        first = members[0]
+        if any(_agreed(one) != _agreed(first) for one in members):
+            raise InvalidInputError(
+                "these are transcripts of different runs: give those of one run, one "
+                "of each member"
+            )
+        found: dict[int, list[Exchange]] = {}
+        for one in members:
+            for exchange in one.rounds:
+                found.setdefault(exchange.epoch, []).append(exchange)
+        names = {name for one in members for name in one.corrupted}
+        return cls(
+            corrupted=first.topology.names(sorted(first.topology.indices(names))),
+            topology=first.topology,
+            law=first.law,
+            plan=first.plan,
+            rounds=tuple(_merged(found[epoch]) for epoch in sorted(found)),
+            whole=all(one.whole for one in members),
+        )
+
+    def view(self, round: int = 0) -> View:
+        """Return what is left of the honest parties' numbers in one round.
+
+        Definition 1 grants a coalition every masked vector. Where these are summed
+        along a tree, or an iterative method runs on them, the honest parties in this
+        view are those whose masked vectors it held.
+        """
+        if not 0 <= round < len(self.rounds):
+            raise InvalidInputError(
+                f"this transcript has {len(self.rounds)} rounds, counted from 0; "
+                f"found {round}"
+            )
+        return _view(self, self.rounds[round])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transcript):
+            return NotImplemented
+        mine, theirs = (
+            (one.corrupted, one.whole, _agreed(one), [*map(_plain, one.rounds)])
+            for one in (self, other)
+        )
+        return mine == theirs
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _agreed(one: Transcript) -> tuple[object, ...]:
+    """Return what is the same for all members of a run."""
+    law, counts = one.law, one.law.counted
+    counted = None if counts is None else (counts.bits, counts.units)
+    return one.plan, one.topology, law.masks, str(law.dtype), counted
+
+
+def _plain(exchange: Exchange) -> list[object]:
+    """Return all numbers as lists, which compare."""
+    held = (getattr(exchange, name) for name in HELD)
+    total = exchange.total
+    return [
+        exchange.epoch,
+        exchange.members,
+        None if total is None else total.tolist(),
+        *({key: one.tolist() for key, one in part.items()} for part in held),
+    ]
+
+
+def _merged(exchanges: Sequence[Exchange]) -> Exchange:
+    """Return what several hold of one epoch together."""
+    first = exchanges[0]
+    parts: dict[str, dict[Any, Array[Any]]] = {name: {} for name in HELD}
+    total: dict[str, Array[Any]] = {}
+    for one in exchanges:
+        if one.members != first.members:
+            _disagree(first.epoch, "who is in it")
+        for name, found in parts.items():
+            _take(found, getattr(one, name), f"{name} of", first.epoch)
+        if one.total is not None:
+            _take(total, {"everybody": one.total}, "the total of", first.epoch)
+    return Exchange(
+        epoch=first.epoch,
+        members=first.members,
+        total=total.get("everybody"),
+        **{name: dict(sorted(found.items())) for name, found in parts.items()},
+    )
+
+
+def _take(into: dict[Any, Array[Any]], found: Held, what: str, epoch: int) -> None:
+    for key, numbers in found.items():
+        known = into.setdefault(key, numbers)
+        if known is not numbers and known.tolist() != numbers.tolist():
+            whom = " to ".join(map(str, key)) if isinstance(key, tuple) else key
+            _disagree(epoch, f"{what} {whom}")
+
+
+def _disagree(epoch: int, what: str) -> None:
+    raise InvalidInputError(
+        f"two transcripts disagree about epoch {epoch}, {what}: they are of different "
+        "runs, or one of them is not what was exchanged"
+    )
+
+
+def _view(transcript: Transcript, exchange: Exchange) -> View:
+    law, names = transcript.law, exchange.members
+    graph = transcript.topology.induced(transcript.topology.indices(names))
+    corrupted = [name for name in transcript.corrupted if name in names]
+    colluders = graph.indices(corrupted)
+    known = touching(graph, colluders)
+    ends = graph.edges[known].tolist()
+    edges = [(graph.parties[i], graph.parties[j]) for i, j in ends]
+    arcs = [((a, b), (b, a))[: graph.shares_per_edge] for a, b in edges]
+    missing = [
+        f"{a} to {b}" for pair in arcs for a, b in pair if (a, b) not in exchange.shares
+    ]
+    missing += [name for name in corrupted if name not in exchange.own]
+    if missing:
+        raise InvalidInputError(
+            f"epoch {exchange.epoch} is not whole: what {listed(missing)} had is "
+            "missing; it was given up, or the party was stopped and began again"
+        )
+    honest = [n for n in names if n not in corrupted and n in exchange.masked]
+    size = next((one.size for one in exchange.masked.values()), 0)
+    values = np.zeros((graph.n_edges, graph.shares_per_edge, size), dtype=law.dtype)
+    for row, pair in zip(np.flatnonzero(known), arcs, strict=True):
+        values[row] = [exchange.shares[arc] for arc in pair]
+    effective = _rows(exchange.masked, honest, size, law)
+    places = [graph.index(name) for name in honest]
+    left = effective - known_masks(Shares(graph, values), known)[places]
+    heard, estimates = _estimates(exchange.told, graph)
+    return View(
+        corrupted=tuple(corrupted),
+        honest=tuple(honest),
+        coefficients=_rows(exchange.own, corrupted, size, law),
+        known_edges=tuple(edges),
+        known_shares=values[known],
+        effective=effective,
+        stripped=np.asarray(law.wrap(left)),
+        heard=heard,
+        estimates=estimates,
+        pieces=_pieces(graph, colluders, honest),
+    )
+
+
+def _rows(
+    held: Held, names: Sequence[str], size: int, law: Law
+) -> Shaped[Array[Any], "n p"]:
+    found = np.empty((len(names), size), dtype=law.dtype)
+    for row, name in zip(found, names, strict=True):
+        row[:] = held[name]
+    return found
+
+
+def _pieces(
+    graph: Topology, colluders: frozenset[int], honest: Sequence[str]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the components of G[H] of which everybody's masked vector was held."""
+    left = graph.without(colluders)
+    pieces = (left.names(piece) for piece in components(left))
+    return tuple(
+        tuple(honest.index(name) for name in piece)
+        for piece in pieces
+        if all(name in honest for name in piece)
+    )
+
+
+def _estimates(
+    told: Held, graph: Topology
+) -> tuple[tuple[str, ...], Shaped[Array[Any], "times heard m"]]:
+    """Return what an iterative method told in those rounds that all are heard in.
+
+    Before it, masked integers may be drawn together: these are no estimates.
+    """
+    by_round: dict[int, dict[str, Array[Any]]] = {}
+    for (index, name), numbers in told.items():
+        if numbers.dtype == np.float64:
+            by_round.setdefault(index, {})[name] = numbers
+    names = {name for one in by_round.values() for name in one}
+    heard = tuple(name for name in graph.parties if name in names)
+    rows = [
+        [by_round[index][name] for name in heard]
+        for index in sorted(by_round)
+        if len(by_round[index]) == len(heard)
+    ]
+    return heard, np.array(rows) if rows else np.empty((0, len(heard), 0))
+
+
+# Where all parties are in one place
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drawn(Secret):
+    """One epoch with everything in it, as only a simulation has it.
+
+    Attributes:
+        epoch: its number.
+        own: every party's vector, by row.
+        shares: all that were drawn.
+        total: the released sum, in the law's numbers.
+        told: of an iterative method, by round and party.
+    """
+
+    epoch: int
+    own: Shaped[Array[Any], "n p"]
+    shares: Shares
+    total: Array[Any] | None = None
+    told: Held = field(default_factory=dict)
+
+
+def simulated(
+    law: Law,
+    epochs: Iterable[Drawn],
+    *,
+    corrupted: Iterable[Hashable],
+    reach: Reach = "everybody",
+    by_tree: bool = False,
+    plan: bytes = b"",
+) -> Transcript:
+    """Return a coalition's transcript, given all that happened in a run.
+
+    Args:
+        law: how masks were drawn.
+        epochs: one for each sum, with all parties in each.
+        corrupted: the coalition.
+        reach: whose masked vectors a party held.
+        by_tree: whether sums of subtrees went up a tree.
+        plan: the digest of what was agreed on.
+    """
+    drawn = list(epochs)
+    topology = drawn[0].shares.topology
+    colluders = topology.indices(corrupted)
+    names = topology.names(sorted(colluders))
+    return Transcript(
+        corrupted=names,
+        topology=topology,
+        law=law,
+        plan=plan,
+        rounds=tuple(
+            _known(one, law, frozenset(names), reach=reach, by_tree=by_tree)
+            for one in drawn
+        ),
+    )
+
+
+def _known(
+    drawn: Drawn, law: Law, corrupted: frozenset[str], *, reach: Reach, by_tree: bool
+) -> Exchange:
+    """Return what a coalition knows of an epoch."""
+    graph, values = drawn.shares.topology, drawn.shares.values
+    near = {*corrupted}
+    if reach != "itself" or drawn.told:
+        near |= {other for name in corrupted for other in graph.neighbours(name)}
+    holds = {"everybody": set(graph.parties), "neighbours": near, "itself": corrupted}
+    masked = np.asarray(law.wrap(drawn.own + drawn.shares.masks()))
+    subtrees = _subtrees(graph, masked, law, corrupted) if by_tree else {}
+    shares: dict[tuple[str, str], Array[Any]] = {}
+    for row, pair in zip(values, graph.edges.tolist(), strict=True):
+        a, b = (graph.parties[i] for i in pair)
+        if a in corrupted or b in corrupted:
+            both = ((a, b), (b, a))[: graph.shares_per_edge]
+            shares.update(zip(both, row.copy(), strict=True))
+    return Exchange(
+        epoch=drawn.epoch,
+        members=graph.parties,
+        own=_of(drawn.own, graph, corrupted),
+        shares=shares,
+        masked=_of(masked, graph, holds[reach]),
+        subtrees=subtrees,
+        told={key: one for key, one in drawn.told.items() if key[1] in near},
+        total=drawn.total,
+    )
+
+
+def _of(rows: Array[Any], graph: Topology, names: Iterable[str]) -> dict[str, Any]:
+    return {name: rows[graph.index(name)].copy() for name in names}
+
+
+def _subtrees(
+    graph: Topology, masked: Array[Any], law: Law, corrupted: frozenset[str]
+) -> dict[str, Array[Any]]:
+    """Return the sums that go up the tree to, or from, a coalition."""
+    tree, sums = spanning_tree(graph), masked.copy()
+    for party in reversed(tree.order):
+        for child in tree.children(party):
+            sums[party] = sums[party] + sums[child]
+        sums[party] = law.wrap(sums[party])
+    names, found = graph.parties, {}
+    for party in tree.order[1:]:
+        ends = {names[party], names[tree.parents[party]]}
+        if ends & corrupted:
+            found[names[party]] = sums[party].copy()
+    return found

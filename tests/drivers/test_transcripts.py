@@ -1,0 +1,245 @@
+"""What machines really exchanged is what a simulation says they did, to the last digit.
+
+A transcript of all parties as rows of an array is computed; one of machines is read off
+their frames, each party's by itself, and put together.
+"""
+
+import copy
+import pickle
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from attacks.catalogue import KINDS, PARTIES, even
+from attacks.watching import LAWS, total, watched, whole
+from veilsum.agreement.scenario import Settings
+from veilsum.costs.cost import Cost
+from veilsum.costs.domains import Box
+from veilsum.drivers import tap
+from veilsum.drivers.arrays import Arrays
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.loopback import Loopback
+from veilsum.errors import InvalidInputError, ProtocolError, SecretError
+from veilsum.graphs.topology import Topology
+from veilsum.jobs.solve import solve
+from veilsum.privacy.transcript import Transcript
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+COALITIONS = [c for size in (1, 2, 3, 4) for c in combinations(PARTIES, size)]
+JOBS = ["sum", "statistics", "least squares", "logistic", "dispatch"]
+
+
+def job(name, driver, **options):
+    kind = KINDS[name]
+    rows = kind.rows(0)
+    named = {"seed": 7, "run": "same", **LAWS["uniform"], **options}
+    return kind.run(kind.deal(even(rows), rows), driver=driver, **named)
+
+
+def transcripts(name, **options):
+    drivers = Arrays(seed=7, watched=True), Loopback(seed=7, watched=True)
+    results = [job(name, driver, **options) for driver in drivers]
+    return [result.released.seen.transcript for result in results]
+
+
+def methods(driver="vectorised", **changes):
+    named = {
+        "domain": Box(-9.0, 9.0, dim=1),
+        "sigma": 50.0,
+        "law": "lattice",
+        "seed": 3,
+        "settings": Settings(method="dgd", iterations=12, tolerance=1e3),
+    }
+    costs = dict(zip(PARTIES, map(cost, (1.0, 2.0, 6.0, 4.0)), strict=True))
+    edges = [*zip(PARTIES, (*PARTIES[1:], "a"), strict=True)]
+    ring = Topology.from_edges(edges, parties=PARTIES)
+    return solve(costs, ring, driver=driver, **{**named, **changes})
+
+
+def cost(point):
+    return Cost.squared_distance([point])
+
+
+def same(simulated, tapped):
+    """Whether all coalitions have the same, each also from its members' own."""
+    for coalition in COALITIONS:
+        found = simulated(coalition)
+        assert found == tapped(coalition), coalition
+        assert found == Transcript.together(simulated([one]) for one in coalition)
+    return simulated(PARTIES)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_machines_exchange_what_a_simulation_says(name):
+    everybody = same(*transcripts(name))
+    _, rounds = watched(
+        lambda **more: job(name, more.pop("driver"), **more), PARTIES, law="uniform"
+    )
+    assert len(everybody.rounds) == len(rounds)
+    assert len(rounds) > (2 if name == "logistic" else 0)
+    law = everybody.law
+    for found, given in zip(everybody.rounds, rounds, strict=True):
+        assert {name: whole(one) for name, one in found.own.items()} == given
+        # Masks cancel: the masked vectors of all add up to what was released.
+        shown = law.wrap(sum(found.masked.values()))
+        assert shown.tolist() == found.total.tolist()
+        assert [int(one) for one in law.decode(found.total)] == total(given)
+
+
+@pytest.mark.parametrize(
+    "options", [LAWS["lattice"], {"spread": "tree"}, {"law": "none"}]
+)
+def test_under_other_masks_and_along_a_tree_too(options):
+    everybody = same(*transcripts("logistic", **options))
+    first = everybody.rounds[0]
+    assert set(first.subtrees) == ({"b", "c", "d"} if "spread" in options else set())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"law": "gaussian"},
+        {"settings": Settings(method="nids", iterations=8, tolerance=1e3)},
+        {"settings": Settings(method="one-shot", spread="tree")},
+    ],
+)
+def test_of_iterative_methods_all_that_was_told(changes):
+    rows, machines = methods(**changes), methods(driver="loopback", **changes)
+    everybody = same(rows.transcript, machines.transcript)
+    assert len(everybody.rounds) == 1
+    (found,) = everybody.rounds
+    if not changes:
+        # By an engine, which has no code in common with what parties do.
+        last = max(index for index, _ in found.told)
+        times = rows.trace.iterations.tolist()
+        near = rows.trace.estimates[times.index(11)]
+        told = np.array([found.told[last, name] for name in PARTIES])
+        np.testing.assert_allclose(told[:, :1], near, atol=1e-11)
+        alone = rows.transcript(["a"]).rounds[0]
+        assert {name for _, name in alone.told} == {"a", "b", "d"}  # a ring
+        assert set(alone.masked) == {"a", "b", "d"}  # left there should they vanish
+        assert alone.total is None
+
+
+def test_what_goes_wrong_on_the_way_changes_nothing():
+    """Frames are lost and doubled, a party comes back: the numbers are the same."""
+    crash = Crash("b", 25, back=3.0)
+    faults = Faults(loss=0.2, duplicate=0.3, delay=(0.01, 0.4), crashes=(crash,))
+    found = job("logistic", Loopback(seed=7, watched=True, faults=faults))
+    simulated = job("logistic", Arrays(seed=7, watched=True))
+    same(simulated.released.seen.transcript, found.released.seen.transcript)
+
+
+def test_a_view_is_made_from_it():
+    """The proof's view, of a flooded sum, is what the coalition really held."""
+    one_shot = Settings(method="one-shot", spread="flooding")
+    run = methods(driver="loopback", settings=one_shot)
+    for coalition in (["a"], ["a", "c"], ["b", "c", "d"]):
+        made, granted = run.transcript(coalition).view(), run.view(coalition)
+        for key, value in vars(granted).items():
+            if key not in {"heard", "estimates"}:
+                found = getattr(made, key)
+                assert (
+                    np.array_equal(found, value) if key != "pieces" else found == value
+                )
+    assert run.transcript(["a", "c"]).view().component_sums().keys() == {("b",), ("d",)}
+
+
+@pytest.mark.parametrize("law", ["uniform", "lattice"])
+def test_every_round_has_a_view_that_yields_the_honest_sum(law):
+    seen, _ = transcripts("logistic", **LAWS[law])
+    _, rounds = watched(
+        lambda **more: job("logistic", more.pop("driver"), **more),
+        PARTIES,
+        **LAWS[law],
+    )
+    for k, given in enumerate(rounds):
+        view = seen(["a"]).view(round=k)
+        ((names, found),) = view.component_sums().items()
+        honest = total({name: given[name] for name in names})
+        assert [int(one) for one in seen(["a"]).law.decode(found)] == honest
+        alone = seen(["a", "b", "c"]).view(round=k)
+        assert whole(alone.stripped[0]) == given["d"]
+
+
+def test_of_an_iterative_run_a_view_has_what_the_coalition_held():
+    view = methods().transcript(["a"]).view()
+    assert view.honest == ("b", "d")  # its neighbours on the ring
+    assert view.pieces == ()  # c is in the only one
+    assert view.heard == ("a", "b", "d")
+    assert view.estimates.shape == (12, 3, 1)
+
+
+def test_an_epoch_without_a_lost_party_has_the_others():
+    """A party vanishes before anything was shown: of two exchanges one has an end."""
+    worlds = []
+
+    class Kept(Loopback):
+        def world(self, assignment):
+            worlds.append(super().world(assignment))
+            return worlds[-1]
+
+    gone = Faults(crashes=(Crash("d", 12, back=None),))
+    driver = Kept(seed=1, watched=True, faults=gone)
+    with pytest.raises(ProtocolError):
+        job("sum", driver, drop=True, minimum_honest=2)
+    found = worlds[0].taps["a"].transcript()
+    assert [one.members for one in found.rounds] == [PARTIES, PARTIES[:3]]
+    first, second = found.rounds
+    assert first.total is None
+    assert first.masked == {}
+    assert second.total is not None
+    with pytest.raises(InvalidInputError, match=r"epoch 0 is not whole: .* is missing"):
+        found.view(round=0)
+    assert found.view(round=1).honest == ("b", "c")
+
+
+def test_transcripts_of_two_runs_are_not_put_together():
+    one, other = (methods(seed=seed).transcript for seed in (3, 4))
+    with pytest.raises(InvalidInputError, match=r"disagree about epoch 0, .* b"):
+        Transcript.together([one(["a"]), other(["b"])])
+    another = methods(sigma=60.0).transcript
+    with pytest.raises(InvalidInputError, match="of different runs"):
+        Transcript.together([one(["a"]), another(["b"])])
+    with pytest.raises(InvalidInputError, match="has members"):
+        Transcript.together([])
+
+
+def test_one_changed_number_is_another_transcript():
+    found = methods().transcript(["a"])
+    (only,) = found.rounds
+    for part in ("own", "shares", "masked", "told"):
+        held = dict(getattr(only, part))
+        key = next(iter(held))
+        held[key] = held[key] + 1
+        other = replace(found, rounds=(replace(only, **{part: held}),))
+        assert other != found
+    assert replace(found, rounds=(replace(only),)) == found
+    assert found != "a"
+
+
+def test_it_is_a_secret():
+    found = methods().transcript(["a"])
+    assert repr(found) == "<Transcript: private>"
+    assert repr(found.rounds[0]) == "<Exchange: private>"
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(SecretError):
+            leak(found)
+
+
+def test_a_long_one_is_cut_and_says_so(monkeypatch):
+    monkeypatch.setattr(tap, "MOST_BYTES", 2000)
+    found = methods(driver="loopback").transcript(["a"])
+    assert not found.whole
+    assert found != methods().transcript(["a"])
+
+
+def test_a_round_that_is_not_there_is_refused():
+    with pytest.raises(
+        InvalidInputError, match="has 1 rounds, counted from 0; found 1"
+    ):
+        methods().transcript(["a"]).view(round=1)
