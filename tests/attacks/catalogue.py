@@ -99,6 +99,13 @@ def _site(table):
     return vs.Site.of(demand, **{key: table[key] for key in ("a", "b", "low", "high")})
 
 
+def _fleet(table):
+    """Generators that reach their limits slowly, and demands of two hours."""
+    parts = {key: table[key] for key in ("a", "b", "low", "high")}
+    demands = np.column_stack([table["demand"], np.round(1.5 * table["demand"], 2)])
+    return vs.Fleet.of(demands, ramp=np.full(len(table), 2.5), **parts)
+
+
 def _quadratic(table):
     w, x, y, z = _money(table).tolist()
     return np.array([[w, 0.0], [0.0, x]]), np.array([y, -z])
@@ -295,6 +302,40 @@ WITH_UNITS = {
     "costs": Kind(_minimise, amounts, _target),
     "cents": Kind(partial(vs.sum, unit=0.01, largest=1e6), amounts, _money),
 }
+
+FREE = {"schema": SCHEMA, "rules": vs.Rules.none()}
+DURATION = "Surv(visits, smoker) ~ age"
+# Whose rows stand alone too, with tests of their own for what they sum.
+FURTHER = {
+    "hazards in bins": Kind(
+        partial(vs.cox, DURATION, times=[1, 3, 9, 30], **FREE),
+        lambda seed: people(seed).assign(visits=lambda table: table["visits"] + 1),
+    ),
+    "dispatch over periods": Kind(
+        partial(vs.dispatch_periods, prices=(0.0, 50.0), periods=2), generators, _fleet
+    ),
+}
+# Of which a party makes numbers of all its rows: whole tables can be exchanged.
+RANGES = {"effects": (-50, 50), "errors": (0.001, 10)}
+PARTY_TERMS = {
+    "absorbed": partial(vs.fit, "pressure ~ age + smoker", absorb=True, **FREE),
+    "absorbed, with weights": partial(
+        vs.fit, "pressure ~ age + bmi", absorb=True, weights="share", **FREE
+    ),
+    "mixed": partial(vs.mixed, "pressure ~ age", random=["1", "age"], **FREE),
+    "meta": partial(vs.meta, "pressure ~ age", coefficient="age", **RANGES, **FREE),
+}
+
+
+def hands(seed=0):
+    """Four tables of different sizes."""
+    rows = people(seed)
+    dealing = even(rows)
+    found = {party: rows.iloc[dealing[party]] for party in PARTIES}
+    found["c"] = pd.concat([found["c"], found["d"].tail(13)])
+    found["d"] = found["d"].head(len(found["d"]) - 13)
+    assert min(map(len, found.values())) > FEWEST + 2
+    return found
 
 
 def dealt(rows, order, cuts):

@@ -15,7 +15,7 @@ from flint import arb, arb_mat, ctx, fmpq, fmpq_mat, fmpz
 from scipy.optimize import least_squares
 
 import veilsum as vs
-from attacks.catalogue import FEWEST, PARTIES, SCHEMA, even, people
+from attacks.catalogue import PARTIES, PARTY_TERMS, RANGES, hands
 from attacks.organiser import refused_by
 from attacks.studies import SCHEMA as CLINICS
 from attacks.studies import guesses_of_ages, guesses_of_smokers, patients
@@ -30,34 +30,12 @@ from veilsum.tables.frames import as_frame
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
-FREE = {"schema": SCHEMA, "rules": vs.Rules.none()}
-RANGES = {"effects": (-50, 50), "errors": (0.001, 10)}
-KINDS = {
-    "absorbed": partial(vs.fit, "pressure ~ age + smoker", absorb=True, **FREE),
-    "absorbed, with weights": partial(
-        vs.fit, "pressure ~ age + bmi", absorb=True, weights="share", **FREE
-    ),
-    "mixed": partial(vs.mixed, "pressure ~ age", random=["1", "age"], **FREE),
-    "meta": partial(vs.meta, "pressure ~ age", coefficient="age", **RANGES, **FREE),
-}
-
-
-def hands(seed=0):
-    """Four tables of different sizes."""
-    rows = people(seed)
-    dealing = even(rows)
-    found = {party: rows.iloc[dealing[party]] for party in PARTIES}
-    found["c"] = pd.concat([found["c"], found["d"].tail(13)])
-    found["d"] = found["d"].head(len(found["d"]) - 13)
-    assert min(map(len, found.values())) > FEWEST + 2
-    return found
-
 
 def seen(kind, tables):
-    return totals(watched(partial(KINDS[kind], tables), PARTIES)[1])
+    return totals(watched(partial(PARTY_TERMS[kind], tables), PARTIES)[1])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PARTY_TERMS)
 def test_whole_tables_exchanged_leave_every_bit(kind):
     tables = hands()
     chance = np.random.default_rng(5)
