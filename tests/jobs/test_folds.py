@@ -4,6 +4,7 @@ Reference values are from references/folds.R, on tables that R's AER package has
 """
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,15 @@ def tables(name):
     return {site: part.drop(columns="site") for site, part in rows.groupby("site")}
 
 
-def tried(name, held=None, **more):
+def asked(name, held, **more):
     formula, family, folds = QUESTIONS[name]
     given = {"driver": "vectorised", "seed": 1, "split": 7, **more}
-    held = tables(name) if held is None else held
     return vs.evaluate(formula, held, family=family, folds=folds, **given)
+
+
+@cache
+def tried(name):
+    return asked(name, tables(name), compare=True)
 
 
 def brought(found, held):
@@ -49,7 +54,7 @@ def brought(found, held):
 def test_folds_are_predicted_as_by_r(name):
     """All of it under the usual rules."""
     held, known = tables(name), KNOWN[name]
-    found = tried(name, held, compare=True)
+    found = tried(name)
     for site, own in brought(found, held).items():
         assert found.job.folds(own).tolist() == held[site]["fold"].tolist()
     near = {"rtol": 1e-9, "atol": 0.0}
@@ -89,25 +94,23 @@ def test_chances_have_log_loss_and_brier_and_numbers_have_not():
 
 
 def test_who_has_which_row_changes_no_bit():
-    held = tables("women")
-    found = tried("women", held)
+    held, found = tables("women"), tried("women")
     rows = pd.concat(held.values()).sample(frac=1.0, random_state=2)
     ends = [0, 218, 436, 654, len(rows)]
     other = {f"o{k}": rows[ends[k] : ends[k + 1]] for k in range(4)}
-    again = tried("women", other, schema=found.job.schema)
+    again = asked("women", other, schema=found.job.schema)
     for one, two in zip(found.inner[1], again.inner[1], strict=True):
         assert one.tolist() == two.tolist()
     np.testing.assert_array_equal(found.answer, again.answer)
     # The twin: one changed response is seen.
     rows.iloc[0, rows.columns.get_loc("works")] = 1 - rows.iloc[0]["works"]
     other = {f"o{k}": rows[ends[k] : ends[k + 1]] for k in range(4)}
-    changed = tried("women", other, schema=found.job.schema)
+    changed = asked("women", other, schema=found.job.schema)
     assert (changed.answer != found.answer).any()
 
 
 def test_side_by_side_is_one_fit_after_the_other_in_as_many_rounds_as_the_slowest():
-    held = tables("wages")
-    found = tried("wages", held)
+    held, found = tables("wages"), tried("wages")
     own = brought(found, held).values()
     model = found.job.base.model
     folds = np.concatenate([found.job.folds(one) for one in own])
@@ -194,9 +197,9 @@ def test_rows_that_a_fit_without_them_has_no_mean_for_are_named():
 )
 def test_a_fit_that_does_not_exist_is_named_by_its_fold(rules, why):
     held = made(lambda mean, _: mean > 2.0)
-    asked = {"family": "logistic", "folds": 2, "driver": "vectorised"}
+    given = {"family": "logistic", "folds": 2, "driver": "vectorised"}
     with pytest.raises(vs.InvalidInputError, match=why):
-        vs.evaluate("y ~ x + z", held, rules=rules, **asked)
+        vs.evaluate("y ~ x + z", held, rules=rules, **given)
 
 
 def test_what_becomes_known_is_listed_round_by_round():
@@ -214,7 +217,7 @@ def test_what_becomes_known_is_listed_round_by_round():
 def test_more_numbers_than_rows_carry_are_refused_before_anybody_is_asked():
     few = {site: part[:60] for site, part in tables("women").items()}
     with pytest.raises(vs.InvalidInputError, match="would be released") as caught:
-        tried("women", few)
+        asked("women", few)
     assert caught.value.rule == "release_fraction"
 
 

@@ -1272,8 +1272,8 @@ class RefitsJob(FoldsJob):
         eta, null = np.empty(len(folds)), np.empty(len(folds))
         for k in np.unique(folds):
             here, others = folds == k, _among(rows, folds != k)
-            found = self.base.model.pooled({"": others})
-            eta[here] = np.asarray(design[here], float) @ found
+            fitted = self.base.model.pooled({"": others})
+            eta[here] = np.asarray(design[here], float) @ fitted
             mean = np.asarray(others.response, float).mean()
             null[here] = family.link(np.array([mean]))
         seen = np.asarray(response, float)
@@ -1329,8 +1329,9 @@ def evaluate_job(
                 "of them out"
             )
         base = FormulaJob.of(formula, schema, link_of(family))
-        kind = FoldsJob if isinstance(base.family, Gaussian) else RefitsJob
-        return kind(base, folds, 0 if split is None else split)
+        once = isinstance(base.family, Gaussian)
+        dealt = 0 if split is None else split
+        return (FoldsJob if once else RefitsJob)(base, folds, dealt)
     if not coefficients:
         raise InvalidInputError(
             "give the coefficients of the model that is evaluated, by column; or "
