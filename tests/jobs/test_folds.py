@@ -15,7 +15,7 @@ import veilsum as vs
 from veilsum.jobs.evaluate import RefitsJob
 from veilsum.jobs.fitting import NewtonRecipe
 from veilsum.jobs.presence import Screened
-from veilsum.models.refits import Losses, Mean, explained
+from veilsum.models.refits import Losses, MeanLoss, explained
 from veilsum.models.rows import Rows
 
 FOLDER = Path(__file__).parent.parent / "references"
@@ -222,8 +222,8 @@ def test_more_numbers_than_rows_carry_are_refused_before_anybody_is_asked():
 
 
 def test_errors_follow_from_how_folds_differ():
-    found = Mean.of([2, 0, 2], [2.0, 0.0, 6.0])
+    found = MeanLoss.of([2, 0, 2], [2.0, 0.0, 6.0])
     assert found == (2.0, 1.0)
-    assert np.isnan(Mean.of([4], [2.0]).standard_error)
+    assert np.isnan(MeanLoss.of([4], [2.0]).standard_error)
     assert explained([Losses(3, 2.0, 4.0, 1.0), Losses(3, 4.0, 4.0, 1.0)]) == 0.25
     assert np.isnan(explained([Losses(3, 0.0, 0.0, 0.0)]))

@@ -76,7 +76,7 @@ from veilsum.models.periods import Periods
 from veilsum.models.refits import (
     FoldsRequest,
     Losses,
-    Mean,
+    MeanLoss,
     Refits,
     Refitting,
     Stage,
@@ -1728,21 +1728,21 @@ class FoldsEvaluation(Judged):
         """Rows of all parties."""
         return sum(one.n_rows for one in self.folds)
 
-    def _mean(self, sums: Sequence[Fraction]) -> Mean:
-        return Mean.of([one.n_rows for one in self.folds], sums)
+    def _mean(self, sums: Sequence[Fraction]) -> MeanLoss:
+        return MeanLoss.of([one.n_rows for one in self.folds], sums)
 
     @property
-    def deviance(self) -> Mean:
+    def deviance(self) -> MeanLoss:
         """The mean deviance of a row, by the fit without its fold."""
         return self._mean([one.deviance for one in self.folds])
 
     @property
-    def squared_error(self) -> Mean:
+    def squared_error(self) -> MeanLoss:
         """The mean squared error: Brier's score, of 0 and 1."""
         return self._mean([one.squared for one in self.folds])
 
     @property
-    def log_loss(self) -> Mean | None:
+    def log_loss(self) -> MeanLoss | None:
         """The mean of -log(chance of what happened); None for numbers."""
         if not self.job.is_chance:
             return None
@@ -1764,7 +1764,7 @@ class FoldsEvaluation(Judged):
         return found | {"deviance": self.deviance.value, "rmse": rmse}
 
     @property
-    def _told(self) -> dict[str, Mean]:
+    def _told(self) -> dict[str, MeanLoss]:
         if self.log_loss is not None:
             return {"log-loss": self.log_loss, "Brier's score": self.squared_error}
         return {"deviance": self.deviance, "squared error": self.squared_error}

@@ -274,7 +274,7 @@ def _ends(state: State) -> tuple[Vector, Vector]:
     return found.here, found.step
 
 
-class Mean(NamedTuple):
+class MeanLoss(NamedTuple):
     """A mean loss over the rows of all folds.
 
     Attributes:
@@ -287,11 +287,11 @@ class Mean(NamedTuple):
     standard_error: float
 
     @classmethod
-    def of(cls, rows: Sequence[int], sums: Sequence[Fraction]) -> Mean:
+    def of(cls, rows: Sequence[int], sums: Sequence[Fraction]) -> MeanLoss:
         """Return the mean of losses, from those of each fold.
 
-        >>> Mean.of([10, 30], [Fraction(10), Fraction(60)])
-        Mean(value=1.75, standard_error=0.4330127018922193)
+        >>> MeanLoss.of([10, 30], [Fraction(10), Fraction(60)])
+        MeanLoss(value=1.75, standard_error=0.4330127018922193)
         """
         folds = [(n, one) for n, one in zip(rows, sums, strict=True) if n]
         n_rows = sum(rows)
