@@ -157,6 +157,9 @@ from .jobs.evaluate import (
     ConcordanceEvaluation as ConcordanceEvaluation,
 )
 from .jobs.evaluate import (
+    FoldsEvaluation as FoldsEvaluation,
+)
+from .jobs.evaluate import (
     NumberEvaluation as NumberEvaluation,
 )
 from .jobs.evaluate import (

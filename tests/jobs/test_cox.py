@@ -387,7 +387,7 @@ def test_the_summary_is_narrow_and_has_r_s_lines():
         assert part in text
     assert result.max_error == 0.0
     ratios = result.hazard_ratios()
-    near(np.log(ratios["high"]), result.conf_int()[1])
+    near(np.log(ratios["high"]), result.conf_int()["high"])
     plain = json.loads(json.dumps(result.to_dict()))
     assert plain["n_events"] == 299
     assert plain["table"][0]["hazard_ratio"] == pytest.approx(ratios.iloc[0, 0])

@@ -251,14 +251,15 @@ REFUSED = {
     ),
     "both": ({"folds": 3, "coefficients": {"mag": 1.0}}, "leave one of them out"),
     "one fold": ({"folds": 1}, "from 2 to 20"),
-    "folds of counts": ({"folds": 3, "family": "poisson"}, "gaussian family"),
+    "edges of folds": ({"folds": 3, "edges": [0.5]}, "edges is no matter of a cross"),
+    "no intercept": ({"folds": 3, "formula": "stations ~ 0 + mag"}, "an intercept"),
 }
 
 
 @pytest.mark.parametrize(("asked", "why"), REFUSED.values(), ids=REFUSED)
 def test_what_does_not_fit_is_refused_with_the_reason(asked, why):
     with pytest.raises(vs.InvalidInputError, match=why):
-        vs.evaluate("stations ~ mag", tables("quakes"), **asked)
+        vs.evaluate(**{"formula": "stations ~ mag", **asked}, data=tables("quakes"))
 
 
 @pytest.mark.parametrize("edges", [[], [0.5, 0.5], [0.0], [0.2, 1.0], [np.nan]])

@@ -331,7 +331,7 @@ def test_names_of_statsmodels_hold_its_numbers():
     for name in ("params", "bse", "tvalues", "pvalues"):
         mine, theirs = getattr(found, name), getattr(reference, name)
         pd.testing.assert_series_equal(mine, theirs, check_names=False, rtol=1e-9)
-    near(found.conf_int(0.9), reference.conf_int(0.1))
+    near(found.conf_int(alpha=0.1), reference.conf_int(alpha=0.1))
     near(found.cov_params(), reference.cov_params())
     for name in ("llf", "aic", "bic", "rsquared", "rsquared_adj", "nobs", "df_resid"):
         assert getattr(found, name) == pytest.approx(getattr(reference, name), rel=1e-9)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from statsmodels.regression.mixed_linear_model import MixedLM
 
 import veilsum as vs
 from veilsum.jobs.meta import MetaJob
@@ -178,6 +179,27 @@ def test_mixed_models_are_lme4s(name, data, formula, random, method):
     assert not fit.singular
     # 40 sums of 50 parties at most, and the rules' own 15.
     assert len(sums) == fit.rounds <= 12
+
+
+def test_a_mixed_model_has_the_names_of_every_fit_and_of_statsmodels():
+    rules = vs.Rules(site_terms=True, release_fraction=5.0, most_rounds=40)
+    given = {"schema": schema("sleep"), "rules": rules, "driver": "vectorised"}
+    found = vs.mixed("y ~ x", parties("sleep"), **given)
+    rows = table("sleep")
+    model = MixedLM.from_formula("y ~ x", rows, groups=rows["party"])
+    theirs = model.fit(reml=True, gtol=1e-12)
+    ours = found.conf_int(alpha=0.1), found.params, found.bse, found.pvalues
+    fixed = ["Intercept", "x"]
+    expected = (
+        theirs.conf_int(alpha=0.1).loc[fixed],
+        *(one[fixed] for one in (theirs.params, theirs.bse, theirs.pvalues)),
+    )
+    for one, other in zip(ours, expected, strict=True):
+        # Its own search ends at six digits of the variances.
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+        assert list(one.index) == fixed
+    lines = found.to_frame(level=0.9)
+    np.testing.assert_array_equal(lines[["low", "high"]], ours[0])
 
 
 def test_parties_that_do_not_differ_are_singular():

@@ -37,7 +37,8 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import MIXING
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import PriceRecipe
-from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe, _shown
+from veilsum.jobs.evaluate import RefitsRecipe
+from veilsum.jobs.fitting import LeastSquaresRecipe, RobustRecipe, shown_by_a_round
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import PRESENCE, Cells, Screened, held
 from veilsum.jobs.regression import FormulaJob
@@ -56,7 +57,9 @@ from veilsum.models.glm import (
     Stage,
 )
 from veilsum.models.least_squares import Statistics
+from veilsum.models.newton import Newton
 from veilsum.models.price import PriceSearch
+from veilsum.models.refits import Refits
 from veilsum.models.rows import ONES, RowMeasures
 from veilsum.models.sandwich import Meat
 from veilsum.net import evidence
@@ -827,7 +830,7 @@ def shown_in_sums():
     yield ("gaussian", "the only one"), least.release(()).statistics
     for stage in get_args(Stage):
         dropped = {} if stage == "score" else {"rows left out": 1}
-        newton = {**_shown(stage, 2), **dropped}
+        newton = {**shown_by_a_round(stage, 2), **dropped}
         yield ("other families", stage), newton
     for kinds, errors in (
         ("HC0`, `HC1", "HC0"),
@@ -839,6 +842,9 @@ def shown_in_sums():
         scales = Scales.of(Gaussian(), of, 0)
         last = RobustRecipe(least, Meat(scales, errors)).foreseen[-1]
         yield (f"with `errors` `{kinds}`", "the last"), last.statistics
+    folds = RefitsRecipe(Refits(Newton(families.Poisson(), of), 3), "").foreseen[-2:]
+    for which, one in zip(("beyond", "losses, the last"), folds, strict=True):
+        yield ("evaluate, folds of other families", which), one.statistics
     recipe = StatisticsRecipe(Wishes(("x",), {}, {}), None)
     first = Screened(recipe, (Cells(("sex",), (("f", "m"),)),), 3).release(())
     job = "with levels, cells, bins or columns of two values"

@@ -525,7 +525,7 @@ class CoxSection(JobSection, frozen=True, kw_only=True):
 
 
 class EvaluateSection(JobSection, frozen=True, kw_only=True):
-    """How well known coefficients predict; or, with folds, a fit without a part."""
+    """How well known coefficients predict; or, with folds, a fit without each."""
 
     heading = "evaluate"
     command = "evaluate"

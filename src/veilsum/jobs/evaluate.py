@@ -9,9 +9,11 @@ counts by agreed bins of it, and a few sums of errors; see `models/evaluation`. 
 writes the file chooses coefficients and edges: the prediction is a column that may be
 aimed, and every party looks at it as at any other, beside the columns it is made of.
 
-With folds instead of coefficients it is a cross-validation of least squares: what a fit
-sums, for each fold by itself. A fold is then a table of its own, and each party's part
-of it keeps to the rules of a fit.
+With folds instead of coefficients it is a cross-validation. Of least squares: what a
+fit sums, for each fold by itself. Of other families: the rounds of a fit without each
+fold, all of them side by side, and then how far it is from the rows of that fold; see
+`models/refits`. Sums without a fold and sums of it tell each other, so that both are
+tables of their own: each party's part of either keeps to the rules of a fit.
 """
 
 from __future__ import annotations
@@ -28,9 +30,17 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.fitting import NewtonRecipe
+from veilsum.jobs.fitting import NewtonRecipe, shown_by_a_round
 from veilsum.jobs.presence import Group, Look, are_few
-from veilsum.jobs.recipes import OneRound, Sums, SumsOnly, by_value
+from veilsum.jobs.recipes import (
+    ManyRounds,
+    OneRound,
+    Replay,
+    Sums,
+    SumsOnly,
+    and_left_out,
+    by_value,
+)
 from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.jobs.summary import number, plain_table
@@ -63,8 +73,17 @@ from veilsum.models.families import Binomial, Gaussian, QuasiBinomial
 from veilsum.models.glm import GlmFit, Request
 from veilsum.models.least_squares import Counting, LeastSquaresFit, Statistics
 from veilsum.models.periods import Periods
+from veilsum.models.refits import (
+    FoldsRequest,
+    Losses,
+    MeanLoss,
+    Refits,
+    Refitting,
+    Stage,
+    explained,
+)
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts, Integers, sum_bits
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
@@ -973,12 +992,6 @@ class FoldsJob(SchemaJob[Brought]):
             raise InvalidInputError(
                 f"split must be a whole number from 0 to 2^32 - 1, found {self.split}"
             )
-        if not isinstance(self.base.family, Gaussian):
-            raise InvalidInputError(
-                "folds are for the gaussian family: other families would need a fit "
-                "without each fold in rounds, at points nobody can look at beforehand. "
-                "Leave rows out at home, fit, and evaluate the coefficients on those"
-            )
         if self.base.formula.intercept is None:
             raise InvalidInputError(
                 "folds need a formula with an intercept: leave out 0 + or - 1"
@@ -1046,23 +1059,36 @@ class FoldsJob(SchemaJob[Brought]):
         """Refuse rows that go beyond ranges."""
         self.base.check(party, own)
 
-    def recipe(self, limit: ReleaseLimit | None = None) -> FoldsRecipe:
+    def recipe(self, limit: ReleaseLimit | None = None) -> Any:
         """Return what parties do: one sum."""
         return FoldsRecipe(self.base.model, self.n_folds, self.words, limit)
 
-    def _parted(self, own: Brought) -> list[Rows]:
-        folds, rows = self.folds(own), own.rows
-        chosen = [folds == k for k in range(self.n_folds)]
-        return [Rows(rows.design[one], rows.response[one]) for one in chosen]
+    def parts(self, own: Brought) -> list[Rows]:
+        """Return a party's rows of each fold."""
+        folds = self.folds(own)
+        return [_among(own.rows, folds == k) for k in range(self.n_folds)]
 
     def check_at_home(self, home: AtHome, own: Brought) -> None:
-        """Refuse a table of which a fold would show too much: each is a table."""
+        """Refuse a table of which a fold, or the rest, would show too much.
+
+        Sums of either follow from those of the other: each is a table. What varies in
+        the whole table may rest on one row of a fold, the response too.
+        """
         self.base.check_at_home(home, own)
-        home.bins("folds", np.bincount(self.folds(own), minlength=self.n_folds))
+        folds, model = self.folds(own), self.base.model
+        home.bins("folds", np.bincount(folds, minlength=self.n_folds))
         formula = self.base.formula
-        for rows in self._parted(own):
-            if rows.n_rows:
-                self.base.model.check_at_home(
+        for k in np.unique(folds):
+            for chosen, words in ((folds == k, "in"), (folds != k, "outside")):
+                rows = _among(own.rows, chosen)
+                if not rows.n_rows:
+                    continue
+                home.column(
+                    f"{model.response} {words} fold {k + 1}",
+                    rows.response,
+                    two_valued=lambda: are_few(model.measures.response),
+                )
+                model.check_at_home(
                     home,
                     rows,
                     shaped=formula.response_is_shaped,
@@ -1077,8 +1103,188 @@ class FoldsJob(SchemaJob[Brought]):
         """Return what one party gives."""
         del request
         measures = self.base.model.measures
-        parts = [least_squares.statistics(one, measures) for one in self._parted(own)]
+        parts = [least_squares.statistics(one, measures) for one in self.parts(own)]
         return np.concatenate([*parts, [own.table.n_dropped]]).astype(object)
+
+
+def _among(rows: Rows, chosen: Array[Any]) -> Rows:
+    return Rows(rows.design[chosen], rows.response[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class RefitsRecipe(ManyRounds[Refitting]):
+    """Rounds of a fit without each fold, side by side, and then one on the folds.
+
+    The last number of each sum counts rows that were left out.
+
+    Attributes:
+        refits: what is fitted.
+        what: is asked, for the ledger.
+        limit: how many numbers may be released.
+    """
+
+    refits: Refits
+    what: str
+    limit: ReleaseLimit | None = None
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers are whole numbers of, in every round."""
+        return and_left_out(self.refits.counts)
+
+    @property
+    def answer_size(self) -> int:
+        """The coefficients without each fold, and three sums of it."""
+        return self.refits.n_folds * (self.refits.newton.n_columns + 3)
+
+    @property
+    def most(self) -> int:
+        """Those too that ask for rows outside, and the two about folds."""
+        return 2 * self.refits.newton.max_rounds + 2
+
+    @cached_property
+    def _places(self) -> Replay[Refitting]:
+        return Replay(
+            self.refits.start,
+            lambda before, total: self.refits.advance(before, total[:-1]),
+        )
+
+    def state(self, sums: Sums) -> Refitting:
+        """Return where all searches are."""
+        return self._places.state(sums)
+
+    def asked(self, state: Refitting, sums: Sums) -> FoldsRequest:
+        """Return what is asked next."""
+        del sums
+        return self.refits.propose(state)
+
+    def unfinished(self, state: Refitting) -> str:
+        """Return what to say of searches for which no room is left."""
+        told = (
+            f"the fits without each fold have not all converged in {self.most_rounds} "
+            "sums, and more than that there is no room for: use fewer folds or "
+            "columns, or agree on more [schema] minimum_rows, or openly on more "
+            "[policy] most_rounds or release_fraction"
+        )
+        for k, one in enumerate(state.fits, start=1):
+            if fading := self.refits.newton.fading_columns(one):
+                return (
+                    f"without fold {k} the coefficient of {listed(fading)} seems to "
+                    f"grow without end: leave the column out. And {told}"
+                )
+        return told
+
+    def losses(self, sums: Sums) -> tuple[Losses, ...]:
+        """Return how far each fit is from the fold that it was made without."""
+        found = self.state(sums).losses
+        assert found is not None
+        return found
+
+    def coefficients(self, sums: Sums) -> tuple[Vector, ...]:
+        """Return those without each fold."""
+        return self.refits.coefficients(self.state(sums))
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients, and then deviances and squared errors by fold."""
+        losses = [list(map(float, one[1:])) for one in self.losses(sums)]
+        return np.concatenate([*self.coefficients(sums), *losses])
+
+    def missing(self, sums: Sums) -> int:
+        """Return how many rows all parties left out."""
+        return int(sums[0][-1])
+
+    def _shown(self, stage: Stage) -> dict[str, int]:
+        k, p = self.refits.n_folds, self.refits.newton.n_columns
+        if stage == "beyond":
+            shown = {"rows of each fold without a mean, by the fit without it": k}
+        elif stage == "losses":
+            shown = {
+                "deviances of each fold, by the fit without it and by its null model": 2
+                * k,
+                "squared errors of each fold, by the fit without it": k,
+            }
+        else:
+            each = shown_by_a_round(stage, p).items()
+            shown = {f"{name}, without each fold": k * one for name, one in each}
+        return shown | {"rows left out": 1}
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows, and where it is evaluated."""
+        request = self.refits.propose(self.state(sums))
+        point = self.refits.real_points(request)
+        return Release(self.what, self._shown(request.stage), point)
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What every kind of round shows."""
+        most = self.most_rounds
+
+        def rounds(when: str, stage: Stage, least: int, most: int) -> Foreseen:
+            return Foreseen(when, self._shown(stage), least, most)
+
+        return (
+            rounds("the first round", "first", 1, 1),
+            rounds("every round that tries coefficients", "round", 1, most - 2),
+            rounds(
+                "a round that asks whether they may be tried", "outside", 0, most - 3
+            ),
+            rounds("a round that asks the same of each fold", "beyond", 0, 1),
+            rounds("a last round, about the folds themselves", "losses", 1, 1),
+        )
+
+
+class RefitsJob(FoldsJob):
+    """Another family, fitted without each fold in rounds and tried on it."""
+
+    follows = (
+        "the coefficients without each fold, and how well each fold is predicted by "
+        "them"
+    )
+
+    @cached_property
+    def refits(self) -> Refits:
+        """The fits, side by side."""
+        return Refits(self.base.model.newton, self.n_folds)
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether responses are 0 and 1, and nothing in between."""
+        return bool(self.base.family.levels)
+
+    def recipe(self, limit: ReleaseLimit | None = None) -> RefitsRecipe:
+        """Return what parties do: the rounds of all fits, and one more."""
+        return RefitsRecipe(self.refits, self.words, limit)
+
+    def answer(self, own: Brought, request: Any) -> Integers:
+        """Return what one party gives."""
+        found = self.refits.statistics(self.parts(own), request)
+        return np.append(found, own.table.n_dropped)
+
+    def pooled(self, own: Mapping[str, Brought]) -> dict[str, float]:
+        """Return what one owner of all rows finds: a fit by itself without each fold.
+
+        And losses row by row.
+        """
+        folds = np.concatenate([self.folds(one) for one in own.values()])
+        design = np.concatenate([one.rows.design for one in own.values()])
+        response = np.concatenate([one.rows.response for one in own.values()])
+        rows, family = Rows(design, response), self.base.family
+        eta, null = np.empty(len(folds)), np.empty(len(folds))
+        for k in np.unique(folds):
+            here, others = folds == k, _among(rows, folds != k)
+            fitted = self.base.model.pooled({"": others})
+            eta[here] = np.asarray(design[here], float) @ fitted
+            mean = np.asarray(others.response, float).mean()
+            null[here] = family.link(np.array([mean]))
+        seen = np.asarray(response, float)
+        deviance, bare = (family.terms(seen, one).deviance for one in (eta, null))
+        squares = (seen - family.inverse_link(eta)) ** 2
+        found = {"explained_deviance": float(1.0 - deviance.sum() / bare.sum())}
+        if self.is_chance:
+            losses = {"log_loss": deviance.mean() / 2.0, "brier": squares.mean()}
+        else:
+            losses = {"deviance": deviance.mean(), "rmse": np.sqrt(squares.mean())}
+        return found | {name: float(one) for name, one in losses.items()}
 
 
 AnyEvaluation = BinsJob | ErrorsJob | ConcordanceJob | FoldsJob
@@ -1123,11 +1329,13 @@ def evaluate_job(
                 "of them out"
             )
         base = FormulaJob.of(formula, schema, link_of(family))
-        return FoldsJob(base, folds, 0 if split is None else split)
+        once = isinstance(base.family, Gaussian)
+        dealt = 0 if split is None else split
+        return (FoldsJob if once else RefitsJob)(base, folds, dealt)
     if not coefficients:
         raise InvalidInputError(
             "give the coefficients of the model that is evaluated, by column; or "
-            "folds, to cross-validate a least squares fit"
+            "folds, to cross-validate a fit"
         )
     if formula.lstrip().startswith("Surv"):
         only("edges", "times", of="times to an event")
@@ -1491,6 +1699,132 @@ class NumberEvaluation(Judged):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FoldsEvaluation(Judged):
+    """How well a fit in rounds predicts rows that it was made without.
+
+    Attributes:
+        job: what was asked.
+    """
+
+    job: RefitsJob
+
+    @cached_property
+    def folds(self) -> tuple[Losses, ...]:
+        """What was lost in each fold, by the fit without it."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, RefitsRecipe)
+        return recipe.losses(sums)
+
+    @property
+    def coefficients(self) -> Frame:
+        """Those without each fold, a line for each."""
+        recipe, sums = self.inner
+        assert isinstance(recipe, RefitsRecipe)
+        names = self.job.base.formula.columns
+        return load_pandas().DataFrame(recipe.coefficients(sums), columns=names)
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return sum(one.n_rows for one in self.folds)
+
+    def _mean(self, sums: Sequence[Fraction]) -> MeanLoss:
+        return MeanLoss.of([one.n_rows for one in self.folds], sums)
+
+    @property
+    def deviance(self) -> MeanLoss:
+        """The mean deviance of a row, by the fit without its fold."""
+        return self._mean([one.deviance for one in self.folds])
+
+    @property
+    def squared_error(self) -> MeanLoss:
+        """The mean squared error: Brier's score, of 0 and 1."""
+        return self._mean([one.squared for one in self.folds])
+
+    @property
+    def log_loss(self) -> MeanLoss | None:
+        """The mean of -log(chance of what happened); None for numbers."""
+        if not self.job.is_chance:
+            return None
+        return self._mean([one.deviance / 2 for one in self.folds])
+
+    @property
+    def explained_deviance(self) -> float:
+        """How much of the deviance of fits with an intercept alone is gone."""
+        return explained(self.folds)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Log-loss and Brier's score of 0 and 1; else deviance and root error."""
+        found = {"explained_deviance": self.explained_deviance}
+        if self.log_loss is not None:
+            losses = {"log_loss": self.log_loss, "brier": self.squared_error}
+            return found | {name: one.value for name, one in losses.items()}
+        rmse = float(np.sqrt(self.squared_error.value))
+        return found | {"deviance": self.deviance.value, "rmse": rmse}
+
+    @property
+    def _told(self) -> dict[str, MeanLoss]:
+        if self.log_loss is not None:
+            return {"log-loss": self.log_loss, "Brier's score": self.squared_error}
+        return {"deviance": self.deviance, "squared error": self.squared_error}
+
+    def summary(self) -> str:
+        """Return all of it as plain text."""
+        means: list[list[Any]] = [
+            [name, number(one.value), number(one.standard_error)]
+            for name, one in self._told.items()
+        ]
+        halves = 2 if self.job.is_chance else 1
+        each: list[list[Any]] = [
+            [
+                f"fold {k}",
+                one.n_rows,
+                number(float(one.deviance / halves / one.n_rows)),
+                number(float(one.squared / one.n_rows)),
+            ]
+            for k, one in enumerate(self.folds, start=1)
+            if one.n_rows
+        ]
+        told = (
+            f"{self.explained_deviance:.1%} of the deviance of fits with an intercept "
+            "alone is explained. Each fold is predicted by a fit of all others; values "
+            "are means over rows, and their errors follow from how folds differ. Rows "
+            "with equal predictors are in one fold."
+        )
+        return "\n\n".join(
+            [
+                f"{self.job.base.formula.text}, {self.job.base.family.name}",
+                plain_table(("", "mean", "std err"), means, "<.."),
+                plain_table(("", "rows", *self._told), each, "<>.."),
+                textwrap.fill(told, 78),
+                self._rows_line(),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        errors = {
+            "deviance": self.deviance.standard_error,
+            "squared_error": self.squared_error.standard_error,
+        }
+        return {
+            **super().to_dict(),
+            "formula": self.job.base.formula.text,
+            "standard_errors": _plain(errors),
+            "folds": [
+                {
+                    "rows": one.n_rows,
+                    "deviance": float(one.deviance),
+                    "null_deviance": float(one.null_deviance),
+                    "squared_error": float(one.squared),
+                }
+                for one in self.folds
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ConcordanceEvaluation(Judged):
     """Whether rows with a higher predicted risk end sooner.
 
@@ -1560,7 +1894,9 @@ class ConcordanceEvaluation(Judged):
         }
 
 
-AnyEvaluationResult = ChanceEvaluation | NumberEvaluation | ConcordanceEvaluation
+AnyEvaluationResult = (
+    ChanceEvaluation | NumberEvaluation | FoldsEvaluation | ConcordanceEvaluation
+)
 
 
 def evaluate(
@@ -1592,8 +1928,7 @@ def evaluate(
         times: for times to an event, where intervals end; nobody is followed later.
         calibration: of chances, whether to fit responses to linear predictors too, as
             by default.
-        folds: instead of coefficients, in how many folds to cross-validate a least
-            squares fit.
+        folds: instead of coefficients, in how many folds to cross-validate a fit.
         split: a public number by which rows are dealt to folds.
         schema: what the tables were agreed to look like. Without one it is read off all
             tables together, which only a simulation can do.
@@ -1631,6 +1966,8 @@ def evaluate(
             return ChanceEvaluation(job=job, **known)
         if isinstance(job, ConcordanceJob):
             return ConcordanceEvaluation(job=job, **known)
+        if isinstance(job, RefitsJob):
+            return FoldsEvaluation(job=job, **known)
         return NumberEvaluation(job=job, **known)
 
     return put(

@@ -79,9 +79,13 @@ class Fitted(TableResult, Generic[F]):
         """The chance of a statistic at least as far from 0."""
         return self._series(self.inference.p_values, "pvalues")
 
-    def conf_int(self, level: float = 0.95) -> Frame:
-        """Return the lower and the upper end for each coefficient."""
-        ends = self.inference.confidence_intervals(level)
+    def conf_int(self, alpha: float = 0.05) -> Frame:
+        """Return the lower and the upper end for each coefficient.
+
+        Args:
+            alpha: the chance that an interval leaves out, as statsmodels has it.
+        """
+        ends = self.inference.confidence_intervals(1.0 - alpha)
         names = list(self.inference.names)
         return load_pandas().DataFrame(ends, index=names, columns=["low", "high"])
 

@@ -214,7 +214,7 @@ class NewtonRecipe(ManyRounds[State]):
 
     def _shown(self, stage: Stage) -> dict[str, int]:
         p = self.newton.n_columns
-        shown = _shown(stage, p)
+        shown = shown_by_a_round(stage, p)
         if stage == "round" and isinstance(self.newton, DispersedNewton):
             shown |= {
                 "slope and curvature in log theta, saturated log-likelihood": 3,
@@ -250,7 +250,7 @@ class NewtonRecipe(ManyRounds[State]):
         return self.newton.advance(before, total[:-1])
 
 
-def _shown(stage: Stage, p: int) -> dict[str, int]:
+def shown_by_a_round(stage: Stage, p: int) -> dict[str, int]:
     """Return what a round shows beside rows left out, and how many numbers of each."""
     shown = {"information": p * (p + 1) // 2}
     match stage:
@@ -268,6 +268,13 @@ def _shown(stage: Stage, p: int) -> dict[str, int]:
         case "score":
             return shown_by_a_test(p)
 
+
+# The names of all that the rounds of a fit show, by which each is explained.
+SHOWN_BY_ROUNDS = frozenset(
+    name
+    for stage in ("first", "round", "outside")
+    for name in shown_by_a_round(stage, 1)
+)
 
 FRACTIONS = (
     "what a party takes off is a fraction of its number of rows: of a column with few "

@@ -150,11 +150,6 @@ class HazardResult(Fitted[F]):
         free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
         return (*super().further_limits, *free)
 
-    def conf_int(self, alpha: float = 0.05) -> Any:
-        """Return the ends of each coefficient's interval, as a frame."""
-        ends = self.inference.confidence_intervals(1.0 - alpha)
-        return load_pandas().DataFrame(ends, index=list(self.inference.names))
-
     def hazard_ratios(self, level: float = 0.95) -> Any:
         """Return exp of coefficients, and of the ends of their intervals."""
         low, high = self.inference.confidence_intervals(level).T

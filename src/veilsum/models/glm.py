@@ -713,8 +713,8 @@ def _add_round(
 ) -> None:
     eta = block.predictor(point[:-1])
     null_eta = block.null_predictor(point[-1])
-    _check_inside(scales.limits, eta)
-    _check_inside(scales.limits, null_eta)
+    check_inside(scales.limits, eta)
+    check_inside(scales.limits, null_eta)
     found = scales.family.terms(block.response, eta)
     totals.information(block, found.curvature)
     totals.pull(block, found.pull)
@@ -734,7 +734,7 @@ def _add_closing(
     scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
 ) -> None:
     eta = block.predictor(point[:-1])
-    _check_inside(scales.limits, eta)
+    check_inside(scales.limits, eta)
     totals.information(block, scales.family.expected(eta))
     weights = block.weigh(np.ones(len(eta)))
     saturated = scales.family.saturated(block.response, weights, float(point[-1]))
@@ -745,7 +745,7 @@ def _add_score(
     scales: Scales, totals: RowTotals, block: RowBlock, point: Vector
 ) -> None:
     eta = block.predictor(point[:-1])
-    _check_inside(scales.limits, eta)
+    check_inside(scales.limits, eta)
     totals.information(block, scales.family.expected(eta))
     totals.pull(block, scales.family.terms(block.response, eta).pull)
 
@@ -757,7 +757,8 @@ def _n_outside(limits: RowBounds, eta: PerRow, *, asked: bool = False) -> int:
     return int(np.count_nonzero(~inside))
 
 
-def _check_inside(limits: RowBounds, eta: PerRow) -> None:
+def check_inside(limits: RowBounds, eta: PerRow) -> None:
+    """Refuse to go on where a row has no mean that the family allows."""
     if _n_outside(limits, eta):
         raise NumericalError(
             "statistics were asked for at a point where a row has no mean, and all "

@@ -46,7 +46,9 @@ from veilsum.jobs.evaluate import (
     ConcordanceJob,
     ErrorsJob,
     FoldsJob,
+    RefitsJob,
 )
+from veilsum.jobs.fitting import SHOWN_BY_ROUNDS
 from veilsum.jobs.meta import MetaJob
 from veilsum.jobs.minimise import Minimise
 from veilsum.jobs.mixed import MixedJob
@@ -606,9 +608,12 @@ def _evaluate(
     job: AnyEvaluation, question: EvaluateSection, room: _Room
 ) -> Iterator[str]:
     if isinstance(job, FoldsJob):
+        kind = "least squares"
+        if isinstance(job, RefitsJob):
+            kind = job.base.family.name
         yield (
-            "question: how well a least squares fit predicts rows that it was not "
-            "fitted to (cross-validation)"
+            f"question: how well a {kind} fit predicts rows that it was not fitted to "
+            "(cross-validation)"
         )
     else:
         yield "question: how well a model with known coefficients predicts your rows"
@@ -617,7 +622,7 @@ def _evaluate(
         yield (
             f"folds: {job.n_folds}, dealt by the number {job.split} and by the "
             "predictors of a row alone; what a fit sums becomes known of each fold, "
-            "and each is looked at as a table of its own"
+            "and each is looked at as a table of its own, and so is the rest"
         )
         yield _design(job.base, room)
         return
@@ -654,6 +659,7 @@ DESCRIBED: Mapping[type, Callable[..., Iterator[str]]] = {
     ErrorsJob: _evaluate,
     ConcordanceJob: _evaluate,
     FoldsJob: _evaluate,
+    RefitsJob: _evaluate,
 }
 
 
@@ -791,7 +797,7 @@ def _how_much(found: Asked, rounds: Amount) -> Iterator[str]:
 # What it is that becomes known
 
 # The recipes' own names for what they sum, for somebody who has never heard them.
-EXPLAINED: Mapping[str, str] = {
+_EXPLAINED: Mapping[str, str] = {
     "parties that hold each level, cell, bin and value": "for each one in each group, "
     "how many members have any row with it; which members is not said, and still "
     "follows where it is all of them, or none",
@@ -842,6 +848,15 @@ EXPLAINED: Mapping[str, str] = {
     "y'y, and sums of y, of ones and of their logarithms, of each fold": "of "
     "each fold, the sums of squared responses, of responses and of ones; the last is 0",
     "rows of each fold": "how many rows of all members are in each fold",
+    "rows of each fold without a mean, by the fit without it": "for each fold, how "
+    "many of its rows have a fitted value too large to be summed at the coefficients "
+    "that were found without the fold",
+    "deviances of each fold, by the fit without it and by its null model": "for each "
+    "fold, two sums over its rows that say how far responses are from what is "
+    "predicted, by how likely they are: at the coefficients that were found without "
+    "the fold, and at an intercept alone",
+    "squared errors of each fold, by the fit without it": "for each fold, the sum over "
+    "its rows of the squared difference between response and prediction",
     "X'V^-1X, X'V^-1y, y'V^-1y": "for every two of the columns of the design and the "
     "response, the sum over all members of their products, each member's rows "
     "weighted by how alike they are (V) if coefficients differ between members as "
@@ -968,11 +983,27 @@ EXPLAINED: Mapping[str, str] = {
     "members' own",
 }
 # Before there are coefficients.
-AT_FIRST: Mapping[str, str] = {
+_AT_FIRST: Mapping[str, str] = {
     "information": "for every two columns of the design, and for each with itself, the "
     "sum of their products over all rows, each row weighted by a first guess from that "
     "row",
 }
+
+
+def _and_of_refits(told: Mapping[str, str]) -> dict[str, str]:
+    """Return the same with what the fits without each fold show."""
+    return {
+        **told,
+        **{
+            f"{name}, without each fold": "once for each fold, with the rows outside "
+            f"it as all rows; 0 where that fit is found: {words}"
+            for name, words in told.items()
+            if name in SHOWN_BY_ROUNDS
+        },
+    }
+
+
+EXPLAINED, AT_FIRST = _and_of_refits(_EXPLAINED), _and_of_refits(_AT_FIRST)
 # Of numbers that are 0 wherever a table with a missing value takes no part.
 ALWAYS_0: Mapping[str, str] = {
     "rows, and rows left out": "the second is always 0 here",

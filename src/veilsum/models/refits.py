@@ -1,0 +1,310 @@
+"""A family that takes rounds, fitted without each of several folds, and tried on them.
+
+    state = refits.start()
+    while not state.converged:
+        request = refits.propose(state)      # public: what every party evaluates
+        total = ...                          # sum of refits.statistics(parts, request)
+        state = refits.advance(state, total)
+
+The searches go side by side: one vector has the sums of all of them, each over the rows
+outside its fold, and there are as many rounds as the slowest takes. A round is of one
+kind: where some search asks first whether all rows have a mean, the others wait. For a
+search that has arrived everybody gives zeros.
+
+What comes last is asked of the rows that each fit has never seen: whether all of them
+have a mean, unless ranges prove it, and then three sums for each fold (`Losses`). No
+sum of squared losses is among them, which would tell more of standard errors: it may
+rest on one row, whichever the fit surprises most. Errors are those of folds' means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import nan, sqrt
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from veilsum.errors import InvalidInputError, NumericalError
+from veilsum.models import glm
+from veilsum.models.glm import GlmOutcome, Request, RowTotals, row_blocks
+from veilsum.models.newton import Closing, Done, Newton, State
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import Vector
+from veilsum.numbers.units import Counts, Integers, power_unit, sum_bits, total
+
+# Bits that are kept of a squared error: a mean may be 2^10 times the responses.
+SQUARE_BITS = 72
+
+Stage = Literal["first", "outside", "round", "beyond", "losses"]
+# Of a fit, and which goes first where searches are at different ones.
+_IN_ORDER: tuple[Stage, ...] = ("first", "outside", "round")
+
+
+@dataclass(frozen=True)
+class FoldsRequest:
+    """What all parties are asked for next.
+
+    Attributes:
+        stage: as in a fit; "beyond" and "losses" are about the rows of each fold.
+        points: for each fold the coefficients without it and the null model's
+            intercept, as in a fit; None where nothing is asked.
+    """
+
+    stage: Stage
+    points: tuple[Vector | None, ...]
+
+
+class Losses(NamedTuple):
+    """How far a fit without a fold is from the rows of that fold.
+
+    Attributes:
+        n_rows: of the fold.
+        deviance: of its rows.
+        null_deviance: the same of a model with an intercept alone.
+        squared: the sum of (y - mean)^2.
+    """
+
+    n_rows: int
+    deviance: Fraction
+    null_deviance: Fraction
+    squared: Fraction
+
+
+@dataclass(frozen=True)
+class Refitting:
+    """Where all searches are.
+
+    Attributes:
+        fits: the search without each fold.
+        seen: whether all rows of folds are known to have a mean.
+        losses: of each fold, at the end.
+    """
+
+    fits: tuple[State, ...]
+    seen: bool = False
+    losses: tuple[Losses, ...] | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether nothing is left to ask."""
+        return self.losses is not None
+
+
+@dataclass(frozen=True)
+class Refits:
+    """What all parties agree on: a fit, and how many folds there are."""
+
+    newton: Newton
+    n_folds: int
+
+    @property
+    def _each(self) -> int:
+        return self.newton.scales.size
+
+    @property
+    def size(self) -> int:
+        """A fit's sums and a sum of squared errors for each fold."""
+        return self.n_folds * (self._each + 1)
+
+    @cached_property
+    def square_unit(self) -> Fraction:
+        """What squared errors are whole numbers of, each of them rounded by itself."""
+        scales = self.newton.scales
+        ends = np.array([scales.limits.low, scales.limits.high])
+        means = np.abs(self.newton.family.inverse_link(ends))
+        responses = max(abs(scales.agreed.low), abs(scales.agreed.high))
+        return power_unit((responses + float(means.max())) ** 2, SQUARE_BITS)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """What the numbers of a round are whole numbers of."""
+        found = self.newton.counts
+        units = (*found.units * self.n_folds, *(self.square_unit,) * self.n_folds)
+        most = sum_bits([SQUARE_BITS + 1], self.newton.measures.row_bits)
+        return Counts(units, max(found.bits, most))
+
+    # What all parties do alike
+
+    def start(self) -> Refitting:
+        """Return the state before anything is known."""
+        return Refitting((self.newton.start(),) * self.n_folds)
+
+    def propose(self, state: Refitting) -> FoldsRequest:
+        """Return what all parties evaluate next."""
+        asked = [
+            None if _arrived(one) else self.newton.propose(one) for one in state.fits
+        ]
+        for stage in _IN_ORDER:
+            here = [one is not None and one.stage == stage for one in asked]
+            if any(here):
+                pairs = zip(asked, here, strict=True)
+                points = [one.point if one and this else None for one, this in pairs]
+                return FoldsRequest(stage, tuple(points))
+        answers = [self._answer(one) for one in state.fits]
+        inside = self.newton.scales.surely_inside
+        doubtful = [None if inside(one, None) else one for one in answers]
+        if state.seen or all(one is None for one in doubtful):
+            return FoldsRequest("losses", tuple(answers))
+        return FoldsRequest("beyond", tuple(doubtful))
+
+    def _answer(self, state: State) -> Vector:
+        """Return the coefficients of whole numbers, and the null model's intercept."""
+        first, (here, step) = _outcome(state).first, _ends(state)
+        mean = float(first.response_sum / first.weight_sum)
+        null = self.newton.family.link(np.array([mean]))
+        return np.concatenate([here + step, null])
+
+    def advance(self, state: Refitting, total: Integers) -> Refitting:
+        """Return the state after one more total; raise if a fit does not exist."""
+        request, each = self.propose(state), self._each
+        parts = [total[k * each : (k + 1) * each] for k in range(self.n_folds)]
+        if request.stage == "beyond":
+            for k, one in enumerate(parts):
+                if away := self.newton.scales.outside(one).model:
+                    raise InvalidInputError(
+                        f"{away} rows of fold {k + 1} have no mean that the family "
+                        "allows, by the fit without them: try another split, fewer "
+                        "folds or fewer columns"
+                    )
+            return replace(state, seen=True)
+        if request.stage == "losses":
+            squares = total[self.n_folds * each :].tolist()
+            return replace(state, losses=self._losses(state, parts, squares))
+        fits = [
+            one if point is None else self._moved(k, one, part)
+            for k, (one, point, part) in enumerate(
+                zip(state.fits, request.points, parts, strict=True)
+            )
+        ]
+        return replace(state, fits=tuple(fits))
+
+    def _moved(self, fold: int, state: State, total: Integers) -> State:
+        try:
+            return self.newton.advance(state, total)
+        except (InvalidInputError, NumericalError) as error:
+            raise type(error)(f"without fold {fold + 1}: {error}") from None
+
+    def _losses(
+        self, state: Refitting, parts: Sequence[Integers], squares: Sequence[int]
+    ) -> tuple[Losses, ...]:
+        # Every row is outside all folds but one.
+        others = [int(_outcome(one).first.n_rows) for one in state.fits]
+        n_rows = sum(others) // (self.n_folds - 1)
+        found = []
+        for rows, part, square in zip(others, parts, squares, strict=True):
+            sums = self.newton.scales.round(part)
+            squared = int(square) * self.square_unit
+            away = n_rows - rows
+            found.append(Losses(away, sums.deviance, sums.null_deviance, squared))
+        return tuple(found)
+
+    def coefficients(self, state: Refitting) -> tuple[Vector, ...]:
+        """Return those without each fold, once all have arrived."""
+        real = self.newton.scales.real
+        return tuple(real(*_ends(one)) for one in state.fits)
+
+    def real_points(self, request: FoldsRequest) -> tuple[float, ...]:
+        """Return a request's points with the coefficients of real columns."""
+        found: list[float] = []
+        for point in request.points:
+            if point is not None:
+                found += self.newton.real_point(Request("round", point)).tolist()
+        return tuple(found)
+
+    # What one party adds up
+
+    def statistics(self, parts: Sequence[Rows], request: FoldsRequest) -> Integers:
+        """Return one party's answer, from its rows of each fold."""
+        found, squares = [], [0] * self.n_folds
+        for k, point in enumerate(request.points):
+            if point is None:
+                found.append(np.zeros(self._each, dtype=object))
+            elif request.stage == "losses":
+                part, squares[k] = self._loss(parts[k], point)
+                found.append(part)
+            elif request.stage == "beyond":
+                asked = Request("outside", point)
+                found.append(self.newton.statistics(parts[k], asked))
+            else:
+                asked = Request(request.stage, point)
+                others = [one for j, one in enumerate(parts) if j != k]
+                found.append(self.newton.statistics(_joined(others), asked))
+        return np.concatenate([*found, np.array(squares, dtype=object)])
+
+    def _loss(self, rows: Rows, point: Vector) -> tuple[Integers, int]:
+        """Return both deviances, where a round has them, and squared errors."""
+        scales, family = self.newton.scales, self.newton.family
+        totals, squared = RowTotals(scales), 0
+        by = float(self.square_unit.denominator) / float(self.square_unit.numerator)
+        for block in row_blocks(scales.measures, rows):
+            eta = block.predictor(point[:-1])
+            glm.check_inside(scales.limits, eta)
+            null = np.full_like(eta, point[-1])
+            totals.number(0, family.terms(block.response, eta).deviance)
+            totals.number(4, family.terms(block.response, null).deviance)
+            away = block.response - family.inverse_link(eta)
+            squared += total(np.rint(away * away * by), SQUARE_BITS + 1)
+        return totals.vector, squared
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return Rows(
+        np.concatenate([one.design for one in parts]),
+        np.concatenate([one.response for one in parts]),
+    )
+
+
+def _arrived(state: State) -> bool:
+    """Return whether coefficients are known: what closes a fit is about its errors."""
+    return isinstance(state, Closing | Done)
+
+
+def _outcome(state: State) -> GlmOutcome:
+    assert isinstance(state, Closing | Done)
+    return state.outcome
+
+
+def _ends(state: State) -> tuple[Vector, Vector]:
+    """Return the last point of a search, and the step from there to its answer."""
+    found = _outcome(state)
+    return found.here, found.step
+
+
+class MeanLoss(NamedTuple):
+    """A mean loss over the rows of all folds.
+
+    Attributes:
+        value: over all rows.
+        standard_error: by how much the means of folds differ, each with the weight of
+            its rows, as for means of so many draws; nan with one fold that has rows.
+    """
+
+    value: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, rows: Sequence[int], sums: Sequence[Fraction]) -> MeanLoss:
+        """Return the mean of losses, from those of each fold.
+
+        >>> MeanLoss.of([10, 30], [Fraction(10), Fraction(60)])
+        MeanLoss(value=1.75, standard_error=0.4330127018922193)
+        """
+        folds = [(n, one) for n, one in zip(rows, sums, strict=True) if n]
+        n_rows = sum(rows)
+        mean = sum((one for _, one in folds), Fraction(0)) / n_rows
+        if len(folds) < 2:
+            return cls(float(mean), nan)
+        apart = [n * (one / n - mean) ** 2 for n, one in folds]
+        variance = sum(apart, Fraction(0)) / n_rows / (len(folds) - 1)
+        return cls(float(mean), sqrt(variance))
+
+
+def explained(losses: Sequence[Losses]) -> float:
+    """Return how much of the null models' deviance is gone; below 0 if none is."""
+    whole = sum((one.null_deviance for one in losses), Fraction(0))
+    rest = sum((one.deviance for one in losses), Fraction(0))
+    return float(1 - rest / whole) if whole > 0 else nan
