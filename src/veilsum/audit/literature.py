@@ -813,6 +813,11 @@ class MechanismRow:
     high: float
     error: float
 
+    @property
+    def exact(self) -> bool:
+        """Whether the sum is released, without noise."""
+        return not isfinite(self.divergence_if_sum_moves)
+
 
 @dataclass(frozen=True, eq=False)
 class LiteratureTable:
