@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.files.datasets import gbsg2
 from veilsum.jobs.dispatch import dispatch
 from veilsum.jobs.dispatch_periods import dispatch_periods
@@ -20,6 +21,7 @@ from veilsum.report.figures import (
     error_figure,
     float_leak_figure,
     forest_figure,
+    literature_figure,
     render,
     schedule_figure,
     supply_figure,
@@ -231,3 +233,37 @@ def test_a_table_shows_every_count():
     }
     assert [one.get_text() for one in axis.get_yticklabels()] == ["low", "high"]
     assert axis.get_xlabel() == "arm"
+
+
+def compared(mechanism, error, moves):
+    """Return a line of the comparison, as far as a figure shows it."""
+    return MechanismRow(
+        mechanism=mechanism,
+        releases="something",
+        noise="some",
+        divergence=0.25,
+        divergence_if_sum_moves=moves,
+        promised=0.65,
+        measured=0.62,
+        low=0.6,
+        high=0.64,
+        error=error,
+    )
+
+
+def test_mechanisms_stand_at_their_errors_exact_ones_apart():
+    rows = compared("ours", 0.0, np.inf), compared("theirs", 0.3, 0.1)
+    figure = literature_figure([LiteratureTable(0.25, 10, 1, 3.0, rows)])
+    upper, lower = figure.axes
+    (theirs,), (ours,) = upper.containers, lower.containers
+    assert theirs.lines[0].get_ydata().tolist() == [0.3]
+    assert 0 < ours.lines[0].get_ydata()[0] < 1e-16  # a zero is drawn at the foot
+    for one in (theirs, ours):
+        assert one.lines[0].get_xdata().tolist() == [0.62]
+        (bar,) = one.lines[2][0].get_segments()
+        np.testing.assert_allclose(bar[:, 0], [0.6, 0.64])
+    assert theirs.lines[0].get_markerfacecolor() == "white"
+    names = [text.get_text() for text in upper.get_legend().get_texts()]
+    assert names == ["ours", "theirs"]
+    low, high = upper.get_ylim()
+    assert low < 0.3 < 3.0 < high

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from veilsum.audit.auditing import Audit
+from veilsum.audit.literature import LiteratureTable
 from veilsum.errors import MissingExtraError
 from veilsum.jobs.dispatch import DispatchResult
 from veilsum.jobs.dispatch_periods import PeriodsResult
@@ -152,6 +153,61 @@ def _density(axis: Any, sample: FloatArray, colour: str) -> None:
 
 def _normal(x: FloatArray, mean: float, variance: float) -> FloatArray:
     return np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+
+
+def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
+    """Return errors over the attacker's success, one line for each mechanism.
+
+    Exact answers are so much better that they have an axis of their own, below. Open
+    marks are of mechanisms that hide the sum as well.
+
+    Args:
+        tables: of several divergences, or of one.
+    """
+    figure, (axis,) = _figure(7.4, 4.6, 1, top=0.35)
+    axis.remove()
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+    figure.subplots_adjust(left=0.11, right=0.7, hspace=0.08)
+    marks, untouched = "oDs^vPX", tables[0].untouched
+    noisy = [row for one in tables for row in one.rows if not row.exact]
+    least = min([row.error for row in noisy], default=untouched)
+    for place, rows in enumerate(zip(*(one.rows for one in tables), strict=True)):
+        exact = rows[0].exact
+        at = np.array([row.measured for row in rows])
+        ends = [[row.low for row in rows], [row.high for row in rows]]
+        (lower if exact else upper).errorbar(
+            at,
+            # Nothing is drawn of a zero on such an axis.
+            np.maximum([row.error for row in rows], 2.0**-55),
+            xerr=np.abs(np.array(ends) - at),
+            fmt=marks[place],
+            linestyle=LINES[place % len(LINES)],
+            linewidth=0.8,
+            color=PALETTE[place],
+            markerfacecolor=PALETTE[place] if exact else "white",
+        )
+        upper.plot(
+            [],
+            [],
+            marks[place],
+            color=PALETTE[place],
+            markerfacecolor=PALETTE[place] if exact else "white",
+            label=rows[0].mechanism,
+        )
+    upper.axhline(untouched, color=GREY, linewidth=0.8)
+    upper.text(1.0, untouched * 1.1, "no answer at all", ha="right", color=GREY)
+    for one in (upper, lower):
+        one.set_yscale("log")
+        one.grid(visible=True, alpha=0.3)
+    upper.set(ylim=(least / 3.0, 3.0 * untouched), ylabel="error of the answer")
+    lower.set(ylim=(1e-17, 1e-14), xlim=(0.48, 1.02))
+    lower.set(xlabel="how often the attacker is right, with its 95 % interval")
+    title = "At the same divergence of the view: how far answers are from the true one"
+    upper.set_title(title, fontsize=10)
+    upper.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    note = "filled: the sum is released\nopen: the sum is hidden, too"
+    lower.text(1.06, 0.5, note, transform=lower.transAxes, va="center", fontsize=9)
+    return figure
 
 
 def supply_figure(result: DispatchResult, title: str) -> Any:
