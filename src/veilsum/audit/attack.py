@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -165,6 +165,7 @@ def encoded(law: Law, values: Array[Any]) -> Array[Any]:
     return law.encode(values)
 
 
+@lru_cache(maxsize=16)
 def widened(law: Law, times: int) -> Law:
     """Return the law of so many executions at once, coefficient by coefficient."""
     changes: dict[str, Any] = {}

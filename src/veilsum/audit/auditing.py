@@ -23,11 +23,17 @@ from typing import Any, Literal
 import numpy as np
 
 from veilsum.audit import (
+    aimed,
     alone,
     cut,
+    differencing,
+    float_bits,
+    guesses,
     low_bits,
     partial_round,
     reassignment,
+    refusals,
+    repeated,
     reused,
     weak_randomness,
 )
@@ -86,16 +92,23 @@ AIMED: tuple[Aim, ...] = (
     cut.aim,
     cut.aim_deeper,
     alone.aim,
+    repeated.aim,
     reused.aim,
+    float_bits.aim,
     weak_randomness.aim,
 )
 # Attacks on masks that share no executions with others.
-PLAYED: Mapping[str, Callable[..., Outcome | None]] = {
+PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
     "masks of another epoch": reused.across_epochs,
     "few seeds": weak_randomness.look_up,
+    "guesses": guesses.play,
 }
+# How often: no more than one batch, but not fewer than tell something.
+MOST_TRIALS = {"masks of another epoch": 1_000, "few seeds": 16, "guesses": 2_000}
+FEWEST_TRIALS = 100
+WORD_BITS = 60
 # Attacks on what sums say, and on what is said before them.
-ON_SUMS = (low_bits, reassignment, partial_round)
+ON_SUMS = (low_bits, reassignment, partial_round, aimed, differencing, refusals)
 
 
 # Executions
@@ -427,6 +440,19 @@ def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coaliti
     return found
 
 
+def one_word(scene: Scene) -> Scene:
+    """Return the scene with residues of one word each, where they have several.
+
+    Words are drawn alike, and those of Python's own numbers a hundred times slower.
+    Attacks that need few executions are played on all words.
+    """
+    counts = scene.law.counted
+    if counts is None or scene.law.dtype != object or not scene.law.sums_only:
+        return scene
+    law = replace(scene.law, counts=replace(counts, bits=WORD_BITS))  # type: ignore[type-var]
+    return replace(scene, law=law)
+
+
 def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
     """Return how many executions there are to be."""
     if asked is not None:
@@ -434,7 +460,7 @@ def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
             raise InvalidInputError(f"executions must be at least 1, found {asked}")
         return asked
     many = EXECUTIONS[depth]
-    return many // PYTHON_NUMBERS if scene.law.dtype == object else many
+    return many // PYTHON_NUMBERS if one_word(scene).law.dtype == object else many
 
 
 def audit(
@@ -462,6 +488,7 @@ def audit(
         progress: told of executions as they are done.
     """
     groups = [scene.topology.names(scene.topology.indices(one)) for one in coalitions]
+    whole, scene = scene, one_word(scene)
     if not groups:
         raise InvalidInputError("an audit needs at least one coalition to play")
     executions = executions_of(scene, depth, executions)
@@ -484,13 +511,14 @@ def audit(
         if player.attack == LIKELIHOOD
     ]
     if depth != "quick":
-        further = _aimed(scene, groups)
-        some, _ = play(scene, further, FEW, what="further", **common)
+        further = _aimed(whole, groups)
+        count = min(FEW, max(FEWEST_TRIALS, 10 * batch_of(whole)))
+        some, _ = play(whole, further, count, what="further", **common)
         outcomes += _outcomes(further, some)
         outcomes += _played(scene, groups[0], seed)
     controls = [
         *_sham_controls(scene, hidden, distance, seed),
-        *_planted_controls(scene, distance, seed),
+        *_planted_controls(scene, hidden, distance, seed),
     ]
     return Audit(
         seed=seed,
@@ -533,12 +561,20 @@ def _aimed(scene: Scene, groups: Sequence[Coalition]) -> list[Player]:
     return [one for one in players if one is not None]
 
 
-def _played(scene: Scene, group: Coalition, seed: int) -> list[Outcome]:
-    found = (
-        whole(scene, group, seed=seed_of(seed, f"{attack}, {group}"))
-        for attack, whole in PLAYED.items()
-    )
-    return [one for one in found if one is not None]
+def _played(
+    scene: Scene, group: Coalition, seed: int, names: Iterable[str] = PLAYED
+) -> list[Outcome]:
+    found: list[Outcome] = []
+    for name in names:
+        some = max(FEWEST_TRIALS, batch_of(scene))
+        one = PLAYED[name](
+            scene,
+            group,
+            seed=seed_of(seed, f"{name}, {group}"),
+            trials=min(MOST_TRIALS[name], some),
+        )
+        found += [one] if isinstance(one, Outcome) else one or ()
+    return found
 
 
 def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
@@ -594,13 +630,17 @@ def _sham_controls(
     ]
 
 
-def _planted_controls(scene: Scene, distance: float, seed: int) -> list[Control]:
+def _planted_controls(
+    scene: Scene, groups: Sequence[Coalition], distance: float, seed: int
+) -> list[Control]:
     """Return whether each leak that is planted on purpose is found, by whom it must."""
     found = []
     for name, leak in PLANTED.items():
         if not leak.fits(scene):
             continue
         altered, group = leak(scene), leak.coalition(scene.topology)
+        if "few seeds" in leak.found_by and groups and groups[0]:
+            group = groups[0]  # whose table of seeds is there already
         players: list[Player] = [
             one for one in _aimed(altered, [group]) if one.attack in leak.found_by
         ]
@@ -609,10 +649,8 @@ def _planted_controls(scene: Scene, distance: float, seed: int) -> list[Control]
         count = min(CONTROLLED, 10 * batch_of(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
         outcomes = _outcomes(players, tally)
-        for attack, whole in PLAYED.items():
-            if attack in leak.found_by:
-                more = whole(altered, group, seed=seed_of(seed, f"{attack}, {name}"))
-                outcomes += [] if more is None else [more]
+        further = [one for one in PLAYED if one in leak.found_by]
+        outcomes += _played(altered, group, seed_of(seed, name), further)
         alarms = FALSE_ALARMS / max(1, len(outcomes))
         by = [one for one in outcomes if one.exceeds(alarms)]
         worst = max(by, key=lambda one: one.rate - one.promised, default=None)

@@ -161,3 +161,11 @@ def _mean(pieces: Sequence[Sequence[int]]) -> Float[FloatArray, "h h"]:
 def _rows_of_pieces(mean: Float[FloatArray, "h h"]) -> list[list[int]]:
     rows = {tuple(np.flatnonzero(row).tolist()) for row in mean}
     return [list(one) for one in sorted(rows)]
+
+
+def play(
+    scene: Scene, coalition: Sequence[str], *, seed: int, trials: int
+) -> tuple[Outcome, ...]:
+    """Play all guesses of a coalition; none if nobody is honest."""
+    guesses = aim(scene, coalition)
+    return () if guesses is None else guesses.play(seed=seed, trials=trials)
