@@ -21,6 +21,7 @@ MASKS = {
 }
 # And residues of two words, for sums of whole numbers.
 LAWS = (*MASKS, "counts")
+SUMS_ONLY = ("uniform", "counts")
 
 
 def scene_of(law="gaussian", topology=PETERSEN, width=3, sigma=None):

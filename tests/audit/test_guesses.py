@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scenes import LAWS, PETERSEN, scene_of
+from scenes import LAWS, PETERSEN, SUMS_ONLY, scene_of
 from veilsum.audit import guesses
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.topology import Topology
@@ -56,7 +56,7 @@ def test_as_often_right_as_predicted(law):
         one.attack: one
         for one in aimed.play(seed=5, trials=600 if law == "counts" else 1500)
     }
-    sums_only = law in {"uniform", "counts"}
+    sums_only = law in SUMS_ONLY
     names = {"sum only"} if sums_only else {"sum only", "most likely", "posterior"}
     assert {*outcomes} == names
     for one in outcomes.values():

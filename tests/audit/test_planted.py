@@ -3,12 +3,36 @@
 import numpy as np
 import pytest
 
-from scenes import LAWS, PETERSEN, scene_of
-from veilsum.audit.attack import soundly
+from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
+from veilsum.audit import (
+    alone,
+    cut,
+    float_bits,
+    neighbour,
+    private_start,
+    repeated,
+    reused,
+    weak_randomness,
+)
+from veilsum.audit.attack import Player, clopper_pearson, soundly
 from veilsum.audit.planted import PLANTED, bystander, hub, leaf
 from veilsum.graphs.topology import Topology
 
 ARCS = Topology.from_edges([(0, 1), (1, 0), (1, 2), (2, 3), (3, 0)], directed=True)
+
+
+AIMS = {
+    "cut": cut.aim,
+    "hidden cut": cut.aim_deeper,
+    "one honest party": alone.aim,
+    "neighbour": neighbour.aim,
+    "repeated runs": repeated.aim,
+    "reused masks": reused.aim,
+    "float bits": float_bits.aim,
+    "private start": private_start.aim,
+    "private step": private_start.aim_at_steps,
+    "weak randomness": weak_randomness.aim,
+}
 
 
 @pytest.mark.parametrize("topology", [PETERSEN, ARCS])
@@ -37,6 +61,41 @@ def test_promises_stay():
         assert altered.width == scene.width
         assert (altered.law is scene.law) == (name != "floats")
         assert leak.found_by
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("law", LAWS)
+def test_every_leak_is_found_by_all_who_must(law, name):
+    scene, leak = scene_of(law, RING), PLANTED[name]
+    if not leak.fits(scene):
+        return
+    altered, coalition = leak(scene), leak.coalition(RING)
+    assert set(leak.found_by) <= {*AIMS, "few seeds"}
+    for attack in set(leak.found_by) & set(AIMS):
+        player = AIMS[attack](altered, coalition)
+        assert player.attack == attack
+        right, trials = rate_of(player, 800)
+        assert clopper_pearson(right, trials, 1e-6)[0] > player.promised
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_no_attack_finds_anything_in_a_sound_scene(law):
+    """Some fifty outcomes, each wrong at most once in a million times."""
+    scene = scene_of(law, RING)
+    for coalition in ("", "0", "01", "02", "012", "0123"):
+        for attack, aim in AIMS.items():
+            player = aim(scene, [*coalition])
+            if player is None:
+                continue
+            assert player.attack == attack
+            assert isinstance(player, Player)
+            right, trials = rate_of(player, 200)
+            low, high = clopper_pearson(right, trials, 1e-6)
+            # The law of float64 is for simulation only, and this is why.
+            leaks = (law, attack) == ("gaussian", "float bits")
+            assert (low > player.promised) == leaks
+            if player.promised == 1.0:
+                assert high == 1.0
 
 
 def test_what_fits_where():

@@ -12,14 +12,14 @@ Where nothing fits the guess is the first world, right in every other trial.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from veilsum.audit.attack import (
-    Batch,
+    Drawing,
     Hits,
     Numbers,
     Outcome,
@@ -28,8 +28,10 @@ from veilsum.audit.attack import (
     Worlds,
 )
 from veilsum.audit.made_up import best_chance, farthest, holdings, numbers, same
+from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.masking import at_both_ends
+from veilsum.numbers.laws import Law
+from veilsum.numbers.masking import Shares, at_both_ends
 from veilsum.numbers.shapes import Int, Shaped
 
 
@@ -111,6 +113,21 @@ def aim(scene: Scene, coalition: Sequence[str]) -> Reused | None:
     return Reused(scene, colluders, change)
 
 
+@dataclass(frozen=True)
+class InEpoch:
+    """Shares of a certain epoch."""
+
+    drawn: Drawing
+    epoch: int
+
+    def __call__(
+        self, topology: Topology, law: Law, root: int, size: int, epoch: int = 0
+    ) -> Shares:
+        """Draw them."""
+        del epoch
+        return self.drawn(topology, law, root, size, self.epoch)
+
+
 def across_epochs(
     scene: Scene, coalition: Sequence[str], *, seed: int, trials: int = 1000
 ) -> Outcome | None:
@@ -124,11 +141,9 @@ def across_epochs(
     worlds = np.random.default_rng(seed).integers(0, 2, size=trials)
     shown = []
     for epoch in (0, 1):
-        shares = scene.draw(
-            scene.topology, scene.law, seed, trials * scene.width, epoch
-        )
+        batch = replace(scene, draw=InEpoch(scene.draw, epoch)).batch(seed, trials)
         values = player.held[worlds, epoch]
-        shown.append(Batch(scene, shares, seed).sight(coalition, values).effective)
+        shown.append(batch.sight(coalition, values).effective)
     hits = player.second(shown[0], shown[1]) == (worlds == 1)
     return Outcome(
         attack="masks of another epoch",
