@@ -102,8 +102,8 @@ def play(
         left = set(range(CANDIDATES))
         for place, rest in enumerate(played.rest(coalition)):
             here = {k: (given[k][place],) for k in range(CANDIDATES)}
-            large_ones = [one[place] for one in given[CANDIDATES:]]
-            left &= left_by(rest, here, large_ones)
+            stay = left_by(rest, here, [one[place] for one in given[CANDIDATES:]])
+            left &= stay
         guess = int(chance.choice(sorted(left or set(range(CANDIDATES)))))
         right += guess == truth
     return (
