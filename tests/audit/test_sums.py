@@ -2,9 +2,10 @@
 
 import pytest
 
-from audit.questions import ASKED, COST, FIT, InFloats, InPart, named, question
+from audit.questions import ASKED, COST, NAMES, InFloats, InPart, named, question
 from veilsum.audit import low_bits, partial_round, reassignment
 from veilsum.audit.question import Skipped
+from veilsum.errors import InvalidInputError
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -82,7 +83,9 @@ def test_where_nothing_is_released_it_is_said(attack):
     assert found == Skipped(attack.ATTACK, "the method releases no sums")
 
 
-def test_who_is_alone_has_nobody_to_exchange_with():
-    others = ("ann", "bob", "cem", "dee")
-    found = played(reassignment, question(**FIT), coalition=others)
+@pytest.mark.parametrize("attack", [low_bits, reassignment])
+def test_of_who_is_alone_there_is_nothing_to_guess(attack):
+    found = played(attack, named("a cost"), coalition=NAMES[:-1])
     assert isinstance(found, Skipped)
+    with pytest.raises(InvalidInputError, match="everybody is in the coalition"):
+        played(attack, named("a cost"), coalition=NAMES)

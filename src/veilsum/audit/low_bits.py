@@ -80,6 +80,8 @@ def play(
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of some tables a small party has, from low bits alone."""
     victim, *large = question.honest(coalition)
+    if not large:
+        return (Skipped(ATTACK, "one honest party alone: the sums are its own"),)
     n_rows, spread = question.size
     many = question.at_most(LARGER * n_rows)
     sizes = dict.fromkeys(large, many)

@@ -205,9 +205,15 @@ class Question:
         return None if schema is None else schema.rules(self.consortium.rules.rules)
 
     def honest(self, coalition: Sequence[str]) -> tuple[str, ...]:
-        """Return the others, in order."""
+        """Return the others, in order; refuse a coalition of everybody."""
         self.consortium.topology.indices(coalition)  # refuses a stranger
-        return tuple(name for name in self.parties if name not in coalition)
+        found = tuple(name for name in self.parties if name not in coalition)
+        if not found:
+            raise InvalidInputError(
+                "everybody is in the coalition, and nobody is left to find out about: "
+                "leave out one party or more"
+            )
+        return found
 
     def asking(self, section: JobSection) -> Question:
         """Return another question, asked of the same parties under the same rules."""

@@ -113,6 +113,8 @@ def frames(
     if len(honest) < 2:
         return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
     n_rows, _ = question.size
+    if question.schema is None or question.at_most(TIMES * n_rows) == n_rows:
+        return (Skipped(ATTACK, "all parties have equally many rows, as agreed"),)
     chance, right = np.random.default_rng((seed, 12)), 0
     for trial in range(trials):
         held, _ = question.sound((seed, trial), {honest[0]: TIMES * n_rows})
