@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from veilsum.protocol.messages import Share
+
 GRID = 96
 
 
@@ -39,3 +41,14 @@ def only_inside(given, outside):
         name: [0] * len(vector) + [1] if name in outside else [*vector, 0]
         for name, vector in given.items()
     }
+
+
+def shares_of_the_lost(world, lost):
+    """Shares that neighbours tell of a lost party, so that a sum can be finished."""
+    found = {}
+    for event in world.history:
+        if event.what == "send" and lost in (event.party, event.peer):
+            message = world.plan.codec.decode(event.detail)
+            if isinstance(message, Share):
+                found[message.epoch, event.party, event.peer] = message.numbers
+    return found

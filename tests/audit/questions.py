@@ -78,7 +78,7 @@ class InFloats(Question):
         if found.played is None:
             return found
         given = ({name: _sums(one) for name, one in held.items()},)
-        return replace(found, played=replace(found.played, given=given))
+        return replace(found, played=replace(found.played, vectors=lambda: given))
 
     def given(self, played, held):
         del played
@@ -105,4 +105,4 @@ class InPart(Question):
             }
             for each in found.played.given
         )
-        return replace(found, played=replace(found.played, given=given))
+        return replace(found, played=replace(found.played, vectors=lambda: given))

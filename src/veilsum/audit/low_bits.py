@@ -80,6 +80,8 @@ def play(
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of some tables a small party has, from low bits alone."""
     victim, *large = question.honest(coalition)
+    if not large:
+        return (Skipped(ATTACK, "one honest party alone: the sums are its own"),)
     n_rows, spread = question.size
     many = question.at_most(LARGER * n_rows)
     sizes = dict.fromkeys(large, many)
@@ -102,8 +104,8 @@ def play(
         left = set(range(CANDIDATES))
         for place, rest in enumerate(played.rest(coalition)):
             here = {k: (given[k][place],) for k in range(CANDIDATES)}
-            large_ones = [one[place] for one in given[CANDIDATES:]]
-            left &= left_by(rest, here, large_ones)
+            stay = left_by(rest, here, [one[place] for one in given[CANDIDATES:]])
+            left &= stay
         guess = int(chance.choice(sorted(left or set(range(CANDIDATES)))))
         right += guess == truth
     return (

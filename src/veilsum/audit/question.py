@@ -10,7 +10,7 @@ party gave, which only the auditor sees: an attack is handed the totals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -87,17 +87,22 @@ class Played:
     Attributes:
         result: what everybody knows then.
         law: in whose numbers vectors are counted.
-        given: for each round what every party gave; for the auditor alone.
+        vectors: finds what every party gave in each round; for the auditor alone.
     """
 
     result: JobResult
     law: Law
-    given: tuple[Mapping[str, Whole], ...]
+    vectors: Callable[[], Iterable[Mapping[str, Whole]]]
 
     @property
     def sums(self) -> Sums:
         """What was released, as the next request follows from it."""
         return self.result.released.sums
+
+    @cached_property
+    def given(self) -> tuple[Mapping[str, Whole], ...]:
+        """For each round what every party gave."""
+        return tuple(self.vectors())
 
     @cached_property
     def totals(self) -> tuple[Whole, ...]:
@@ -200,9 +205,15 @@ class Question:
         return None if schema is None else schema.rules(self.consortium.rules.rules)
 
     def honest(self, coalition: Sequence[str]) -> tuple[str, ...]:
-        """Return the others, in order."""
+        """Return the others, in order; refuse a coalition of everybody."""
         self.consortium.topology.indices(coalition)  # refuses a stranger
-        return tuple(name for name in self.parties if name not in coalition)
+        found = tuple(name for name in self.parties if name not in coalition)
+        if not found:
+            raise InvalidInputError(
+                "everybody is in the coalition, and nobody is left to find out about: "
+                "leave out one party or more"
+            )
+        return found
 
     def asking(self, section: JobSection) -> Question:
         """Return another question, asked of the same parties under the same rules."""
@@ -366,17 +377,18 @@ class Question:
         task = watching.assignment
         assert task is not None
         law, sums = task.plan.law, result.released.sums
-        given = tuple(
-            {
-                name: whole(law, work.vector(sums[:k]))
-                for name, work in task.works.items()
-            }
-            for k in range(len(sums))
-        )
-        played = Played(result=result, law=law, given=given)
-        for found, told in zip(played.totals, sums, strict=True):
-            # What is audited is what was released, to the bit.
-            assert _is_released(law, found, told)
+
+        def vectors() -> Iterator[Mapping[str, Whole]]:
+            for k, told in enumerate(sums):
+                given = {
+                    name: whole(law, work.vector(sums[:k]))
+                    for name, work in task.works.items()
+                }
+                # What is audited is what was released, to the bit.
+                assert _is_released(law, total(given.values()), told)
+                yield given
+
+        played = Played(result=result, law=law, vectors=vectors)
         screened = isinstance(result.recipe, Screened)
         return Attempt(played=played, shown=sums, screened=screened)
 
@@ -469,7 +481,7 @@ def whole(law: Law, vector: Array[Any] | None) -> Whole:
     return tuple(int(one) for one in numbers.tolist())
 
 
-def total(vectors: Any) -> Whole:
+def total(vectors: Iterable[Sequence[int]]) -> Whole:
     """Return the sum of some parties' vectors."""
     return tuple(sum(column) for column in zip(*vectors, strict=True))
 

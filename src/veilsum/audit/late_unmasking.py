@@ -1,0 +1,169 @@
+"""A party is lost after its masked vector has left: can anybody take its mask off?
+
+A mask is made of shares, and both ends of a link know what went over it. Protocols with
+a server ask the neighbours of a lost party for its shares, so that the others' sum can
+be finished; then whoever has its masked vector, too, has its own numbers. Here nobody
+tells a share to a third party. Machines are run, one of them dies at that moment, and
+the coalition takes off the masked vector every share that it has ever seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from veilsum.audit.attack import Outcome
+from veilsum.audit.question import Question, Skipped
+from veilsum.drivers.driver import Assignment
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.loopback import Event, Loopback, World
+from veilsum.numbers.arrays import Array
+from veilsum.protocol.messages import Deposit, Masked, Message, Share, Up
+
+ATTACK = "late unmasking"
+# What a party's computer carries out, and is counted by a crash.
+EFFECTS = ("send", "persist", "charge", "settimer", "deliver", "finish", "accuse")
+
+# Epoch, sender, receiver.
+Edge: TypeAlias = tuple[int, str, str]
+# Shares that others tell about a lost party, beside what a coalition has seen itself.
+Told: TypeAlias = Callable[[World, str], dict[Edge, Array[Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Loopback):
+    """The loopback driver, whose worlds are kept."""
+
+    worlds: list[World] = field(default_factory=list)
+
+    def world(self, assignment: Assignment) -> World:
+        """Return the world in which the parties meet, and keep it."""
+        self.worlds.append(super().world(assignment))
+        return self.worlds[-1]
+
+
+def nobody_tells(world: World, lost: str) -> dict[Edge, Array[Any]]:
+    """Return no share: those of a lost party stay where they are."""
+    del world, lost
+    return {}
+
+
+def play(
+    question: Question,
+    *,
+    coalition: Sequence[str],
+    seed: int,
+    trials: int,
+    told: Told = nobody_tells,
+) -> tuple[Outcome | Skipped, ...]:
+    """Lose a party at the worst moment, and try to unmask what it has sent.
+
+    Args:
+        question: what was agreed on.
+        coalition: who looks.
+        seed: repeats it.
+        trials: each with another party, or at another moment.
+        told: what others tell of a lost party's shares; nothing, unless it is the way
+            of other protocols that is tried.
+    """
+    if not coalition:
+        return (Skipped(ATTACK, "nobody colludes"),)
+    honest, right, seen = question.honest(coalition), 0, 0
+    for trial in range(trials):
+        chance = np.random.default_rng((seed, trial, 11))
+        lost = honest[int(chance.integers(len(honest)))]
+        held, _ = question.sound((seed, trial))
+        whole = Recorded(seed=trial, faults=Faults())
+        question.ask(held, driver=whole)
+        moments = shown_at(whole.worlds[0], lost)
+        if not moments:
+            continue
+        crash = Crash(lost, after=int(chance.choice(moments)), back=None)
+        broken = Recorded(seed=trial, faults=Faults(crashes=(crash,)))
+        question.ask(held, driver=broken)
+        seen += 1
+        right += unmasked(broken.worlds[0], coalition, lost, told)
+    if not seen:
+        return (Skipped(ATTACK, "a party sends no masked vector of its own"),)
+    return (
+        Outcome(
+            attack=ATTACK,
+            coalition=tuple(coalition),
+            about="the vector of a party that is lost after its masked one has left",
+            trials=seen,
+            successes=right,
+            promised=0.0,
+            looked_at="frames",
+        ),
+    )
+
+
+def shown_at(world: World, party: str) -> list[int]:
+    """Return after how many effects a party has just sent its masked vector."""
+    count, found = 0, []
+    for event in world.history:
+        if event.party != party or event.what not in EFFECTS:
+            continue
+        count += 1
+        if event.what == "send" and isinstance(_message(world, event), Masked | Up):
+            found.append(count)
+    return found
+
+
+def unmasked(world: World, coalition: Sequence[str], lost: str, told: Told) -> bool:
+    """Say whether some masked vector of a party loses its mask.
+
+    Args:
+        world: what happened.
+        coalition: whose frames are looked at, sent and received.
+        lost: whose vector it is.
+        told: what others tell.
+    """
+    masked, shares = _view(world, coalition, lost)
+    shares |= told(world, lost)
+    law, n = world.plan.law, len(world.plan.parties)
+    for epoch, vector in masked:
+        left = vector
+        for (when, sender, receiver), numbers in shares.items():
+            if when != epoch or lost not in (sender, receiver):
+                continue
+            left = left - numbers if sender == lost else left + numbers
+        # The auditor judges by what the party really gave.
+        place = epoch // (n + 1)
+        truth = world.works[lost].vector(world.sums[:place])
+        assert truth is not None
+        if np.array_equal(law.wrap(left), law.wrap(law.encode(truth))):
+            return True
+    return False
+
+
+def _view(
+    world: World, coalition: Sequence[str], lost: str
+) -> tuple[list[tuple[int, Array[Any]]], dict[Edge, Array[Any]]]:
+    """Return a party's masked vectors, and all shares, that a coalition has seen."""
+    masked: list[tuple[int, Array[Any]]] = []
+    shares: dict[Edge, Array[Any]] = {}
+    for event in world.history:
+        if event.party not in coalition or event.what not in ("send", "receive"):
+            continue
+        message, peer = _message(world, event), event.peer or ""
+        match message:
+            case Share():
+                ends = (
+                    (event.party, peer) if event.what == "send" else (peer, event.party)
+                )
+                shares[message.epoch, *ends] = message.numbers
+            case Masked() if message.party == lost:
+                masked.append((message.epoch, message.numbers))
+            case Deposit() if message.masked.party == lost:
+                masked.append((message.masked.epoch, message.masked.numbers))
+            case Up() if peer == lost:
+                masked.append((message.epoch, message.numbers))
+    return masked, shares
+
+
+def _message(world: World, event: Event) -> Message:
+    return world.plan.codec.decode(event.detail)

@@ -1,0 +1,182 @@
+"""What exact sums say by themselves of one party, or of one row: a finding of its own.
+
+Masks hide how a sum came about, and nothing of what it is. These lines are about that:
+over how many parties a coalition knows the sum, how many numbers there are for each
+row, and how much of a design or a sum one row makes up, on made-up rows and at most by
+the agreed rules. They are numbers with a sentence each, and promise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from veilsum.agreement.sections import JobSection
+from veilsum.audit.question import Holdings, Played, Question
+from veilsum.graphs.connectivity import components
+from veilsum.jobs.job_file import table_job
+from veilsum.models.leverage import OwnColumns
+from veilsum.models.rows import Rows
+from veilsum.numbers.arrays import listed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One number about sums, and what it means.
+
+    Attributes:
+        about: what was counted or measured.
+        number: what was found.
+        words: the same in a sentence.
+    """
+
+    about: str
+    number: float
+    words: str
+    looked_at: str = "sums"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+def play(
+    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Finding, ...]:
+    """Return what the question's sums say to a coalition; the worst of some tables."""
+    draws = [question.sound((seed, trial)) for trial in range(trials)]
+    return tuple(_findings(question, coalition, draws))
+
+
+def _findings(
+    question: Question,
+    coalition: Sequence[str],
+    draws: Sequence[tuple[Holdings, Played]],
+) -> Iterator[Finding]:
+    held, played = draws[0]
+    yield _whose(question, coalition, played)
+    numbers = sum(one.numbers for one in played.result.releases)
+    if question.schema is None:
+        yield Finding(
+            about="numbers released",
+            number=numbers,
+            words=f"{numbers} numbers become known about what parties hold, each exact",
+        )
+        return
+    honest = question.honest(coalition)
+    rows = sum(len(held[name]) for name in honest)
+    shortest = min(len(held[name]) for name in honest)
+    yield Finding(
+        about="numbers released for each row of the shortest table",
+        number=numbers / shortest,
+        words=f"{numbers} numbers become known, and the shortest table made up here "
+        f"has {shortest} rows; the fewest agreed on are {question.schema.minimum_rows}",
+    )
+    if question.by_row:
+        yield Finding(
+            about="rows that leave one alone",
+            number=rows - 1,
+            words=f"whoever knows {rows - 1} of the honest parties' {rows} rows made "
+            "up here has the last one's part of every sum, exactly",
+        )
+    yield _leverage(question, honest, [one for one, _ in draws])
+    yield from _dominance(question, honest, [one for one, _ in draws])
+
+
+def _whose(question: Question, coalition: Sequence[str], played: Played) -> Finding:
+    """Say over how few parties the coalition knows the sums; look, if it is one."""
+    honest, topology = question.honest(coalition), question.consortium.topology
+    among = topology.induced(topology.indices(honest))
+    # Parties that only colluders connect are summed apart.
+    pieces = [among.names(piece) for piece in components(among)]
+    fewest = min(pieces, key=len)
+    about = "fewest parties whose sum a coalition knows"
+    who = listed(coalition) or "somebody outside"
+    if len(fewest) > 1:
+        words = (
+            f"the sums that {who} can work out are over {len(fewest)} parties or more"
+        )
+        return Finding(about=about, number=len(fewest), words=words)
+    if len(honest) == 1:
+        given = tuple(each[honest[0]] for each in played.given)
+        assert played.rest(coalition) == given
+    words = (
+        f"nobody but {who} is between {fewest[0]} and the others: what is left of "
+        f"every sum without their parts is {fewest[0]}'s own, to the last digit"
+    )
+    return Finding(about=about, number=1, words=words)
+
+
+def _leverage(
+    question: Question, honest: Sequence[str], draws: Sequence[Holdings]
+) -> Finding:
+    """Return how nearly a combination of columns points at one made-up row."""
+    assert question.rules is not None
+    found = max(
+        _own_columns(question, held[name]).leverage().largest
+        for held in draws
+        for name in honest
+    )
+    most = question.rules.maximum_leverage
+    return Finding(
+        about="largest leverage of one row at its party",
+        number=found,
+        words=f"some combination of columns has {found:.0%} of its square on one row "
+        f"made up here; the agreed rules let up to {most:.0%} pass",
+    )
+
+
+def _job(question: Question) -> Any:
+    assert question.schema is not None
+    assert isinstance(question.asked, JobSection)
+    return table_job(question.asked, question.schema)
+
+
+def _own_columns(question: Question, table: Any) -> OwnColumns:
+    """Return a party's design; where there is none, the columns that are asked about.
+
+    A category is as many columns as it has levels.
+    """
+    job = _job(question)
+    checked = job.schema.check("", table)
+    rows = getattr(job.bring(checked), "rows", None)
+    if isinstance(rows, Rows):
+        return OwnColumns(rows, None)
+    columns = [np.ones(checked.n_rows)]
+    for one in job.schema.columns:
+        values = checked.look(one.name)
+        levels = range(1, len(one.categories)) if one.is_category else ()
+        columns += [np.asarray(values == level, dtype=float) for level in levels]
+        columns += [] if one.is_category else [np.asarray(values, dtype=float)]
+    return OwnColumns(Rows(np.column_stack(columns), np.zeros(checked.n_rows)), 0)
+
+
+def _dominance(
+    question: Question, honest: Sequence[str], draws: Sequence[Holdings]
+) -> Iterator[Finding]:
+    """Yield how much of a column's sum over honest parties is one made-up row's."""
+    assert question.rules is not None
+    schema = _job(question).schema
+    parts: dict[str, float] = {}
+    for held in draws:
+        tables = [schema.check(name, held[name]) for name in honest]
+        for one in schema.columns:
+            if one.is_category:
+                continue
+            sizes = np.abs(np.concatenate([each.numbers(one.name) for each in tables]))
+            if (total := float(sizes.sum())) > 0.0:
+                part = float(sizes.max()) / total
+                parts[one.name] = max(part, parts.get(one.name, 0.0))
+    if not parts:
+        return
+    column = max(parts, key=lambda name: parts[name])
+    yield Finding(
+        about="largest part of a sum that is one row's",
+        number=parts[column],
+        words=f"of the sum of {column} over honest parties {parts[column]:.1%} is one "
+        "row's, on rows made up here; the agreed rules let two rows have up to "
+        f"{question.rules.dominance:.0%} of their party's",
+    )

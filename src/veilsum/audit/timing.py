@@ -1,0 +1,192 @@
+"""Time: do frames, or clocks, tell how many rows a party has?
+
+When a frame is sent, and how long it is, must not depend on rows: machines are run on
+two dealings of the same tables, in which parties have more or fewer rows than before,
+and whoever sees all frames guesses which it was.
+
+A processor is another matter. To look at more rows takes longer, and no code hides it:
+how much longer is measured and said, beside what sampling of masks takes. These lines
+are measurements on the machine at hand, and promise nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.attack import Outcome
+from veilsum.audit.late_unmasking import Recorded
+from veilsum.audit.question import Played, Question, Skipped
+from veilsum.drivers.faults import Faults
+from veilsum.drivers.loopback import World
+from veilsum.numbers.masking import ShareStreams, draw_shares
+
+ATTACK = "timing"
+# A party has so many times the rows of another.
+TIMES = 3
+# Tables of so many times the fewest rows are timed, each so often; the quickest counts,
+# since whatever else a machine does only adds to it.
+LENGTHS, REPEATS = (1, 8, 32, 128), 5
+MOST_ROWS = 50_000
+# A slope is called one if it is this many times its error.
+CLEARLY = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope:
+    """How much longer something takes for one row more, as measured here.
+
+    Attributes:
+        about: what was timed.
+        rows: of each table that was timed.
+        seconds: that it took at best.
+        slope: seconds for a row more.
+        error: of the slope, a standard deviation.
+    """
+
+    about: str
+    rows: tuple[int, ...]
+    seconds: tuple[float, ...]
+    slope: float
+    error: float
+    attack: str = ATTACK
+    looked_at: str = "clock"
+
+    @classmethod
+    def of(cls, about: str, rows: Sequence[int], seconds: Sequence[float]) -> Slope:
+        """Return the line of least squares through some measurements.
+
+        >>> found = Slope.of("a job", [1, 2, 3], [2.0, 4.0, 6.0])
+        >>> round(found.slope, 9), found.is_real
+        (2.0, True)
+        """
+        x, y = np.array(rows, dtype=float), np.array(seconds)
+        x = x - x.mean()
+        slope = float(x @ y / (x @ x))
+        left = y - y.mean() - slope * x
+        error = float(np.sqrt(left @ left / max(len(x) - 2, 1) / (x @ x)))
+        return cls(
+            about=about,
+            rows=tuple(rows),
+            seconds=tuple(seconds),
+            slope=slope,
+            error=error,
+        )
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is more than what measurements differ by."""
+        return self.slope > CLEARLY * self.error
+
+    @property
+    def words(self) -> str:
+        """What was found, in a sentence."""
+        found = f"{self.about}: {self.slope:.2g} s for a row more (+- {self.error:.1g})"
+        if not self.is_real:
+            return f"{found}, which measurements do not tell from none"
+        return (
+            f"{found}; whoever sees when a party answers learns about how many rows it "
+            "has"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {**asdict(self), "is_real": self.is_real, "words": self.words}
+
+
+def play(
+    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | Slope | Skipped, ...]:
+    """Compare frames of two dealings; time what depends on rows, and what must not."""
+    return (*frames(question, coalition, seed, trials), *clocks(question, seed))
+
+
+def frames(
+    question: Question, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Outcome | Skipped, ...]:
+    """Guess from all frames which honest party has how many rows."""
+    honest = question.honest(coalition)
+    if len(honest) < 2:
+        return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
+    n_rows, _ = question.size
+    if question.schema is None or question.at_most(TIMES * n_rows) == n_rows:
+        return (Skipped(ATTACK, "all parties have equally many rows, as agreed"),)
+    chance, right = np.random.default_rng((seed, 12)), 0
+    for trial in range(trials):
+        held, _ = question.sound((seed, trial), {honest[0]: TIMES * n_rows})
+        turned = {name: held[honest[k - 1]] for k, name in enumerate(honest)}
+        worlds = [_world(question, one, trial) for one in (held, {**held, **turned})]
+        traces = [trace(one) for one in worlds]
+        truth = int(chance.integers(2))
+        left = [k for k in (0, 1) if traces[k] == traces[truth]]
+        right += int(chance.choice(left)) == truth
+    return (
+        Outcome(
+            attack=ATTACK,
+            coalition=tuple(coalition),
+            about="which honest party has more rows, by times and lengths of frames",
+            trials=trials,
+            successes=right,
+            promised=0.5,
+            looked_at="frames",
+        ),
+    )
+
+
+def _world(question: Question, held: Any, seed: int) -> World:
+    driver = Recorded(seed=seed, faults=Faults())
+    question.ask(held, driver=driver)
+    return driver.worlds[0]
+
+
+def trace(world: World) -> list[tuple[float, str, str | None, int]]:
+    """Return when each frame was sent, from whom to whom, and how long it was."""
+    return [
+        (event.time, event.party, event.peer, len(event.detail))
+        for event in world.history
+        if event.what == "send"
+    ]
+
+
+def clocks(question: Question, seed: int) -> tuple[Slope, ...]:
+    """Time what a party does with tables of some lengths, on this processor."""
+    n_rows, spread = question.size
+    lengths = [question.at_most(min(k * n_rows, MOST_ROWS)) for k in LENGTHS]
+    rows = sorted(dict.fromkeys(lengths))
+    if question.schema is None or len(rows) < 3:
+        return ()
+    _, played = question.sound(seed)
+    tables = [question.held((seed, 13, k), n, spread) for k, n in enumerate(rows)]
+
+    def answering(place: int) -> Callable[[], Any]:
+        return lambda: question.given(played, [tables[place]])
+
+    def sampling(place: int) -> Callable[[], Any]:
+        return lambda: _shares(played, place)
+
+    return tuple(
+        Slope.of(about, rows, [_quickest(of(k)) for k in range(len(rows))])
+        for about, of in (
+            ("checking a table and answering every round", answering),
+            ("sampling the masks of a round", sampling),
+        )
+    )
+
+
+def _shares(played: Played, place: int) -> Any:
+    terms, size = played.result.terms, played.result.recipe.size
+    streams = ShareStreams(place)
+    return draw_shares(terms.topology, played.law, streams, size=size, epoch=0)
+
+
+def _quickest(work: Callable[[], Any]) -> float:
+    found = []
+    for _ in range(REPEATS):
+        start = process_time()
+        work()
+        found.append(process_time() - start)
+    return min(found)
