@@ -7,6 +7,7 @@ their frames, each party's by itself, and put together.
 import copy
 import pickle
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -32,17 +33,24 @@ COALITIONS = [c for size in (1, 2, 3, 4) for c in combinations(PARTIES, size)]
 JOBS = ["sum", "statistics", "least squares", "logistic", "dispatch"]
 
 
-def job(name, driver, **options):
+def job(name, **options):
     kind = KINDS[name]
     rows = kind.rows(0)
-    named = {"seed": 7, "run": "same", **LAWS["uniform"], **options}
-    return kind.run(kind.deal(even(rows), rows), driver=driver, **named)
+    named = {"seed": 7, "run": "same", "law": "uniform", **options}
+    return kind.run(kind.deal(even(rows), rows), **named)
 
 
-def transcripts(name, **options):
-    drivers = Arrays(seed=7, watched=True), Loopback(seed=7, watched=True)
-    results = [job(name, driver, **options) for driver in drivers]
-    return [result.released.seen.transcript for result in results]
+def simulated(name, **options):
+    """The transcripts of a simulation, and what each party gave in each round."""
+    driver = Arrays(seed=7, watched=True)
+    found, rounds = watched(partial(job, name), PARTIES, driver=driver, **options)
+    return found.released.seen.transcript, rounds
+
+
+def tapped(name, **options):
+    """The transcripts that are read off machines' frames."""
+    named = {"driver": Loopback(seed=7, watched=True), **options}
+    return job(name, **named).released.seen.transcript
 
 
 def methods(driver="vectorised", **changes):
@@ -63,21 +71,19 @@ def cost(point):
     return Cost.squared_distance([point])
 
 
-def same(simulated, tapped):
-    """Whether all coalitions have the same, each also from its members' own."""
+def same(rows, machines):
+    """Everybody's; every coalition has the same in both, also from its members' own."""
+    alone = {one: machines([one]) for one in PARTIES}
     for coalition in COALITIONS:
-        found = simulated(coalition)
-        assert found == tapped(coalition), coalition
-        assert found == Transcript.together(simulated([one]) for one in coalition)
-    return simulated(PARTIES)
+        assert rows(coalition) == Transcript.together(alone[one] for one in coalition)
+        assert rows(coalition) == machines(coalition), coalition
+    return rows(PARTIES)
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_machines_exchange_what_a_simulation_says(name):
-    everybody = same(*transcripts(name))
-    _, rounds = watched(
-        lambda **more: job(name, more.pop("driver"), **more), PARTIES, law="uniform"
-    )
+    found, rounds = simulated(name)
+    everybody = same(found, tapped(name))
     assert len(everybody.rounds) == len(rounds)
     assert len(rounds) > (2 if name == "logistic" else 0)
     law = everybody.law
@@ -93,7 +99,8 @@ def test_machines_exchange_what_a_simulation_says(name):
     "options", [LAWS["lattice"], {"spread": "tree"}, {"law": "none"}]
 )
 def test_under_other_masks_and_along_a_tree_too(options):
-    everybody = same(*transcripts("logistic", **options))
+    found, _ = simulated("logistic", **options)
+    everybody = same(found, tapped("logistic", **options))
     first = everybody.rounds[0]
     assert set(first.subtrees) == ({"b", "c", "d"} if "spread" in options else set())
 
@@ -129,9 +136,10 @@ def test_what_goes_wrong_on_the_way_changes_nothing():
     """Frames are lost and doubled, a party comes back: the numbers are the same."""
     crash = Crash("b", 25, back=3.0)
     faults = Faults(loss=0.2, duplicate=0.3, delay=(0.01, 0.4), crashes=(crash,))
-    found = job("logistic", Loopback(seed=7, watched=True, faults=faults))
-    simulated = job("logistic", Arrays(seed=7, watched=True))
-    same(simulated.released.seen.transcript, found.released.seen.transcript)
+    found, _ = simulated("logistic")
+    same(
+        found, tapped("logistic", driver=Loopback(seed=7, watched=True, faults=faults))
+    )
 
 
 def test_a_view_is_made_from_it():
@@ -151,12 +159,8 @@ def test_a_view_is_made_from_it():
 
 @pytest.mark.parametrize("law", ["uniform", "lattice"])
 def test_every_round_has_a_view_that_yields_the_honest_sum(law):
-    seen, _ = transcripts("logistic", **LAWS[law])
-    _, rounds = watched(
-        lambda **more: job("logistic", more.pop("driver"), **more),
-        PARTIES,
-        **LAWS[law],
-    )
+    seen, rounds = simulated("logistic", **LAWS[law])
+    assert len(rounds) > 2
     for k, given in enumerate(rounds):
         view = seen(["a"]).view(round=k)
         ((names, found),) = view.component_sums().items()
@@ -186,7 +190,7 @@ def test_an_epoch_without_a_lost_party_has_the_others():
     gone = Faults(crashes=(Crash("d", 12, back=None),))
     driver = Kept(seed=1, watched=True, faults=gone)
     with pytest.raises(ProtocolError):
-        job("sum", driver, drop=True, minimum_honest=2)
+        job("sum", driver=driver, drop=True, minimum_honest=2)
     found = worlds[0].taps["a"].transcript()
     assert [one.members for one in found.rounds] == [PARTIES, PARTIES[:3]]
     first, second = found.rounds

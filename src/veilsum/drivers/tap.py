@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from veilsum.numbers.arrays import Array, Vector
+from veilsum.numbers.arrays import Array
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import HELD, Exchange, Transcript
 from veilsum.protocol.codec import MalformedMessageError
@@ -20,6 +20,7 @@ from veilsum.protocol.messages import (
     Down,
     Masked,
     Message,
+    Numbers,
     Round,
     Share,
     Up,
@@ -80,7 +81,7 @@ class Tap(Secret):
             kept = self._keep(what, detail, str(peer))
             self._just_heard = kept and what == "receive"
 
-    def note_vector(self, index: int, vector: Vector) -> None:
+    def note_vector(self, index: int, vector: Numbers) -> None:
         """Take the private vector that goes into the sum after so many others."""
         self._own[index] = self.plan.law.encode(vector)
 
@@ -124,18 +125,18 @@ class TappedWork(Secret):
         """The work's own."""
         return self.work.rounds
 
-    def vector(self, answers: Sequence[Vector]) -> Vector | None:
+    def vector(self, answers: Sequence[Numbers]) -> Numbers | None:
         """Return the next private vector, and note it."""
         vector = self.work.vector(answers)
         if vector is not None and vector.shape == (self.tap.plan.size,):
             self.tap.note_vector(len(answers), vector)
         return vector
 
-    def asked(self, answers: Sequence[Vector]) -> bytes:
+    def asked(self, answers: Sequence[Numbers]) -> bytes:
         """Return the work's own digest."""
         return self.work.asked(answers)
 
-    def answer(self, answers: Sequence[Vector], members: tuple[str, ...]) -> Vector:
+    def answer(self, answers: Sequence[Numbers], members: tuple[str, ...]) -> Numbers:
         """Return the work's own answer."""
         return self.work.answer(answers, members)
 
