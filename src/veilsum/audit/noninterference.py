@@ -180,10 +180,9 @@ def moves_between(
         }
         graph = plan.topology.induced([plan.topology.index(one) for one in honest])
         for sender, receiver, move in _along_trees(graph, apart):
-            link = plan.topology.index(sender), plan.topology.index(receiver)
+            i, j = plan.topology.index(sender), plan.topology.index(receiver)
             half = move / 2 if move.dtype == np.float64 else move // 2
-            found[epoch, *link] = move - half
-            found[epoch, *reversed(link)] = -half
+            found[epoch, i, j], found[epoch, j, i] = move - half, -half
     return found
 
 
@@ -239,11 +238,11 @@ class Watching(Loopback, Secret):
 
     def world(self, assignment: Assignment) -> World:
         """Return the world, in which shares will be moved."""
-        world = super().world(assignment)
-        moves: Moves = {}
+        assignment.plan.topology.indices(self.coalition)  # refuses a stranger
+        world, moves = super().world(assignment), dict[tuple[int, int, int], Any]()
         if len(self.worlds) < len(self.pattern):
             before = self.pattern[len(self.worlds)]
-            plan, shown = before.plan, _shown(before)
+            plan, shown = before.plan, shown_in(before)
             works = before.works, assignment.works
             moves = moves_between(plan, shown, before.sums, *works, self.coalition)
         world.streams = MovedStreams(world.streams, moves)
@@ -256,7 +255,7 @@ class Watching(Loopback, Secret):
         return [Met(world.plan, one) for one in happened]
 
 
-def _shown(world: World) -> dict[int, tuple[str, ...]]:
+def shown_in(world: World) -> dict[int, tuple[str, ...]]:
     """Return in which epochs masked numbers were shown, and who was in each."""
     charged = (one.detail for one in world.history if one.what == "charge")
     return {one.epoch: one.parties for one in charged if isinstance(one, Emission)}
