@@ -415,6 +415,16 @@ class Counting(Machine):
         return msgspec.structs.replace(told, confirm=held_by(self))
 
 
+class Padding(Machine):
+    """Greets the longer, the more its owner holds; all but a colluder."""
+
+    def _status(self, name, *, reply):
+        told = super()._status(name, reply=reply)
+        if name == "a":
+            return told
+        return msgspec.structs.replace(told, confirm=2 ** (held_by(self) - 1))
+
+
 class Hurrying(Machine):
     """Asks again the sooner, the less its owner holds."""
 
@@ -433,8 +443,9 @@ def held_by(machine):
 
 LEAKS = {
     Machine: None,
-    Counting: r"a frame Status that 'a' got from '[ce]' at 0.01 s: .*",
-    Hurrying: r"a frame \w+ that 'a' got from '\w' at .*: in the second run a frame .*",
+    Counting: r"a frame Status that 'a' got from '[ce]' at 0.01 s: other bytes .*",
+    Padding: r"a frame Status that '[ce]' sent to '[b-e]' at 0 s: of another length .*",
+    Hurrying: r"a frame Join that 'b' .*: in the second run a frame Status that 'e' .*",
 }
 
 
