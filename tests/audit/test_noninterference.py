@@ -37,6 +37,8 @@ from veilsum.audit.noninterference import (
 from veilsum.drivers.faults import ClockJump, Crash, Faults, Partition
 from veilsum.drivers.loopback import Loopback
 from veilsum.graphs.connectivity import components
+from veilsum.jobs.sums import RANGE_READ
+from veilsum.jobs.table_job import SCHEMA_READ
 from veilsum.methods.choosing import ITERATIVE
 from veilsum.numbers.masking import ShareStreams
 from veilsum.protocol.effects import SetTimer
@@ -399,12 +401,26 @@ def test_by_gradients_features_are_seen_as_is_said_and_responses_are_not(name):
     assert "features, weights and offsets are not" in " ".join(result.guarantee.limits)
 
 
-def test_a_schema_that_is_read_off_the_tables_shows_how_many_rows_parties_have():
+def test_a_schema_that_is_read_off_the_tables_is_seen_and_that_is_said():
+    """It has how many rows a party has at least, and at most."""
     (name,) = READ_OFF
     kind = ALL[name]
     assert "Join" in pair(kind.run, *dealings(kind), **LAWS["uniform"]).first
     alike = dealings(kind, sizes="as they were")
     assert pair(kind.run, *alike, **LAWS["uniform"]).equal
+    agreed = ALL["least squares"]
+    for one, said in ((kind, True), (agreed, False)):
+        result = one.run(alike[0], driver="vectorised", seed=1)
+        assert (SCHEMA_READ in result.guarantee.limits) == said
+
+
+def test_a_range_that_is_read_off_the_numbers_is_seen_and_that_is_said():
+    first = {"a": 1.5, "b": 2.5, "c": 0.5, "d": 100.5}
+    second = {**first, "c": 50.5, "d": 50.5}
+    assert "Join" in pair(vs.sum, first, second).first
+    assert pair(vs.sum, first, second, unit=0.5).equal
+    assert RANGE_READ in vs.sum(first, seed=1).guarantee.limits
+    assert RANGE_READ not in vs.sum(first, unit=0.5, seed=1).guarantee.limits
 
 
 class Counting(Machine):
