@@ -5,7 +5,8 @@ Masks are random, so two runs are compared under masks that belong together: in 
 second, honest parties' shares for each other are those that would have been drawn,
 moved so that every masked number is what it was in the first. Then all that colluders
 receive must be the same, byte for byte, in order and in time, and so must all that
-their machines do.
+their machines do, and what can be seen of links between others: when frames are sent,
+and how long they are.
 
 How far shares move follows from the two inputs alone, not from the shares. Moving is
 one to one. It leaves a uniform residue uniform: under `uniform` equal frames for all
@@ -180,10 +181,9 @@ def moves_between(
         }
         graph = plan.topology.induced([plan.topology.index(one) for one in honest])
         for sender, receiver, move in _along_trees(graph, apart):
-            link = plan.topology.index(sender), plan.topology.index(receiver)
+            i, j = plan.topology.index(sender), plan.topology.index(receiver)
             half = move / 2 if move.dtype == np.float64 else move // 2
-            found[epoch, *link] = move - half
-            found[epoch, *reversed(link)] = -half
+            found[epoch, i, j], found[epoch, j, i] = move - half, -half
     return found
 
 
@@ -239,11 +239,12 @@ class Watching(Loopback, Secret):
 
     def world(self, assignment: Assignment) -> World:
         """Return the world, in which shares will be moved."""
+        assignment.plan.topology.indices(self.coalition)  # refuses a stranger
         world = super().world(assignment)
         moves: Moves = {}
         if len(self.worlds) < len(self.pattern):
             before = self.pattern[len(self.worlds)]
-            plan, shown = before.plan, _shown(before)
+            plan, shown = before.plan, shown_in(before)
             works = before.works, assignment.works
             moves = moves_between(plan, shown, before.sums, *works, self.coalition)
         world.streams = MovedStreams(world.streams, moves)
@@ -251,12 +252,21 @@ class Watching(Loopback, Secret):
         return world
 
     def met(self, world: World) -> list[Met]:
-        """Return all that happened to colluders, and all that they did."""
-        happened = [one for one in world.history if one.party in self.coalition]
-        return [Met(world.plan, one) for one in happened]
+        """Return all that colluders met and did, and what links show of the others.
+
+        Where numbers take as many bytes as they need, a frame's length is as random as
+        its share is, and moves with it: there the others' links are left out.
+        """
+        law = world.plan.law
+        fixed = law.dtype != object or law.width > 0
+        return [
+            Met(world.plan, one, inside=one.party in self.coalition)
+            for one in world.history
+            if one.party in self.coalition or (fixed and one.what == "send")
+        ]
 
 
-def _shown(world: World) -> dict[int, tuple[str, ...]]:
+def shown_in(world: World) -> dict[int, tuple[str, ...]]:
     """Return in which epochs masked numbers were shown, and who was in each."""
     charged = (one.detail for one in world.history if one.what == "charge")
     return {one.epoch: one.parties for one in charged if isinstance(one, Emission)}
@@ -264,10 +274,15 @@ def _shown(world: World) -> dict[int, tuple[str, ...]]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Met(Secret):
-    """One thing that happened to a colluder, or that it did."""
+    """One thing that happened to a colluder, or that it did; or a frame of others.
+
+    Attributes:
+        inside: whether more is known of a frame than how long it is.
+    """
 
     plan: Plan
     event: Event
+    inside: bool = True
 
     def is_like(self, other: Met) -> bool:
         """Say whether the other is the same, to the last bit."""
@@ -276,7 +291,8 @@ class Met(Secret):
     @property
     def _plain(self) -> tuple[Any, ...]:
         one = self.event
-        return one.time, one.party, one.what, one.peer, _bits(one.detail)
+        told = _bits(one.detail) if self.inside else len(one.detail)
+        return one.time, one.party, one.what, one.peer, told
 
     @property
     def kind(self) -> str:

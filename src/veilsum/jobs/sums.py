@@ -17,6 +17,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.jobs.recipes import Contribution, OneRound
 from veilsum.jobs.releases import BY_PARTY, ReleaseLimit
 from veilsum.jobs.running import JobResult, run_job
+from veilsum.jobs.table_job import is_simulated
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.fixed_point import as_python_integers
@@ -37,6 +38,10 @@ LARGEST = (
     "others' numbers before: where none is below 0, no party's number is beyond the "
     "total less one's own, and the second largest knows the largest to within what all "
     "others come to together; colluders take off all of theirs"
+)
+RANGE_READ = (
+    "what is counted, and how far counts go, was read off all parties' numbers, as "
+    "only a simulation can; real parties agree on a unit and a range beforehand"
 )
 
 
@@ -66,10 +71,17 @@ class SumResult(JobResult):
         value: in the shape of what each party gave; integers stay integers.
         rounded: how many values of each party that is here were not whole numbers of
             the unit, and were rounded to it; for their owner's eyes.
+        read_off: whether nobody had agreed on a unit.
     """
 
     value: Array[Any]
     rounded: Mapping[str, int]
+    read_off: bool = False
+
+    @property
+    def further_limits(self) -> tuple[str, ...]:
+        """What a sum leaves open, and what was no agreement."""
+        return (*super().further_limits, *((RANGE_READ,) if self.read_off else ()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -139,6 +151,7 @@ class _Job:
     shape: tuple[int, ...]
     whole: bool
     rounded: Mapping[str, int]
+    read_off: bool
 
     @classmethod
     def of(
@@ -178,6 +191,7 @@ class _Job:
             shape=shape,
             whole=whole,
             rounded={party: _n_rounded(own, measures) for party, own in flat.items()},
+            read_off=given is None and not whole and is_simulated(options),
         )
 
     def result(self, value: Array[Any]) -> SumResult:
@@ -188,6 +202,7 @@ class _Job:
             released=self.released,
             value=np.asarray(value),
             rounded=self.rounded,
+            read_off=self.read_off,
         )
 
 
@@ -238,8 +253,7 @@ def _measures(
     """
     largest, size = options.get("largest"), flat[min(flat)].size
     limit = None if largest is None else Fraction(checked_largest(largest))
-    driver = options.get("driver", "loopback")
-    if unit is None and not isinstance(driver, str) and driver.party is not None:
+    if unit is None and not is_simulated(options):
         if limit is None:
             raise InvalidInputError(
                 "real numbers are counted in a unit that all parties agree on: give "

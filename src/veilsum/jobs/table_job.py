@@ -29,6 +29,12 @@ from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import AtHome, Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
+SCHEMA_READ = (
+    "what tables look like, with ranges, levels and numbers of rows, was read off all "
+    "of them, as only a simulation can; real parties agree on a schema beforehand, and "
+    "what is said of rows dealt in any way holds where the schema stays the same"
+)
+
 # What one party's table comes to, ready to be asked: its rows, or the table itself.
 Own = TypeVar("Own")
 R = TypeVar("R", bound="TableResult")
@@ -283,16 +289,19 @@ class TableResult(JobResult):
         rules: what every party kept to.
         reference: the same from all rows without masks, where one computer has them
             and was asked to compare.
+        read_off: whether nobody had agreed on a schema.
     """
 
     job: Any
     rules: Rules
     reference: Any = None
+    read_off: bool = False
 
     @property
     def further_limits(self) -> tuple[str, ...]:
-        """What the rules leave open."""
-        return (*super().further_limits, *self.rules.open)
+        """What the rules leave open, and what was no agreement."""
+        read = (SCHEMA_READ,) if self.read_off else ()
+        return (*super().further_limits, *self.rules.open, *read)
 
     @property
     def dropped(self) -> int:
@@ -360,7 +369,8 @@ def put(
         job = job.read_off(own)
     sources = {p: Source(frame, job.schema.names) for p, frame in frames.items()}
     asked = ask(job, own, sources=sources, rules=kept, options=options)
-    return asked.made(result, job, own if compare else None)
+    found = asked.made(result, job, own if compare else None)
+    return replace(found, read_off=schema is None)
 
 
 def is_simulated(options: Options) -> bool:
