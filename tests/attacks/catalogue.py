@@ -200,6 +200,8 @@ KINDS = {
         times=[2, 5],
     ),
     "folds": evaluated("pressure ~ age + bmi", folds=2),
+    "folds of chances": evaluated("smoker ~ age + bmi", family="logistic", folds=2),
+    "folds of amounts": evaluated("charge ~ age + bmi", family="gamma", folds=2),
     "sum": Kind(vs.sum, amounts, _money),
     "mean": Kind(vs.mean, amounts, _money),
     "statistics": statistics(),

@@ -35,17 +35,17 @@ FOLDS = 20
 
 
 @cache
-def alone(column, value, values, splits):
+def alone(column, value, values, splits, folds=FOLDS):
     """A number that deals all rows with one value into a fold of their own.
 
     The file has all that it takes: nobody's table is looked at.
     """
-    job = evaluate_job(SCHEMA, formula=f"hiv ~ {column}", folds=FOLDS)
+    job = evaluate_job(SCHEMA, formula=f"hiv ~ {column}", folds=folds)
     measures = job.base.model.measures
     design = np.column_stack([np.ones(len(values)), values]).astype(float)
     rows = Rows(design, np.zeros(len(values)))
     for split in splits:
-        dealt = folds_of(measures, rows, FOLDS, split)
+        dealt = folds_of(measures, rows, folds, split)
         fold = dealt[values.index(value)]
         if np.count_nonzero(dealt == fold) == 1:
             return split, int(fold)
@@ -53,7 +53,7 @@ def alone(column, value, values, splits):
 
 
 def crossed(formula, tables, split, **options):
-    given = {"schema": SCHEMA, "folds": FOLDS, "split": split, **options}
+    given = {"folds": FOLDS, "schema": SCHEMA, "split": split, **options}
     return asked(vs.evaluate, formula, tables, **given)
 
 
@@ -64,10 +64,10 @@ def of_a_fold(found, fold):
     """
     recipe, sums = found.inner
     scales = recipe.refits.newton.scales
-    size, first = scales.size, sums[0]
-    parts = [scales.first(first[k * size : (k + 1) * size]) for k in range(FOLDS)]
+    size, first, n_folds = scales.size, sums[0], recipe.refits.n_folds
+    parts = [scales.first(first[k * size : (k + 1) * size]) for k in range(n_folds)]
     known = [(int(one.n_rows), float(one.response_sum)) for one in parts]
-    whole = np.sum(known, axis=0) / (FOLDS - 1)
+    whole = np.sum(known, axis=0) / (n_folds - 1)
     return np.round(whole - known[fold]).astype(int).tolist()
 
 
@@ -87,18 +87,15 @@ def one_row(formula, **options):
 
 
 def by_a_row():
-    """Whether the one patient of an age is ill, by fits that leave the patient out."""
-    found, fold = one_row("hiv ~ age", family="logistic")
-    return Found(of_a_fold(found, fold), [1, HIV])
+    """Whether the one patient of an age is ill, by fits that leave the patient out.
 
-
-def by_the_loss():
-    """The same by how surprised the fit without the patient is."""
+    And the same by how surprised the fit without the patient is.
+    """
     found, fold = one_row("hiv ~ age", family="logistic")
     chance = 1 / (1 + np.exp(-found.coefficients.to_numpy()[fold] @ [1, AGE]))
-    loss = float(found.folds[fold].deviance)
-    said = [-2 * np.log(1 - chance), -2 * np.log(chance)]
-    return Found(int(np.argmin(np.abs(np.array(said) - loss))), HIV)
+    losses = np.array([-2 * np.log(1 - chance), -2 * np.log(chance)])
+    nearest = np.argmin(np.abs(losses - float(found.folds[fold].deviance)))
+    return Found([*of_a_fold(found, fold), int(nearest)], [1, HIV, HIV])
 
 
 def by_a_salary():
@@ -108,39 +105,32 @@ def by_a_salary():
     return Found(round(float(one.response), 2), SALARY)
 
 
-def by_a_site():
-    """How many are ill at one hospital, whose code is all that rows are dealt by."""
-    tables = patients()
+def one_site(formula, tables, **options):
+    """A question whose rows are dealt by the codes of hospitals, into three folds."""
     codes = tuple(int(table["code"].iloc[0]) for table in tables.values())
     code = int(tables[AIM]["code"].iloc[0])
-    split, fold = alone("code", code, codes, range(5, 900))
-    found = crossed("hiv ~ code", tables, split, family="logistic")
+    split, fold = alone("code", code, codes, range(900), 3)
+    return crossed(formula, tables, split, folds=3, **options), fold
+
+
+def by_a_site():
+    """How many are ill at one hospital."""
+    tables = patients()
+    found, fold = one_site("hiv ~ code", tables, family="logistic")
     return Found(of_a_fold(found, fold), [60, int(tables[AIM]["hiv"].sum())])
 
 
 def by_a_sum_of_sites():
     """Salaries of one hospital, by least squares."""
     tables = patients()
-    codes = tuple(int(table["code"].iloc[0]) for table in tables.values())
-    code = int(tables[AIM]["code"].iloc[0])
-    split, fold = alone("code", code, codes, range(5, 900))
-    found = crossed("salary ~ code", tables, split)
-    places = [k for k in range(FOLDS) if k in _dealt(codes, split)]
-    total = found.folds[places.index(fold)].response
-    return Found(round(float(total), 2), round(tables[AIM]["salary"].sum(), 2))
-
-
-def _dealt(codes, split):
-    measures = evaluate_job(SCHEMA, formula="hiv ~ code", folds=FOLDS)
-    design = np.column_stack([np.ones(len(codes)), codes]).astype(float)
-    rows = Rows(design, np.zeros(len(codes)))
-    return folds_of(measures.base.model.measures, rows, FOLDS, split).tolist()
+    found, fold = one_site("salary ~ code", tables)
+    total = float(found.folds[fold].response)
+    return Found(round(total, 2), round(tables[AIM]["salary"].sum(), 2))
 
 
 FEW = {"minimum_count", "maximum_columns", "release_fraction", "residual_rows"}
 ATTACKS = {
     "a row": (by_a_row, FEW),
-    "the loss": (by_the_loss, FEW),
     "a salary": (by_a_salary, FEW),
     "a site": (by_a_site, {*FEW, "site_terms"}),
     "a sum of a site": (by_a_sum_of_sites, {*FEW, "site_terms"}),

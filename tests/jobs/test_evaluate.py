@@ -27,8 +27,8 @@ OPTIONS = {"driver": "vectorised", "seed": 1, "compare": True}
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
-def tables(name):
-    rows = pd.read_csv(FOLDER / f"evaluation_{name}.csv")
+def tables(name, script="evaluation"):
+    rows = pd.read_csv(FOLDER / f"{script}_{name}.csv")
     return {site: part.drop(columns="site") for site, part in rows.groupby("site")}
 
 
@@ -144,15 +144,23 @@ def test_other_links_have_chances_of_their_own(family):
     assert found.brier == pytest.approx(np.mean((ill - means[family](eta)) ** 2))
 
 
-def test_concordance_is_that_of_r():
-    known = KNOWN["mgus"]
+@pytest.mark.parametrize(
+    ("name", "columns", "rules"),
+    [
+        ("mgus", "age + hgb + creat", vs.Rules.none()),
+        # Twice as many rows, whose cells keep to the usual rules.
+        ("rotterdam", "age + nodes + grade", None),
+    ],
+)
+def test_concordance_is_that_of_r(name, columns, rules):
+    known = KNOWN[name]
     found = vs.evaluate(
-        "Surv(time, death) ~ age + hgb + creat",
-        tables("mgus"),
-        coefficients=coefficients("mgus"),
+        f"Surv(time, death) ~ {columns}",
+        tables(name),
+        coefficients=coefficients(name),
         edges=known["edges"],
         times=known["times"],
-        rules=vs.Rules.none(),
+        rules=rules,
         **OPTIONS,
     )
     index = found.concordance
@@ -191,26 +199,34 @@ def test_means_of_counts_are_predicted():
 FORMULA = "stations ~ mag + depth + lat"
 
 
-def test_folds_are_what_scikit_learn_makes_of_them():
-    held = tables("quakes")
-    found = vs.evaluate(FORMULA, held, folds=4, split=7, **OPTIONS)
+@pytest.mark.parametrize(
+    ("held", "response", "columns", "folds"),
+    [
+        (tables("quakes"), "stations", ["mag", "depth", "lat"], 4),
+        (tables("wages", "folds"), "wage", ["education", "experience"], 3),
+    ],
+    ids=["quakes", "wages"],
+)
+def test_folds_are_what_scikit_learn_makes_of_them(held, response, columns, folds):
+    formula = f"{response} ~ {' + '.join(columns)}"
+    found = vs.evaluate(formula, held, folds=folds, split=7, **OPTIONS)
     own = {
         site: found.job.bring(found.job.schema.check(site, held[site])) for site in held
     }
-    folds = np.concatenate([found.job.folds(one) for one in own.values()])
+    dealt = np.concatenate([found.job.folds(one) for one in own.values()])
     rows = pd.concat(held.values())
-    x, y = rows[["mag", "depth", "lat"]].to_numpy(), rows["stations"].to_numpy()
-    said = cross_val_predict(LinearRegression(), x, y, cv=PredefinedSplit(folds))
+    x, y = rows[columns].to_numpy(), rows[response].to_numpy()
+    said = cross_val_predict(LinearRegression(), x, y, cv=PredefinedSplit(dealt))
     assert found.errors.r_squared == pytest.approx(r2_score(y, said), rel=1e-9)
     assert found.errors.rmse == pytest.approx(np.sqrt(np.mean((y - said) ** 2)))
     assert found.errors.bias == pytest.approx(np.mean(said - y), abs=1e-9)
-    sizes = np.bincount(folds)
+    sizes = np.bincount(dealt)
     assert [one.n_rows for one in found.folds] == sizes.tolist()
     assert sizes.min() > 90
     for k, one in enumerate(found.folds):
-        here = folds == k
+        here = dealt == k
         assert one.r_squared == pytest.approx(r2_score(y[here], said[here]), rel=1e-9)
-    whole = vs.fit(FORMULA, held, driver="vectorised")
+    whole = vs.fit(formula, held, driver="vectorised")
     np.testing.assert_array_equal(found.fit.coefficients, whole.fit.coefficients)
 
 

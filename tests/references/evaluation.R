@@ -1,8 +1,8 @@
 # Reference values of tests/jobs/test_evaluate.py: Rscript evaluation.R, in this folder.
 # R 4.2.2, survival 3.5-3, pROC 1.18.0, MASS. Coefficients are found on some rows and tried on
 # others. Data: MASS::Pima.tr and Pima.te (Smith et al. 1988), four parties; survival::mgus2
-# (Kyle et al. 2002), fitted to patients with odd numbers and tried on those with even
-# ones, four parties; datasets::quakes (Fiji, since 1964), halves, four parties.
+# (Kyle et al. 2002) and survival::rotterdam (Foekens et al. 2000), fitted to patients
+# with odd numbers and tried on those with even ones, four parties; datasets::quakes (Fiji, since 1964), halves, four parties.
 suppressMessages({library(survival); library(pROC)})
 
 digits <- function(x) formatC(unname(c(x)), digits = 17, format = "g")
@@ -63,6 +63,27 @@ mgus <- function() {
        counts = rough$count)
 }
 
+rotter <- function() {
+  rows <- rotterdam
+  fit <- coxph(Surv(dtime, death) ~ age + nodes + grade, rows[rows$pid %% 2 == 1, ], ties = "efron")
+  test <- rows[rows$pid %% 2 == 0, ]
+  eta <- as.matrix(test[, c("age", "nodes", "grade")]) %*% coef(fit)
+  times <- c(1000, 2000, 3000)
+  edges <- c(1.9, 2.2, 2.6)
+  late <- test$dtime > max(times)
+  end <- ifelse(late, max(times) + 1, test$dtime)
+  seen <- ifelse(late, 0, test$death)
+  within <- findInterval(end, times, left.open = TRUE)
+  exact <- concordance(Surv(end, seen) ~ eta, reverse = TRUE)
+  rough <- concordance(Surv(within + 1, seen) ~ findInterval(eta, edges), reverse = TRUE)
+  write.csv(data.frame(site = paste0("s", (test$pid %/% 2) %% 4), test[, c("age", "nodes", "grade")],
+                       time = test$dtime, death = test$death),
+            "evaluation_rotterdam.csv", row.names = FALSE, quote = FALSE)
+  list(coefficients = named(coef(fit)), edges = edges, times = times, n = nrow(test),
+       exact = exact$concordance, binned = rough$concordance, error = sqrt(rough$var),
+       counts = rough$count)
+}
+
 quake <- function() {
   train <- quakes[1:500, ]; test <- quakes[501:1000, ]
   fit <- lm(stations ~ mag + depth + lat, train)
@@ -73,4 +94,4 @@ quake <- function() {
        rmse = sqrt(mean((y - said)^2)), mae = mean(abs(y - said)), bias = mean(said - y),
        calibration = coef(lm(y ~ said)))
 }
-writeLines(plain(list(pima = pima(), mgus = mgus(), quakes = quake())), "evaluation.json")
+writeLines(plain(list(pima = pima(), mgus = mgus(), rotterdam = rotter(), quakes = quake())), "evaluation.json")
