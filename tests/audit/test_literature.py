@@ -279,7 +279,10 @@ def test_a_seed_repeats_the_table(table):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"target": 0.0}, {"target": inf}, {"target": "much"}, {"runs": 0}, {"seeds": 0}],
+    [
+        *({"target": one} for one in (0.0, inf, 1e-9, "much")),
+        *({"runs": 0}, {"runs": 10**9}, {"seeds": 0}, {"seed": -1}),
+    ],
 )
 def test_what_is_no_number_is_refused(wrong):
     with pytest.raises(InvalidInputError):

@@ -37,7 +37,7 @@ from math import inf, isfinite, sqrt
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import scipy
+from scipy import optimize, special
 
 from veilsum.costs.bases import Affine
 from veilsum.costs.cost import Cost
@@ -50,7 +50,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.mixing import metropolis
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.solve import solve
-from veilsum.methods.base import Traits, Weighting
+from veilsum.methods.base import Method, Traits, Weighting
 from veilsum.methods.dgd import DgdState
 from veilsum.methods.settings import Settings
 from veilsum.numbers.arrays import FloatArray, Sparse, Vectors, as_whole, is_number
@@ -69,7 +69,8 @@ UNIT_BITS, GRID, LARGEST = 10, 40, 32.0
 # Of DECOR's published runs on this graph at epsilon 10: how much more noise a link
 # has than a party adds of its own.
 PAIRS_TO_OWN = 47.0 / 22.96953176771683
-CONFIDENCE = 0.95
+ALARMS = 0.025  # on either side of an interval of 95 %
+MOST_RUNS, LEAST_TARGET, MOST_TARGET = 100_000, 1e-3, 100.0
 
 # What may be chosen. For `states`: c, q, where p is between q and 1, and how many
 # iterations. For `pairwise`: c, and how many.
@@ -150,7 +151,9 @@ class Pair:
         here = (self.a != self.b).any(axis=0)
         return replace(self, a=self.a[:, here], b=self.b[:, here])
 
-    def engine(self, method: Any, copies: int = 1, *, under_b: bool = False) -> Any:
+    def engine(
+        self, method: Method[Any], copies: int = 1, *, under_b: bool = False
+    ) -> PlainEngine:
         """Return many independent runs of a method side by side, from the origin."""
         rows = np.tile(self.b if under_b else self.a, copies)
         rest = Curvatures(self.curvatures)
@@ -409,7 +412,7 @@ def _scale_for(divergence: Callable[[float], float], target: float) -> float:
         low /= 2.0
     while divergence(high) > target:
         high *= 2.0
-    found = scipy.optimize.brentq(
+    found = optimize.brentq(
         lambda scale: divergence(scale) / target - 1.0, low, high, xtol=1e-15
     )
     return float(found)
@@ -657,7 +660,7 @@ class Pairwise:
     @property
     def noise(self) -> str:
         """Return both deviations."""
-        return f"own {self.method.own:.3g} link {self.method.pairs:.3g}"
+        return f"own {self.method.own:.2g} link {self.method.pairs:.2g}"
 
     def divergence(self, pair: Pair) -> float:
         """Return that of one iteration, times their number."""
@@ -727,7 +730,7 @@ def _right(sample: Callable[[int], FloatArray]) -> int:
     return int((sample(0) >= 0).sum() + (sample(1) < 0).sum())
 
 
-def _messages(engine: Any, iterations: int) -> Iterator[tuple[Any, FloatArray]]:
+def _messages(engine: PlainEngine, iterations: int) -> Iterator[tuple[Any, FloatArray]]:
     """Yield states and what was told of them, in as many iterations."""
     state = engine.begin()
     for _ in range(iterations):
@@ -735,7 +738,9 @@ def _messages(engine: Any, iterations: int) -> Iterator[tuple[Any, FloatArray]]:
         state = engine.advance(state, 1)
 
 
-def _iterated(pair: Pair, method: Any, iterations: int, seeds: int) -> FloatArray:
+def _iterated(
+    pair: Pair, method: Method[Any], iterations: int, seeds: int
+) -> FloatArray:
     engine = pair.engine(method, seeds)
     found = engine.points(engine.advance(engine.begin(), iterations))
     return found.reshape(len(found), seeds, -1).transpose(1, 0, 2)
@@ -853,16 +858,17 @@ class LiteratureTable:
 
     def __str__(self) -> str:
         lines = [
-            f"{'':<19} {'':<18} {'KL of':>6} {'if sum':>6} {'attacker right':>20}",
-            f"{'mechanism':<19} {'noise':<18} {'view':>6} {'moves':>6} "
+            f"{'':<19} {'':<17} {'KL of':>6} {'if sum':>7} {'attacker right':>20}",
+            f"{'mechanism':<19} {'noise':<17} {'view':>6} {'moves':>7} "
             f"{'at most':>7} {'measured':>12} error",
         ]
         for row in self.rows:
+            moves = f"{row.divergence_if_sum_moves:.3f}"
             spread = max(row.high - row.measured, row.measured - row.low)
             error = f"{row.error:.2f}" if row.error >= 0.01 else f"{row.error:.0e}"
             lines.append(
-                f"{row.mechanism:<19} {row.noise:<18} {row.divergence:>6.3g} "
-                f"{row.divergence_if_sum_moves:>6.3g} {row.promised:>7.3f} "
+                f"{row.mechanism:<19} {row.noise:<17} {row.divergence:>6.3g} "
+                f"{moves:>7} {row.promised:>7.3f} "
                 f"{row.measured:.3f} +-{spread:.3f} {error}"
             )
         lines += ["", "What each releases:"]
@@ -896,9 +902,12 @@ def beside_the_literature(
     """
     seed = as_whole(seed, what="a seed", least=0)
     runs, seeds = (as_whole(one, what="a count", least=1) for one in (runs, seeds))
-    if not (is_number(target) and 0 < target < inf):
+    if max(runs, seeds) > MOST_RUNS:
+        raise InvalidInputError(f"at most {MOST_RUNS:,} runs or seeds are made at once")
+    if not (is_number(target) and LEAST_TARGET <= target <= MOST_TARGET):
         raise InvalidInputError(
-            f"the divergence must be positive and finite, found {target!r}"
+            f"the divergence must be a number from {LEAST_TARGET:g} to "
+            f"{MOST_TARGET:g}, found {target!r}"
         )
     pair = quadratics(seed)
     laws: Sequence[LawName] = ("none", "gaussian", "lattice", "uniform")
@@ -934,14 +943,17 @@ def _row(
     )
 
 
-def clopper_pearson(right: int, of: int) -> tuple[float, float]:
-    """Return the interval that holds the chance of being right, 95 % of times or more.
+def clopper_pearson(
+    successes: int, trials: int, alarms: float = ALARMS
+) -> tuple[float, float]:
+    """Return exact bounds of a chance, either of them wrong at most this often.
 
     >>> [round(end, 4) for end in clopper_pearson(8, 10)]
     [0.4439, 0.9748]
     """
-    tail = (1.0 - CONFIDENCE) / 2.0
-    quantile = scipy.special.betaincinv
-    low = quantile(right, of - right + 1, tail) if right else 0.0
-    high = quantile(right + 1, of - right, 1.0 - tail) if right < of else 1.0
-    return float(low), float(high)
+    low, high = 0.0, 1.0
+    if successes > 0:
+        low = float(special.betaincinv(successes, trials - successes + 1, alarms))
+    if successes < trials:
+        high = float(special.betainccinv(successes + 1, trials - successes, alarms))
+    return low, high
