@@ -19,15 +19,15 @@ EXACT = [law for law in LAWS if law != "gaussian"]
 def test_whole_numbers_rule_nothing_out(law, topology):
     player = float_bits.aim(scene_of(law, topology), LEAK.coalition(topology))
     assert isinstance(player, Player)
-    assert rate_of(player, 500)[0] == 0
+    assert rate_of(player, 200)[0] == 0
 
 
 @pytest.mark.parametrize("law", EXACT)
-@pytest.mark.parametrize("topology", [TRIANGLE, PETERSEN, ARCS, RING])
+@pytest.mark.parametrize("topology", [TRIANGLE, PETERSEN, ARCS])
 def test_planted_floats_are_found(law, topology):
     scene = LEAK(scene_of(law, topology))
     player = float_bits.aim(scene, LEAK.coalition(topology))
-    right, trials = rate_of(player, 500)
+    right, trials = rate_of(player, 200)
     assert right > 0.2 * trials
 
 

@@ -54,7 +54,7 @@ def test_as_often_right_as_predicted(law):
     aimed = guesses.aim(scene_of(law), ["0", "1"])
     outcomes = {
         one.attack: one
-        for one in aimed.play(seed=5, trials=600 if law == "counts" else 1500)
+        for one in aimed.play(seed=5, trials=300 if law == "counts" else 1000)
     }
     sums_only = law in SUMS_ONLY
     names = {"sum only"} if sums_only else {"sum only", "most likely", "posterior"}

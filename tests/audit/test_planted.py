@@ -74,7 +74,7 @@ def test_every_leak_is_found_by_all_who_must(law, name):
     for attack in set(leak.found_by) & set(AIMS):
         player = AIMS[attack](altered, coalition)
         assert player.attack == attack
-        right, trials = rate_of(player, 800)
+        right, trials = rate_of(player, 600)
         assert clopper_pearson(right, trials, 1e-6)[0] > player.promised
 
 
@@ -89,7 +89,7 @@ def test_no_attack_finds_anything_in_a_sound_scene(law):
                 continue
             assert player.attack == attack
             assert isinstance(player, Player)
-            right, trials = rate_of(player, 200)
+            right, trials = rate_of(player, 100)
             low, high = clopper_pearson(right, trials, 1e-6)
             # The law of float64 is for simulation only, and this is why.
             leaks = (law, attack) == ("gaussian", "float bits")

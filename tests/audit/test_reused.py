@@ -15,7 +15,7 @@ LEAKS = [name for name, leak in PLANTED.items() if "reused masks" in leak.found_
 def test_fresh_masks_leave_a_coin(law):
     player = reused.aim(scene_of(law), ["0", "1"])
     assert isinstance(player, Player)
-    low, high = clopper_pearson(*rate_of(player, 2000), 1e-4)
+    low, high = clopper_pearson(*rate_of(player, 800), 1e-4)
     assert low < 0.5 < high
     assert low < player.promised < 0.56
     if law in SUMS_ONLY:
@@ -24,10 +24,9 @@ def test_fresh_masks_leave_a_coin(law):
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("leak", LEAKS)
-@pytest.mark.parametrize("topology", [PETERSEN, RING])
-def test_reused_masks_show_every_change(law, leak, topology):
-    scene = scene_of(law, topology)
-    player = reused.aim(scene, PLANTED[leak].coalition(topology))
+def test_reused_masks_show_every_change(law, leak):
+    scene = scene_of(law)
+    player = reused.aim(scene, PLANTED[leak].coalition(PETERSEN))
     right, trials = rate_of(player, 100, scene=PLANTED[leak](scene))
     assert right == trials
 
@@ -35,11 +34,11 @@ def test_reused_masks_show_every_change(law, leak, topology):
 @pytest.mark.parametrize("law", LAWS)
 def test_epochs_have_masks_of_their_own(law):
     scene = scene_of(law, RING)
-    found = reused.across_epochs(scene, ["0"], seed=3, trials=800)
+    found = reused.across_epochs(scene, ["0"], seed=3, trials=300)
     assert not found.exceeds(1e-4)
     assert not found.falls_short(1e-4) or found.promised > 0.5
     again = PLANTED["masks used again"](scene)
-    assert reused.across_epochs(again, ["0"], seed=3, trials=200).rate == 1.0
+    assert reused.across_epochs(again, ["0"], seed=3, trials=60).rate == 1.0
 
 
 def test_the_change_is_recovered_to_nine_digits():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenes import LAWS, PETERSEN, RING, rate_of, scene_of
+from scenes import LAWS, RING, rate_of, scene_of
 from veilsum.audit import weak_randomness
 from veilsum.audit.attack import Player
 from veilsum.audit.planted import PLANTED, FewSeeds
@@ -23,17 +23,13 @@ def coalition_of(leak, scene):
 def test_sound_shares_are_never_suspected(law, width):
     player = weak_randomness.aim(scene_of(law, width=width), ["0", "1"])
     assert isinstance(player, Player)
-    assert rate_of(player, 300)[0] == 0
+    assert rate_of(player, 150)[0] == 0
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("law", ["gaussian", "lattice"])
 @pytest.mark.parametrize("leak", LEAKS)
-@pytest.mark.parametrize("topology", [PETERSEN, RING])
-def test_planted_leaks_are_found(law, leak, topology):
-    scene = scene_of(law, topology, width=5)
-    if not PLANTED[leak].fits(scene):
-        assert leak == "a tenth of sigma"
-        return
+def test_planted_leaks_are_found_in_every_trial(law, leak):
+    scene = scene_of(law, width=5)
     player = weak_randomness.aim(scene, coalition_of(leak, scene))
     right, trials = rate_of(player, 200, scene=PLANTED[leak](scene))
     assert right == trials

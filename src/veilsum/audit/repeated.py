@@ -60,7 +60,8 @@ class Repeated:
     @property
     def about(self) -> str:
         """What is told apart, by how many runs."""
-        moved = self.scene.topology.names(np.flatnonzero(self.shift.any(axis=1)))
+        places = np.flatnonzero(self.shift.any(axis=1)).tolist()
+        moved = self.scene.topology.names(places)
         return f"what {', '.join(moved)} hold, from {self.runs} runs"
 
     @cached_property

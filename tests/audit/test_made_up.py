@@ -1,0 +1,76 @@
+"""What parties hold in attacks is in the law's numbers, and luck is bounded."""
+
+import numpy as np
+import pytest
+
+from scenes import LAWS, PETERSEN, RING, SUMS_ONLY, scene_of
+from veilsum.audit.made_up import (
+    LUCK,
+    best_chance,
+    farthest,
+    holdings,
+    honest_pieces,
+    likeliest,
+    near,
+    numbers,
+    real,
+    same,
+    step_of,
+    together,
+)
+from veilsum.graphs.topology import Topology
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_holdings_come_back_as_whole_steps(law):
+    scene = scene_of(law)
+    whole = holdings(scene)
+    assert len(np.unique(whole, axis=0)) == len(whole)
+    held = numbers(scene, whole)
+    assert held.dtype == scene.law.dtype
+    assert np.array_equal(real(scene, held) / step_of(scene), whole)
+    assert same(scene, held, held).all()
+    other = numbers(scene, whole + np.eye(len(whole), 3, dtype=int))
+    assert same(scene, other, held).tolist() == [False] * 3 + [True] * 7
+    assert near(scene, real(scene, other), real(scene, held)).sum() == 7
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_luck_is_rare(law):
+    """No number of a share is met more often than said, and a trial has enough."""
+    scene = scene_of(law, width=1)
+    shares = scene.batch(1, 400).shares.values.ravel()
+    _, counts = np.unique(shares, return_counts=True)
+    bound = likeliest(scene.law)
+    # Of twelve thousand draws hardly ever four are the same by chance.
+    assert counts.max() <= 3 + bound * shares.size
+    for tries in (1, 1000):
+        assert tries * bound ** together(scene, tries) <= LUCK * (1 + 1e-9)
+
+
+def test_no_masks_need_no_luck():
+    assert best_chance(scene_of(), ["0"], np.zeros((10, 3), dtype=int)) == 0.5
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_what_every_view_reveals_is_told_for_sure(law):
+    scene = scene_of(law, RING, width=1)
+    shift = np.array([[0], [1], [-1], [0], [0]])
+    hidden = best_chance(scene, ["0"], shift)
+    assert 0.5 <= hidden < 0.6
+    assert (hidden == 0.5) == (law in SUMS_ONLY)
+    # More colluders see no less, but for what proofs of different graphs give away; and
+    # the sum of 1 and 2 is seen by all.
+    assert best_chance(scene, ["0", "3"], shift) >= hidden - 1e-6
+    assert best_chance(scene, ["0", "3"], np.abs(shift)) == 1.0
+    # Party 1 knows what it holds itself.
+    assert best_chance(scene, ["1"], shift) == 1.0
+
+
+def test_places():
+    path = Topology.family("path:5")
+    assert farthest(path, []) == (0, 4)
+    assert farthest(path, ["1", "3"]) is None
+    assert honest_pieces(path, ["2"]) == ((0, 1), (3, 4))
+    first, second = farthest(PETERSEN, ["0", "1"])
+    assert {first, second} <= set(range(2, 10))
