@@ -6,7 +6,7 @@ their frames, each party's by itself, and put together.
 
 import copy
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 
@@ -28,6 +28,18 @@ from veilsum.jobs.solve import solve
 from veilsum.privacy.transcript import Transcript
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept(Loopback):
+    """Machines on a network in memory, which is kept."""
+
+    worlds: list = field(default_factory=list)
+
+    def world(self, assignment):
+        self.worlds.append(super().world(assignment))
+        return self.worlds[-1]
+
 
 COALITIONS = [c for size in (1, 2, 3, 4) for c in combinations(PARTIES, size)]
 JOBS = ["sum", "statistics", "least squares", "logistic", "dispatch"]
@@ -180,18 +192,11 @@ def test_of_an_iterative_run_a_view_has_what_the_coalition_held():
 
 def test_an_epoch_without_a_lost_party_has_the_others():
     """A party vanishes before anything was shown: of two exchanges one has an end."""
-    worlds = []
-
-    class Kept(Loopback):
-        def world(self, assignment):
-            worlds.append(super().world(assignment))
-            return worlds[-1]
-
     gone = Faults(crashes=(Crash("d", 12, back=None),))
     driver = Kept(seed=1, watched=True, faults=gone)
     with pytest.raises(ProtocolError):
         job("sum", driver=driver, drop=True, minimum_honest=2)
-    found = worlds[0].taps["a"].transcript()
+    found = driver.worlds[0].taps["a"].transcript()
     assert [one.members for one in found.rounds] == [PARTIES, PARTIES[:3]]
     first, second = found.rounds
     assert first.total is None
@@ -240,6 +245,27 @@ def test_a_long_one_is_cut_and_says_so(monkeypatch):
     found = methods(driver="loopback").transcript(["a"])
     assert not found.whole
     assert found != methods().transcript(["a"])
+
+
+def test_who_repeats_itself_fills_no_transcript(monkeypatch):
+    """A neighbour says it all again, and what the machine refuses: no room is lost."""
+    driver = Kept(seed=3, watched=True, faults=Faults())
+    run = methods(driver=driver)
+    (world,) = driver.worlds
+    tapped_, before = world.taps["a"], run.transcript(["a"])
+    heard = [
+        (one.detail, one.peer)
+        for one in world.history
+        if one.party == "a" and one.what == "receive"
+    ]
+    monkeypatch.setattr(tap, "MOST_BYTES", tapped_._bytes + 2000)
+    for frame, peer in 20 * heard:
+        tapped_.note("receive", frame, peer)
+        changed = frame[:-1] + bytes([frame[-1] ^ 1])
+        tapped_.note("receive", changed, peer)
+        tapped_.note("refuse", "is not what an honest party sends", peer)
+    assert run.transcript(["a"]) == before
+    assert before.whole
 
 
 def test_a_round_that_is_not_there_is_refused():

@@ -55,7 +55,8 @@ class Tap(Secret):
     ) -> None:
         self.plan, self.party, self.earlier = plan, party, earlier
         self._own: dict[int, Array[Any]] = {}
-        self._happened: list[Happening] = []
+        # In order, each once: whoever repeats itself takes no more room.
+        self._happened: dict[Happening, None] = {}
         self._bytes, self._whole, self._just_heard = 0, True, False
 
     def on(self, work: Work) -> TappedWork:
@@ -71,7 +72,8 @@ class Tap(Secret):
         """Take what happened, if it is about the run's numbers."""
         if what == "refuse" and self._just_heard:
             # The machine took nothing from the frame that came right before.
-            self._bytes -= len(self._happened.pop()[1])
+            (_, frame, _), _ = self._happened.popitem()
+            self._bytes -= len(frame)
         self._just_heard = False
         if what == "persist":
             write: Persist = detail
@@ -86,13 +88,16 @@ class Tap(Secret):
         self._own[index] = self.plan.law.encode(vector)
 
     def _keep(self, what: str, content: bytes, where: str) -> bool:
+        """Keep what is new and has room; say whether it was kept."""
         if what == "persist" and not where.startswith(_KEYS):
+            return False
+        if (what, content, where) in self._happened:
             return False
         if self._bytes + len(content) > MOST_BYTES:
             self._whole = False
         if self._whole:
             self._bytes += len(content)
-            self._happened.append((what, content, where))
+            self._happened[what, content, where] = None
         return self._whole
 
     def transcript(self) -> Transcript:

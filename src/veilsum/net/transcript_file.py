@@ -176,7 +176,7 @@ def _epoch(exchange: Exchange) -> _Epoch:
         epoch=exchange.epoch,
         members=[*exchange.members],
         total=None if exchange.total is None else _frame(exchange.total),
-        held={name: _listed(getattr(exchange, name)) for name in HELD},
+        held={name: _listed(part) for name, part in exchange.held.items()},
     )
 
 

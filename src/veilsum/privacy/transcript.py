@@ -70,6 +70,12 @@ class Exchange(Secret):
     told: Held = field(default_factory=dict)
     total: Array[Any] | None = None
 
+    @property
+    def held(self) -> dict[str, Held]:
+        """All but the total, part by part."""
+        parts = self.own, self.shares, self.masked, self.subtrees, self.told
+        return dict(zip(HELD, parts, strict=True))
+
 
 # What an exchange holds by name.
 HELD = ("own", "shares", "masked", "subtrees", "told")
@@ -163,13 +169,13 @@ def _agreed(one: Transcript) -> tuple[object, ...]:
 
 def _plain(exchange: Exchange) -> list[object]:
     """Return all numbers as lists, which compare."""
-    held = (getattr(exchange, name) for name in HELD)
+    parts = exchange.held.values()
     total = exchange.total
     return [
         exchange.epoch,
         exchange.members,
         None if total is None else total.tolist(),
-        *({key: one.tolist() for key, one in part.items()} for part in held),
+        *({key: one.tolist() for key, one in part.items()} for part in parts),
     ]
 
 
@@ -181,8 +187,8 @@ def _merged(exchanges: Sequence[Exchange]) -> Exchange:
     for one in exchanges:
         if one.members != first.members:
             _disagree(first.epoch, "who is in it")
-        for name, found in parts.items():
-            _take(found, getattr(one, name), f"{name} of", first.epoch)
+        for name, held in one.held.items():
+            _take(parts[name], held, f"{name} of", first.epoch)
         if one.total is not None:
             _take(total, {"everybody": one.total}, "the total of", first.epoch)
     return Exchange(
