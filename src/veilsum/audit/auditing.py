@@ -29,12 +29,17 @@ from veilsum.audit import (
     differencing,
     float_bits,
     guesses,
+    late_unmasking,
     low_bits,
+    neighbour,
     partial_round,
+    private_start,
     reassignment,
     refusals,
     repeated,
     reused,
+    sums_say,
+    timing,
     weak_randomness,
 )
 from veilsum.audit.attack import FALSE_ALARMS, Outcome, Player, Scene, Worlds, played
@@ -48,7 +53,9 @@ from veilsum.audit.likelihood import (
 from veilsum.audit.noninterference import same_frames
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import Question, Skipped
+from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
+from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
@@ -78,6 +85,7 @@ LEARNED, CONTROLLED, FEW = 2_000, 4_000, 1_000
 # A control that is sound is called broken at most so often.
 BROKEN_BY_CHANCE = 1e-6
 MOST_COALITIONS = 500
+LIKELIHOOD = "likelihood ratio"
 # Standardised scores are counted in bins; what is beyond goes to the last one.
 EDGES = np.linspace(-8.0, 8.0, 161)
 
@@ -95,6 +103,9 @@ AIMED: tuple[Aim, ...] = (
     repeated.aim,
     reused.aim,
     float_bits.aim,
+    neighbour.aim,
+    private_start.aim,
+    private_start.aim_at_steps,
     weak_randomness.aim,
 )
 # Attacks on masks that share no executions with others.
@@ -108,7 +119,14 @@ MOST_TRIALS = {"masks of another epoch": 1_000, "few seeds": 16, "guesses": 2_00
 FEWEST_TRIALS = 100
 WORD_BITS = 60
 # Attacks on what sums say, and on what is said before them.
-ON_SUMS = (low_bits, reassignment, partial_round, aimed, differencing, refusals)
+ON_SUMS = (
+    low_bits,
+    reassignment,
+    partial_round,
+    aimed,
+    differencing,
+    refusals,
+)
 
 
 # Executions
@@ -149,7 +167,7 @@ class Playing:
             hits = (found > 0) == (worlds == 1)
             counts.append((len(worlds), int(np.count_nonzero(hits))))
             scores[k] = np.stack([_binned(found[worlds == w]) for w in (0, 1)])
-        return Tally(np.array(counts, dtype=np.int64), scores)
+        return Tally(np.array(counts, dtype=np.int64).reshape(-1, 2), scores)
 
 
 def coins(seed: int, count: int) -> Worlds:
@@ -282,6 +300,7 @@ class Audit:
         curves: of the likelihood ratio, by coalition.
         skipped: attacks that do not apply, and why.
         said: what released sums say of one party or one row, as sentences.
+        clock: what a clock said, which no replay repeats.
     """
 
     seed: int
@@ -294,6 +313,7 @@ class Audit:
     curves: tuple[Curve, ...]
     skipped: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
+    clock: tuple[str, ...] = ()
 
     @property
     def alarms(self) -> float:
@@ -397,9 +417,6 @@ class Audit:
             "findable": outcome.findable(self.alarms),
             "finding": outcome.exceeds(self.alarms),
         }
-
-
-LIKELIHOOD = "likelihood ratio"
 
 
 # The audit itself
@@ -644,12 +661,15 @@ def _planted_controls(
         players: list[Player] = [
             one for one in _aimed(altered, [group]) if one.attack in leak.found_by
         ]
-        if aim(altered, group, distance) is not None:
+        further = [one for one in PLAYED if one in leak.found_by]
+        guessed = not players and not further
+        if (guessed or "likelihood ratio" in leak.found_by) and aim(
+            altered, group, 1.0
+        ) is not None:
             players += _guessers(altered, [group], distance, seed_of(seed, name))
         count = min(CONTROLLED, 10 * batch_of(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
         outcomes = _outcomes(players, tally)
-        further = [one for one in PLAYED if one in leak.found_by]
         outcomes += _played(altered, group, seed_of(seed, name), further)
         alarms = FALSE_ALARMS / max(1, len(outcomes))
         by = [one for one in outcomes if one.exceeds(alarms)]
@@ -706,6 +726,9 @@ def scene_of(question: Question) -> Scene:
         raise InvalidInputError(f"this question cannot be asked: {found.error}")
     plan = looking.plan
     law, width = plan.law, plan.size
+    if getattr(law, "largest", None) is not None:
+        # Of values, not of masks: what is made up goes as far as it has to.
+        law = replace(law, largest=None)  # type: ignore[type-var]
     if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
         units = tuple(law.counted.units[place] for place in places)
@@ -724,26 +747,79 @@ def audit_question(
     **options: Any,
 ) -> Audit:
     """Audit masks, sums and frames of what a file asks; see `audit` for the options."""
-    found = audit(scene, coalitions, depth=depth, seed=seed, **options)
+    groups = list(coalitions)
+    found = audit(scene, groups, depth=depth, seed=seed, **options)
     if depth == "quick":
         return found
-    outcomes, skipped = list(found.outcomes), []
-    for group in coalitions:
+    outcomes: list[Outcome] = list(found.outcomes)
+    skipped: list[str] = []
+    for group in groups:
         for attack in ON_SUMS:
-            try:
-                more = attack.play(
-                    question, coalition=group, seed=seed, trials=TRIALS[depth]
-                )
-            except InvalidInputError as error:
-                more = (Skipped(attack.ATTACK, str(error)),)
-            outcomes += [one for one in more if isinstance(one, Outcome)]
-            skipped += [
-                f"{one.attack}: {one.why}" for one in more if isinstance(one, Skipped)
-            ]
+            _take(attack, question, group, seed, TRIALS[depth], outcomes, skipped)
+        for attack in (late_unmasking, timing):
+            _take(attack, question, group, seed, RUNS[depth], outcomes, skipped)
         outcomes += _same_frames(question, group, depth, seed)
+    outcomes += _tapped(question, depth, seed)
+    said = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
     return replace(
-        found, outcomes=tuple(outcomes), skipped=tuple(dict.fromkeys(skipped))
+        found,
+        outcomes=tuple(outcomes),
+        skipped=tuple(dict.fromkeys(skipped)),
+        said=tuple(one.words for one in said),
+        clock=tuple(one.words for one in timing.clocks(question, seed)),
     )
+
+
+def _take(
+    attack: Any,
+    question: Question,
+    group: Coalition,
+    seed: int,
+    trials: int,
+    outcomes: list[Outcome],
+    skipped: list[str],
+) -> None:
+    """Play an attack on sums or frames, and keep what came of it."""
+    play_it = attack.frames if attack is timing else attack.play
+    try:
+        found = play_it(question, coalition=group, seed=seed, trials=trials)
+    except InvalidInputError as error:
+        found = (Skipped(attack.ATTACK, str(error)),)
+    for one in found:
+        if isinstance(one, Skipped):
+            skipped.append(f"{one.attack}: {one.why}")
+        else:
+            outcomes.append(one)
+
+
+def _tapped(question: Question, depth: Depth, seed: int) -> list[Outcome]:
+    """Compare what machines really exchange with what is simulated."""
+    different = 0
+    for k in range(RUNS[depth]):
+        held, _ = question.sound((seed, k, 4))
+        seeds = {"seed": seed_of(seed, f"tap/{k}") % 2**32, "watched": True}
+        ways = (Arrays(**seeds), Loopback(**seeds))
+        both = [question.ask(held, driver=one, run="tap").played for one in ways]
+        one, other = (
+            None
+            if way is None or way.result.released.seen is None
+            else way.result.released.seen.transcript(question.parties)
+            for way in both
+        )
+        if one is None or other is None:
+            return []
+        different += one != other
+    return [
+        Outcome(
+            attack="what machines really send",
+            coalition=question.parties,
+            about="a number that is not what the theory's parties would send",
+            trials=RUNS[depth],
+            successes=different,
+            promised=0.0,
+            looked_at="frames",
+        )
+    ]
 
 
 def _same_frames(

@@ -127,10 +127,11 @@ def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> floa
 
 def in_reals(scene: Scene, numbers: Shaped[Array[Any], "*batch p"]) -> FloatArray:
     """Return differences of the law's numbers as real ones, rounded to float64."""
-    found = np.asarray(scene.law.decode(numbers))
-    if found.dtype != object:
-        return found
-    return np.asarray(found, dtype=float) * np.array([*map(float, _units(scene))])
+    if scene.law.counted is None:
+        return np.asarray(scene.law.decode(numbers))
+    if numbers.dtype == np.uint64:
+        numbers = numbers.view(np.int64)
+    return np.asarray(numbers, dtype=float) * np.array([*map(float, _units(scene))])
 
 
 def in_numbers(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:

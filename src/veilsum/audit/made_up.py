@@ -88,10 +88,14 @@ def near(
     found: Float[FloatArray, "*batch p"],
     truth: Float[FloatArray, "*batch p"],
 ) -> Hits:
-    """Return the same of real numbers, which are right but for `EXACT`."""
-    sigma = sigma_of(scene)
+    """Return the same of real numbers, which are right but for `EXACT`.
+
+    Never by half a step: two inputs that differ would be the same then.
+    """
+    sigma, step = sigma_of(scene), step_of(scene)
     size = np.abs(truth) + (0.0 if sigma is None else sigma)
-    equal = np.abs(found - truth) <= EXACT * np.maximum(size, step_of(scene))
+    within = np.minimum(EXACT * np.maximum(size, step), step / 4)
+    equal = np.abs(found - truth) <= within
     return np.asarray(equal.all(axis=-1), dtype=np.bool_)
 
 

@@ -50,7 +50,6 @@ class Record:
         *,
         source: bytes,
         asked: Mapping[str, Any],
-        clock: tuple[str, ...] = (),
     ) -> Record:
         """Return the record of an audit.
 
@@ -59,7 +58,6 @@ class Record:
             scene: what was audited.
             source: the file that says what was agreed on.
             asked: what was asked of the audit, by `ASKED`.
-            clock: what was measured in seconds, in words.
         """
         topology, law = scene.topology, scene.law
         return cls(
@@ -79,7 +77,7 @@ class Record:
                     "coefficients": scene.width,
                 },
                 "audit": audit.to_dict(),
-                "clock": list(clock),
+                "clock": list(audit.clock),
             }
         )
 

@@ -102,11 +102,14 @@ def play(
     question: Question, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Slope | Skipped, ...]:
     """Compare frames of two dealings; time what depends on rows, and what must not."""
-    return (*frames(question, coalition, seed, trials), *clocks(question, seed))
+    return (
+        *frames(question, coalition=coalition, seed=seed, trials=trials),
+        *clocks(question, seed),
+    )
 
 
 def frames(
-    question: Question, coalition: Sequence[str], seed: int, trials: int
+    question: Question, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess from all frames which honest party has how many rows."""
     honest = question.honest(coalition)

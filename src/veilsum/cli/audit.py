@@ -74,6 +74,15 @@ MOST_LINES = 40
     help="Sign audit.json with this party's key.",
 )
 @click.option(
+    "--transcript",
+    "transcripts",
+    type=(click.Path(path_type=Path), click.Path(path_type=Path)),
+    multiple=True,
+    metavar="FILE KEY",
+    help="Look at a run of one's own too: what join --transcript wrote, and the key; "
+    "once for each member who takes part.",
+)
+@click.option(
     "--replay",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -91,6 +100,7 @@ def command(
     workers: int,
     out: Path | None,
     key: Path | None,
+    transcripts: tuple[tuple[Path, Path], ...],
     replay: Path | None,
     as_json: bool,
 ) -> None:
@@ -122,7 +132,7 @@ def command(
     }
     if before is not None:
         asked = before.asked
-    found, record = _audited(scenario, asked, workers)
+    found, record = _audited(scenario, asked, workers, transcripts)
     if before is not None:
         record = before.repeated(record)
     elif identity is not None:
@@ -140,10 +150,15 @@ def command(
 
 
 def _audited(
-    scenario: Path, asked: dict[str, Any], workers: int
+    scenario: Path,
+    asked: dict[str, Any],
+    workers: int,
+    transcripts: tuple[tuple[Path, Path], ...],
 ) -> tuple[Audit, Record]:
     from concurrent.futures import ThreadPoolExecutor
+    from dataclasses import replace
 
+    from veilsum.audit import own_run
     from veilsum.audit.auditing import (
         audit_question,
         coalitions_of,
@@ -152,7 +167,11 @@ def _audited(
     )
     from veilsum.audit.question import Question
     from veilsum.audit.record import Record
+    from veilsum.net.transcript_file import read_transcript
+    from veilsum.privacy.transcript import Transcript
 
+    held = [read_transcript(file, key) for file, key in transcripts]
+    own = None if not held else Transcript.together(held)
     question = Question.read(scenario)
     scene = scene_of(question)
     policy = question.consortium.rules
@@ -171,6 +190,12 @@ def _audited(
             seed=asked["seed"],
             on=pool,
             progress=open_bar("executions", total),
+        )
+    if own is not None:
+        found = replace(
+            found,
+            outcomes=(*found.outcomes, *own_run.look(own)),
+            said=(*found.said, *own_run.in_words(own)),
         )
     if found.executions < found.asked:
         say(f"stopped after {found.executions:,} of {found.asked:,} executions")
@@ -224,7 +249,11 @@ def _print(found: Audit) -> None:
             [(one.name, one.found, marks[one.holds]) for one in found.controls],
         )
     )
-    for line in (*found.said, *(f"not played: {one}" for one in found.skipped)):
+    for line in (
+        *found.said,
+        *found.clock,
+        *(f"not played: {one}" for one in found.skipped),
+    ):
         screen.print(escape(line))
 
 

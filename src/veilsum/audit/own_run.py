@@ -1,0 +1,73 @@
+"""A run that really took place, as members see it who put their transcripts together.
+
+Nobody knows the truth here but the parties, so nothing is guessed. What members were
+sent can be looked at: shares that are zero, constant or sent twice mask nothing. And it
+is said what of the others their numbers leave over, as names, never as numbers.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from veilsum.audit.attack import Outcome
+from veilsum.audit.made_up import LUCK, likeliest
+from veilsum.audit.weak_randomness import repeated
+from veilsum.graphs.connectivity import components
+from veilsum.numbers.arrays import listed
+from veilsum.privacy.transcript import Transcript
+
+ATTACK = "shares that were received"
+
+
+def look(transcript: Transcript) -> tuple[Outcome, ...]:
+    """Return how many shares from others are none that chance would have made.
+
+    Empty if so few numbers were sent that chance might have made any.
+    """
+    mine = set(transcript.corrupted)
+    rows = [
+        numbers
+        for exchange in transcript.rounds
+        for (sender, receiver), numbers in sorted(exchange.shares.items())
+        if sender not in mine and receiver in mine
+    ]
+    if not rows or not transcript.law.hides:
+        return ()
+    pairs = float(len(rows)) ** 2
+    if len(rows[0]) * -log(likeliest(transcript.law)) < log(pairs / LUCK):
+        return ()
+    shares = np.stack(rows)[:, None]
+    odd = repeated(shares)[:, 0]
+    if shares.shape[-1] > 1:
+        odd |= np.asarray(shares == shares[..., :1], dtype=np.bool_).all(axis=-1)[:, 0]
+    else:
+        odd |= np.asarray(shares == 0, dtype=np.bool_)[:, 0, 0]
+    return (
+        Outcome(
+            attack=ATTACK,
+            coalition=transcript.corrupted,
+            about="shares that are zero, constant or sent twice",
+            trials=len(rows),
+            successes=int(np.count_nonzero(odd)),
+            promised=LUCK,
+        ),
+    )
+
+
+def in_words(transcript: Transcript) -> tuple[str, ...]:
+    """Return what these members can compute exactly of the others, in sentences."""
+    found = []
+    topology = transcript.topology
+    for exchange in transcript.rounds[-1:]:
+        honest = [one for one in exchange.members if one not in transcript.corrupted]
+        places = sorted(topology.indices(honest))
+        for part in components(topology.induced(places)):
+            names = topology.names(places[i] for i in part)
+            what = "numbers" if len(names) == 1 else "sum"
+            found.append(
+                f"{listed(transcript.corrupted)} can compute the {what} of "
+                f"{listed(names)} exactly, in each of {len(transcript.rounds)} sums"
+            )
+    return tuple(found)
