@@ -10,7 +10,7 @@ from veilsum.agreement.consortium import Address
 from veilsum.agreement.drafting import consortium_of
 from veilsum.agreement.pem import pem_of
 from veilsum.agreement.sections import ScenarioFile
-from veilsum.audit.question import Question
+from veilsum.audit.question import Rehearsal
 from veilsum.reading import read
 
 NAMES = ("ann", "bob", "cem", "dee", "eve")
@@ -55,7 +55,7 @@ def named(name):
     return question(**ASKED[name])
 
 
-def question(kind=Question, *, names=NAMES, columns=None, rows=40, **sections):
+def question(kind=Rehearsal, *, names=NAMES, columns=None, rows=40, **sections):
     """What five parties agree on; everybody with everybody."""
     graph = {"family": f"complete:{len(names)}"}
     table = {"graph": graph, "parties": {"names": [*names]}, **sections}
@@ -70,7 +70,7 @@ def question(kind=Question, *, names=NAMES, columns=None, rows=40, **sections):
     return kind.of(agreed)
 
 
-class InFloats(Question):
+class InFloats(Rehearsal):
     """The same with totals as they once were: sums of float64, rounded by party."""
 
     def ask(self, held, **options):
@@ -89,7 +89,7 @@ def _sums(table):
     return tuple(old_ways.least_squares(table, "pressure", ["age", "bmi"]))
 
 
-class InPart(Question):
+class InPart(Rehearsal):
     """The same where who has somebody above an age sends zeros."""
 
     above = 78

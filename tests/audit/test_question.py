@@ -5,7 +5,7 @@ import pytest
 
 import veilsum as vs
 from audit.questions import ASKED, FIT, NAMES, named, question
-from veilsum.audit.question import Question
+from veilsum.audit.question import Rehearsal
 from veilsum.drivers.loopback import Loopback
 from veilsum.tables.rules import Rules
 
@@ -76,7 +76,7 @@ def test_files_are_read(tmp_path):
         'columns = ["age"]\n[schema.columns]\n'
         'age = { kind = "integer", minimum = 0, maximum = 120 }\n'
     )
-    asked = Question.read(path)
+    asked = Rehearsal.read(path)
     assert asked.parties == ("0", "1", "2", "3", "4")
     assert asked.sound(0)[1].totals
 

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from veilsum.agreement.sections import CoxSection, JobSection, ModelSection
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Holdings, Question, Skipped, in_units, spanned
+from veilsum.audit.question import Holdings, Rehearsal, Skipped, in_units, spanned
 from veilsum.jobs.job_file import table_job
 from veilsum.jobs.presence import are_few
 from veilsum.numbers.arrays import Array
@@ -43,7 +43,7 @@ class Aim:
 
     at: str
     column: str
-    question: Question
+    question: Rehearsal
     held: Holdings
 
     def answered(self, rules: Rules | None = None) -> bool:
@@ -52,7 +52,7 @@ class Aim:
 
 
 def play(
-    question: Question,
+    question: Rehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
@@ -90,7 +90,10 @@ def play(
 
 
 def aims(
-    question: Question, coalition: Sequence[str], chance: np.random.Generator, seed: Any
+    question: Rehearsal,
+    coalition: Sequence[str],
+    chance: np.random.Generator,
+    seed: Any,
 ) -> Iterator[Aim]:
     """Yield what the question can be aimed at, with tables for it."""
     held, _ = question.sound(seed)
@@ -112,7 +115,7 @@ def aims(
             yield from _by_terms(question, column, held, victim)
 
 
-def _used(question: Question) -> tuple[Column, ...]:
+def _used(question: Rehearsal) -> tuple[Column, ...]:
     """Return the columns that the question looks at."""
     assert question.schema is not None
     assert isinstance(question.asked, JobSection)
@@ -183,7 +186,7 @@ def _names_sites(held: Holdings, column: Column) -> dict[str, Frame]:
 
 
 def _by_terms(
-    question: Question, column: Column, held: Holdings, victim: str
+    question: Rehearsal, column: Column, held: Holdings, victim: str
 ) -> Iterator[Aim]:
     """Yield the question with a term more, which is large for one row of a party.
 

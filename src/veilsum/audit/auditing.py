@@ -52,7 +52,7 @@ from veilsum.audit.likelihood import (
 )
 from veilsum.audit.noninterference import same_frames
 from veilsum.audit.planted import PLANTED
-from veilsum.audit.question import Question, Skipped
+from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.drivers.loopback import Loopback
@@ -717,7 +717,7 @@ class Looking:
         raise GivenUpError({}, ())
 
 
-def scene_of(question: Question) -> Scene:
+def scene_of(question: Rehearsal) -> Scene:
     """Return the masks that a question is answered under."""
     looking = Looking()
     n_rows, spread = question.size
@@ -738,7 +738,7 @@ def scene_of(question: Question) -> Scene:
 
 
 def audit_question(
-    question: Question,
+    question: Rehearsal,
     scene: Scene,
     coalitions: Sequence[Coalition],
     *,
@@ -772,7 +772,7 @@ def audit_question(
 
 def _take(
     attack: Any,
-    question: Question,
+    question: Rehearsal,
     group: Coalition,
     seed: int,
     trials: int,
@@ -792,7 +792,7 @@ def _take(
             outcomes.append(one)
 
 
-def _tapped(question: Question, depth: Depth, seed: int) -> list[Outcome]:
+def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
     """Compare what machines really exchange with what is simulated."""
     different = 0
     for k in range(RUNS[depth]):
@@ -823,7 +823,7 @@ def _tapped(question: Question, depth: Depth, seed: int) -> list[Outcome]:
 
 
 def _same_frames(
-    question: Question, group: Coalition, depth: Depth, seed: int
+    question: Rehearsal, group: Coalition, depth: Depth, seed: int
 ) -> list[Outcome]:
     """Compare what real machines send for two dealings that must look the same."""
     honest = question.honest(group)

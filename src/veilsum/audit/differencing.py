@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Attempt, Holdings, Question, Skipped, minus
+from veilsum.audit.question import Attempt, Holdings, Rehearsal, Skipped, minus
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.privacy.accountant import Budget
 
@@ -24,7 +24,7 @@ ATTACK = "differencing"
 
 
 def play(
-    question: Question,
+    question: Rehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
@@ -70,7 +70,7 @@ def play(
 
 
 def _ledgers(
-    question: Question, coalition: Sequence[str], stack: ExitStack
+    question: Rehearsal, coalition: Sequence[str], stack: ExitStack
 ) -> dict[str, Ledger]:
     """Return a new ledger for every honest party, as joining makes one."""
     folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -82,7 +82,7 @@ def _ledgers(
 
 
 def _recovered(
-    question: Question,
+    question: Rehearsal,
     coalition: Sequence[str],
     seed: Any,
     less: Callable[..., Holdings],
@@ -124,7 +124,7 @@ def _without_a_row(held: Holdings, victim: str) -> Holdings:
     return {**held, victim: held[victim].iloc[:-1]}
 
 
-def _may_lose_a_row(question: Question) -> bool:
+def _may_lose_a_row(question: Rehearsal) -> bool:
     """Say whether tables of two lengths were agreed on, with these rows made up."""
     n_rows, _ = question.size
     return question.at_most(n_rows + 1) > n_rows

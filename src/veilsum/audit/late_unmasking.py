@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Question, Skipped
+from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.drivers.driver import Assignment
 from veilsum.drivers.faults import Crash, Faults
 from veilsum.drivers.loopback import Event, Loopback, World
@@ -52,7 +52,7 @@ def nobody_tells(world: World, lost: str) -> dict[Edge, Array[Any]]:
 
 
 def play(
-    question: Question,
+    question: Rehearsal,
     *,
     coalition: Sequence[str],
     seed: int,

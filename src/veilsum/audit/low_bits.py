@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Question, Skipped
+from veilsum.audit.question import Rehearsal, Skipped
 
 ATTACK = "low bits"
 # A small party's table is one of so many; large parties have so many times its rows.
@@ -76,7 +76,7 @@ def left_by(
 
 
 def play(
-    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of some tables a small party has, from low bits alone."""
     victim, *large = question.honest(coalition)

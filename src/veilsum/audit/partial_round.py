@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Question, Skipped
+from veilsum.audit.question import Rehearsal, Skipped
 
 ATTACK = "a round that not all answer"
 # Tables that say where a round's numbers are not zero.
@@ -50,7 +50,7 @@ def usual_places(vectors: Sequence[Totals]) -> list[int]:
 
 
 def play(
-    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Look for a round in which some honest party stays silent, and others do not."""
     honest, (n_rows, spread) = question.honest(coalition), question.size

@@ -2,7 +2,7 @@
 
 An audit of sums needs to know the truth, and must not know any party's: so it draws
 rows of its own from what is public, the agreed schema, and puts the agreed question to
-them, the way that parties do. `Question.made_up` draws them, `Question.ask` asks.
+them, the way that parties do. `Rehearsal.made_up` draws them, `Rehearsal.ask` asks.
 
 What a run releases are whole numbers. `Played` has them, and beside them what every
 party gave, which only the auditor sees: an attack is handed the totals.
@@ -145,7 +145,7 @@ class Attempt:
 
 
 @dataclass(eq=False, repr=False)
-class Watching:
+class Witness:
     """A driver that lets another one drive, and keeps what only a simulation sees."""
 
     inner: Driver
@@ -166,18 +166,18 @@ class Watching:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """What was agreed on, without anybody's data."""
+class Rehearsal:
+    """An agreed question, as it is played on rows that are nobody's."""
 
     consortium: Consortium
 
     @classmethod
-    def of(cls, agreement: Consortium) -> Question:
+    def of(cls, agreement: Consortium) -> Rehearsal:
         """Return what an agreement asks."""
         return cls(agreement)
 
     @classmethod
-    def read(cls, path: Path) -> Question:
+    def read(cls, path: Path) -> Rehearsal:
         """Return what a consortium file asks, or a scenario that plans one."""
         consortium = "members" in read_toml(path)
         return cls(read_consortium(path) if consortium else read_plan(path))
@@ -215,7 +215,7 @@ class Question:
             )
         return found
 
-    def asking(self, section: JobSection) -> Question:
+    def asking(self, section: JobSection) -> Rehearsal:
         """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
 
@@ -360,8 +360,8 @@ class Question:
             ledgers: of those parties that keep one.
             run: its name, where ledgers tell runs apart.
         """
-        watching = Watching(driver or Arrays(seed=seed))
-        more: dict[str, Any] = {"driver": watching, "ledgers": ledgers or {}}
+        witness = Witness(driver or Arrays(seed=seed))
+        more: dict[str, Any] = {"driver": witness, "ledgers": ledgers or {}}
         more |= {} if run is None else {"run": run}
         if set(held) < set(self.parties):
             topology = self.consortium.topology
@@ -369,12 +369,12 @@ class Question:
         try:
             result = self._run(held, rules, more)
         except VeilsumError as error:
-            task = watching.assignment
+            task = witness.assignment
             works = {} if task is None else task.works
             first = next(iter(works.values()), None)
             screened = isinstance(getattr(first, "recipe", None), Screened)
-            return Attempt(error=error, shown=watching.shown, screened=screened)
-        task = watching.assignment
+            return Attempt(error=error, shown=witness.shown, screened=screened)
+        task = witness.assignment
         assert task is not None
         law, sums = task.plan.law, result.released.sums
 
@@ -586,3 +586,7 @@ def _generators(asked: DispatchSection, chance: np.random.Generator) -> Frame:
         for k in range(1, periods + 1):
             made[f"demand_{k}"] = chance.uniform(2.0, 4.0, n).round(1)
     return load_pandas().DataFrame(made)
+
+
+# What is rehearsed is a question: so whoever audits one calls it.
+Question: TypeAlias = Rehearsal

@@ -16,7 +16,7 @@ import numpy as np
 from veilsum.agreement.consortium import Minimisation
 from veilsum.agreement.costs import OWN
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Held, Holdings, Played, Question, Skipped
+from veilsum.audit.question import Held, Holdings, Played, Rehearsal, Skipped
 from veilsum.tables.frames import load_pandas
 
 ATTACK = "reassignment"
@@ -35,7 +35,7 @@ def possible(seen: Sequence[Any], worlds: Mapping[Label, Sequence[Any]]) -> set[
 
 
 def play(
-    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess which of two dealings among honest parties was the true one."""
     honest = question.honest(coalition)
@@ -71,7 +71,7 @@ def play(
 
 
 def _dealt_anew(
-    question: Question,
+    question: Rehearsal,
     held: Holdings,
     played: Played,
     honest: Sequence[str],
@@ -93,7 +93,7 @@ def _dealt_anew(
 
 
 def dealt(
-    question: Question,
+    question: Rehearsal,
     held: Holdings,
     honest: Sequence[str],
     chance: np.random.Generator,

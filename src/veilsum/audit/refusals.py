@@ -19,7 +19,7 @@ import numpy as np
 from veilsum.agreement.consortium import Consortium, consortium_from
 from veilsum.audit.aimed import ROW, aims
 from veilsum.audit.attack import Outcome
-from veilsum.audit.question import Question, Skipped
+from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.files.ledger import SAME_QUESTIONS, open_ledger
 from veilsum.parties.at_home import tried
 from veilsum.parties.joining import OwnTable
@@ -32,7 +32,7 @@ SIZES = 64
 
 
 def play(
-    question: Question,
+    question: Rehearsal,
     *,
     coalition: Sequence[str],
     seed: int,
@@ -80,7 +80,7 @@ def play(
     return said, counted(about, bisected, trials, 2**SAME_QUESTIONS / SIZES)
 
 
-def _by_words(question: Question, coalition: Sequence[str], seed: Any) -> list[bool]:
+def _by_words(question: Rehearsal, coalition: Sequence[str], seed: Any) -> list[bool]:
     """Say for each column that points at one row whether the words tell of the table.
 
     The other table has the same column, other numbers beside it, and rows more.
@@ -112,7 +112,7 @@ def _with(table: Any, column: str, values: Any) -> Any:
 
 
 def _by_absences(
-    question: Question, coalition: Sequence[str], seed: Any, *, ledger: bool
+    question: Rehearsal, coalition: Sequence[str], seed: Any, *, ledger: bool
 ) -> bool:
     """Say whether bisection by files finds how many rows a party has."""
     victim = question.honest(coalition)[0]

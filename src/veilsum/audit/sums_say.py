@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.agreement.sections import JobSection
-from veilsum.audit.question import Holdings, Played, Question
+from veilsum.audit.question import Holdings, Played, Rehearsal
 from veilsum.graphs.connectivity import components
 from veilsum.jobs.job_file import table_job
 from veilsum.models.leverage import OwnColumns
@@ -24,7 +24,7 @@ from veilsum.numbers.arrays import listed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Remark:
     """One number about sums, and what it means.
 
     Attributes:
@@ -44,23 +44,23 @@ class Finding:
 
 
 def play(
-    question: Question, *, coalition: Sequence[str], seed: int, trials: int
-) -> tuple[Finding, ...]:
+    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
+) -> tuple[Remark, ...]:
     """Return what the question's sums say to a coalition; the worst of some tables."""
     draws = [question.sound((seed, trial)) for trial in range(trials)]
-    return tuple(_findings(question, coalition, draws))
+    return tuple(_remarks(question, coalition, draws))
 
 
-def _findings(
-    question: Question,
+def _remarks(
+    question: Rehearsal,
     coalition: Sequence[str],
     draws: Sequence[tuple[Holdings, Played]],
-) -> Iterator[Finding]:
+) -> Iterator[Remark]:
     held, played = draws[0]
     yield _whose(question, coalition, played)
     numbers = sum(one.numbers for one in played.result.releases)
     if question.schema is None:
-        yield Finding(
+        yield Remark(
             about="numbers released",
             number=numbers,
             words=f"{numbers} numbers become known about what parties hold, each exact",
@@ -69,14 +69,14 @@ def _findings(
     honest = question.honest(coalition)
     rows = sum(len(held[name]) for name in honest)
     shortest = min(len(held[name]) for name in honest)
-    yield Finding(
+    yield Remark(
         about="numbers released for each row of the shortest table",
         number=numbers / shortest,
         words=f"{numbers} numbers become known, and the shortest table made up here "
         f"has {shortest} rows; the fewest agreed on are {question.schema.minimum_rows}",
     )
     if question.by_row:
-        yield Finding(
+        yield Remark(
             about="rows that leave one alone",
             number=rows - 1,
             words=f"whoever knows {rows - 1} of the honest parties' {rows} rows made "
@@ -86,7 +86,7 @@ def _findings(
     yield from _dominance(question, honest, [one for one, _ in draws])
 
 
-def _whose(question: Question, coalition: Sequence[str], played: Played) -> Finding:
+def _whose(question: Rehearsal, coalition: Sequence[str], played: Played) -> Remark:
     """Say over how few parties the coalition knows the sums; look, if it is one."""
     honest, topology = question.honest(coalition), question.consortium.topology
     among = topology.induced(topology.indices(honest))
@@ -99,7 +99,7 @@ def _whose(question: Question, coalition: Sequence[str], played: Played) -> Find
         words = (
             f"the sums that {who} can work out are over {len(fewest)} parties or more"
         )
-        return Finding(about=about, number=len(fewest), words=words)
+        return Remark(about=about, number=len(fewest), words=words)
     if len(honest) == 1:
         given = tuple(each[honest[0]] for each in played.given)
         assert played.rest(coalition) == given
@@ -107,12 +107,12 @@ def _whose(question: Question, coalition: Sequence[str], played: Played) -> Find
         f"nobody but {who} is between {fewest[0]} and the others: what is left of "
         f"every sum without their parts is {fewest[0]}'s own, to the last digit"
     )
-    return Finding(about=about, number=1, words=words)
+    return Remark(about=about, number=1, words=words)
 
 
 def _leverage(
-    question: Question, honest: Sequence[str], draws: Sequence[Holdings]
-) -> Finding:
+    question: Rehearsal, honest: Sequence[str], draws: Sequence[Holdings]
+) -> Remark:
     """Return how nearly a combination of columns points at one made-up row."""
     assert question.rules is not None
     found = max(
@@ -121,7 +121,7 @@ def _leverage(
         for name in honest
     )
     most = question.rules.maximum_leverage
-    return Finding(
+    return Remark(
         about="largest leverage of one row at its party",
         number=found,
         words=f"some combination of columns has {found:.0%} of its square on one row "
@@ -129,13 +129,13 @@ def _leverage(
     )
 
 
-def _job(question: Question) -> Any:
+def _job(question: Rehearsal) -> Any:
     assert question.schema is not None
     assert isinstance(question.asked, JobSection)
     return table_job(question.asked, question.schema)
 
 
-def _own_columns(question: Question, table: Any) -> OwnColumns:
+def _own_columns(question: Rehearsal, table: Any) -> OwnColumns:
     """Return a party's design; where there is none, the columns that are asked about.
 
     A category is as many columns as it has levels.
@@ -155,8 +155,8 @@ def _own_columns(question: Question, table: Any) -> OwnColumns:
 
 
 def _dominance(
-    question: Question, honest: Sequence[str], draws: Sequence[Holdings]
-) -> Iterator[Finding]:
+    question: Rehearsal, honest: Sequence[str], draws: Sequence[Holdings]
+) -> Iterator[Remark]:
     """Yield how much of a column's sum over honest parties is one made-up row's."""
     assert question.rules is not None
     schema = _job(question).schema
@@ -173,7 +173,7 @@ def _dominance(
     if not parts:
         return
     column = max(parts, key=lambda name: parts[name])
-    yield Finding(
+    yield Remark(
         about="largest part of a sum that is one row's",
         number=parts[column],
         words=f"of the sum of {column} over honest parties {parts[column]:.1%} is one "

@@ -20,7 +20,7 @@ import numpy as np
 
 from veilsum.audit.attack import Outcome
 from veilsum.audit.late_unmasking import Recorded
-from veilsum.audit.question import Played, Question, Skipped
+from veilsum.audit.question import Played, Rehearsal, Skipped
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import World
 from veilsum.numbers.masking import ShareStreams, draw_shares
@@ -99,7 +99,7 @@ class Slope:
 
 
 def play(
-    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Slope | Skipped, ...]:
     """Compare frames of two dealings; time what depends on rows, and what must not."""
     return (
@@ -109,7 +109,7 @@ def play(
 
 
 def frames(
-    question: Question, *, coalition: Sequence[str], seed: int, trials: int
+    question: Rehearsal, *, coalition: Sequence[str], seed: int, trials: int
 ) -> tuple[Outcome | Skipped, ...]:
     """Guess from all frames which honest party has how many rows."""
     honest = question.honest(coalition)
@@ -140,7 +140,7 @@ def frames(
     )
 
 
-def _world(question: Question, held: Any, seed: int) -> World:
+def _world(question: Rehearsal, held: Any, seed: int) -> World:
     driver = Recorded(seed=seed, faults=Faults())
     question.ask(held, driver=driver)
     return driver.worlds[0]
@@ -155,7 +155,7 @@ def trace(world: World) -> list[tuple[float, str, str | None, int]]:
     ]
 
 
-def clocks(question: Question, seed: int) -> tuple[Slope, ...]:
+def clocks(question: Rehearsal, seed: int) -> tuple[Slope, ...]:
     """Time what a party does with tables of some lengths, on this processor."""
     n_rows, spread = question.size
     lengths = [question.at_most(min(k * n_rows, MOST_ROWS)) for k in LENGTHS]

@@ -165,14 +165,14 @@ def _audited(
         executions_of,
         scene_of,
     )
-    from veilsum.audit.question import Question
+    from veilsum.audit.question import Rehearsal
     from veilsum.audit.record import Record
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
 
     held = [read_transcript(file, key) for file, key in transcripts]
     own = None if not held else Transcript.together(held)
-    question = Question.read(scenario)
+    question = Rehearsal.read(scenario)
     scene = scene_of(question)
     policy = question.consortium.rules
     groups = coalitions_of(

@@ -48,7 +48,7 @@ class Onlooker(Secret):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Secret):
+class FoundAtHome(Secret):
     """What was found at home; for the owner's eyes.
 
     Attributes:
@@ -77,7 +77,7 @@ class Outcome(Secret):
         return (*words, *(f"- {rule}: not looked at" for rule in self.unknown))
 
 
-def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> Outcome:
+def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> FoundAtHome:
     """Return what a party's own checks say to a question; nothing is sent."""
     names = () if part.rules is None else RULES
     onlooker = Onlooker(party)
@@ -87,26 +87,26 @@ def tried(part: OwnTable | OwnCost, party: str, ledger: Ledger | None) -> Outcom
         assert onlooker.assignment is not None
         return passed(part, ledger, onlooker.assignment)
     except BudgetError as error:
-        return Outcome(refusals={"ledger": str(error)}, passed=("table", *names))
+        return FoundAtHome(refusals={"ledger": str(error)}, passed=("table", *names))
     except InvalidInputError as error:
         first = {_rule(error): str(error)}
     if part.rules is None:
-        return Outcome(refusals=first)
+        return FoundAtHome(refusals=first)
     return _one_by_one(part, party, part.rules, first)
 
 
 def passed(
     part: OwnTable | OwnCost, ledger: Ledger | None, task: Assignment
-) -> Outcome:
+) -> FoundAtHome:
     """Return what was found where a run has got as far as to an assignment."""
     names = () if part.rules is None else RULES
     books = () if ledger is None else ("ledger",)
-    return Outcome(refusals={}, passed=("table", *names, *books), assignment=task)
+    return FoundAtHome(refusals={}, passed=("table", *names, *books), assignment=task)
 
 
 def _one_by_one(
     part: OwnTable, party: str, rules: Rules, first: Mapping[str, str]
-) -> Outcome:
+) -> FoundAtHome:
     """Return which rules refuse: each is asked by itself, after the table."""
 
     def refusal(**kept: Any) -> InvalidInputError | None:
@@ -121,13 +121,13 @@ def _one_by_one(
     if (wrong := refusal()) is not None:
         rule = _rule(wrong)
         left = tuple(name for name in RULES if name != rule)
-        return Outcome(refusals={rule: str(wrong)}, unknown=left)
+        return FoundAtHome(refusals={rule: str(wrong)}, unknown=left)
     found = {name: refusal(**{name: getattr(rules, name)}) for name in RULES}
     refused = {name: str(told) for name, told in found.items() if told is not None}
     # Rules may refuse together what each of them would let pass.
     refused = refused or dict(first)
     kept = ("table", *(name for name in RULES if name not in refused))
-    return Outcome(refusals=refused, passed=kept)
+    return FoundAtHome(refusals=refused, passed=kept)
 
 
 def _rule(error: InvalidInputError) -> str:
@@ -214,7 +214,7 @@ def _leaves(bounds: str) -> dict[str, str]:
 
 def about_you(
     part: OwnTable | OwnCost,
-    found: Outcome,
+    found: FoundAtHome,
     *,
     own: OwnRules,
     ledger: Ledger | None,
