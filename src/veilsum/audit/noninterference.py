@@ -30,7 +30,7 @@ import numpy as np
 from veilsum.drivers.driver import Assignment, Driver
 from veilsum.drivers.faults import Faults
 from veilsum.drivers.loopback import Event, Loopback, World
-from veilsum.errors import VeilsumError
+from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spreading import spanning_tree
 from veilsum.graphs.topology import Topology
@@ -114,6 +114,11 @@ def _run(run: RunWith, driver: Watching) -> None:
         ends = [len(world.finished) < len(world.nodes) for world in driver.worlds]
         if not any(ends):
             raise
+    if not driver.worlds:
+        raise InvalidInputError(
+            "a run is looked at through the driver that it is called with, and this "
+            "one did not use it: hand it to the job as its driver"
+        )
 
 
 # Masks
