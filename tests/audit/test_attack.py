@@ -18,7 +18,7 @@ from veilsum.audit.attack import (
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.masking import ShareStreams, draw_shares
 from veilsum.privacy.conversions import divergence_for_success
-from veilsum.privacy.view import observe
+from veilsum.privacy.transcript import Drawn, simulated
 
 RING = vs.Topology.family("ring:5")
 LAWS = [Masks("gaussian", 2.0), Masks("lattice", 2.0, 12), Masks("uniform")]
@@ -87,7 +87,8 @@ def test_a_sight_is_the_view_of_the_same_run(masks, coalition):
     values = np.stack([scene.law.encode(np.arange(3.0) + k) for k in range(5)])
     sight = scene.batch(7, 1).sight(coalition, values)
     shares = draw_shares(RING, scene.law, ShareStreams(7), size=3)
-    view = observe(shares, values, np.zeros((0, 5, 1)), corrupted=coalition)
+    drawn = Drawn(0, values, shares)
+    view = simulated(scene.law, [drawn], corrupted=coalition).view()
     assert RING.names(sight.honest) == view.honest
     assert sight.coalition == view.corrupted
     assert np.array_equal(sight.effective[:, 0], view.effective)

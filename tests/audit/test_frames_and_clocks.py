@@ -58,7 +58,7 @@ def test_frames_do_not_tell_who_has_more_rows(monkeypatch):
         columns={"age": {"kind": "integer", "minimum": 0, "maximum": 120}},
         statistics={"columns": ["age"]},
     )
-    (found,) = timing.frames(asked, ("ann",), 1, 1)
+    (found,) = timing.frames(asked, coalition=("ann",), seed=1, trials=1)
     assert traces[0] == traces[1]
     assert len(traces[0]) > 50
     assert found.promised == 0.5
@@ -76,7 +76,7 @@ def test_longer_frames_are_told(monkeypatch):
         return [(one.party, len(held[one.party])) for one in history]
 
     monkeypatch.setattr(timing, "trace", grown)
-    (found,) = timing.frames(named("survival"), ("ann",), 1, 3)
+    (found,) = timing.frames(named("survival"), coalition=("ann",), seed=1, trials=3)
     assert found.successes == found.trials == 3
 
 

@@ -245,7 +245,7 @@ class Control:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve:
+class TradeOff:
     """How well two worlds are told apart at every threshold.
 
     Attributes:
@@ -310,7 +310,7 @@ class Audit:
     asked: int
     outcomes: tuple[Outcome, ...]
     controls: tuple[Control, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[TradeOff, ...]
     skipped: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     clock: tuple[str, ...] = ()
@@ -519,7 +519,7 @@ def audit(
     )
     outcomes = _outcomes(guessers, tally)
     curves = [
-        Curve(
+        TradeOff(
             coalition=player.coalition,
             divergence=_divergence(player.promised),
             scores=tally.scores[k],

@@ -32,6 +32,7 @@ NOTHING = 1e-12
 # What inputs have in common is drawn from this seed, so that nothing in them is round;
 # without a range that was agreed on, they are up to 2^BASE times sigma.
 BASE = 20
+BITS = 60
 
 Square = Float[FloatArray, "h h"]
 Scores = Float[FloatArray, " executions"]
@@ -236,7 +237,13 @@ def _reach(scene: Scene) -> float:
     """Return how large a party's numbers may be."""
     if (counts := scene.law.counted) is not None:
         return float(min(counts.units)) * 2.0 ** (counts.bits - 2)
-    return scene.law.masks.largest or 2.0**BASE * _sigma(scene)
+    masks = scene.law.masks
+    if masks.largest is not None:
+        return masks.largest
+    if scene.law.sums_only and masks.rounding is not None:
+        # What fits into a word with everybody's.
+        return 2.0**BITS * float(masks.rounding) / scene.topology.n_parties
+    return 2.0**BASE * _sigma(scene)
 
 
 def _units(scene: Scene) -> Iterable[Any]:

@@ -204,7 +204,7 @@ def _is_no_star(scene: Scene) -> bool:
 PLANTED: dict[str, Planted] = {
     "a tenth of sigma": Planted(
         alter=_spoilt(_weaken),
-        found_by=("likelihood ratio", "repeated runs", "weak randomness"),
+        found_by=("repeated runs", "weak randomness"),
         coalition=bystander,
         fits=_has_sigma,
     ),

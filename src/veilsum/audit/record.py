@@ -37,7 +37,7 @@ ASKED = ("coalitions", "executions", "depth", "distance", "seed")
 
 
 @dataclass(frozen=True)
-class Record:
+class AuditRecord:
     """One audit as JSON has it, signed or not."""
 
     content: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Record:
         *,
         source: bytes,
         asked: Mapping[str, Any],
-    ) -> Record:
+    ) -> AuditRecord:
         """Return the record of an audit.
 
         Args:
@@ -91,12 +91,12 @@ class Record:
         """All of it but who signed."""
         return {key: one for key, one in self.content.items() if key not in SIGNED}
 
-    def signed_by(self, identity: Identity) -> Record:
+    def signed_by(self, identity: Identity) -> AuditRecord:
         """Return it with a signature of all that it says."""
         own = {"party": identity.name, "certificate": identity.certificate}
         content = {**self.unsigned, **own}
         signature = identity.sign(CONTEXT + canonical(content))
-        return Record({**content, "signature": signature.hex()})
+        return AuditRecord({**content, "signature": signature.hex()})
 
     @property
     def is_signed(self) -> bool:
@@ -115,14 +115,14 @@ class Record:
             return False
         return True
 
-    def repeated(self, again: Record) -> Record:
+    def repeated(self, again: AuditRecord) -> AuditRecord:
         """Return a repetition, with what only this one can say copied into it."""
         copied = {
             key: self.content[key] for key in (*COPIED, *SIGNED) if key in self.content
         }
-        return Record({**again.content, **copied})
+        return AuditRecord({**again.content, **copied})
 
-    def difference(self, other: Record) -> str | None:
+    def difference(self, other: AuditRecord) -> str | None:
         """Return where two records first differ, in words; None if they do not."""
         return _difference(self.content, other.content, "")
 
@@ -131,7 +131,7 @@ class Record:
         return as_json(self.content) + "\n"
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> AuditRecord:
     """Return the record in a file.
 
     Raises:
@@ -153,7 +153,7 @@ def read_record(path: Path) -> Record:
             f"{path} is no record of an audit ({FORMAT}): expected the audit.json that "
             "veilsum audit --out writes"
         )
-    return Record(found)
+    return AuditRecord(found)
 
 
 def made_with() -> dict[str, str]:

@@ -20,7 +20,7 @@ from veilsum.cli.output import (
 if TYPE_CHECKING:
     from veilsum.audit.attack import Outcome
     from veilsum.audit.auditing import Audit
-    from veilsum.audit.record import Record
+    from veilsum.audit.record import AuditRecord
 
 COLUMNS = ("attack", "by", "promised", "measured", "interval", "would find")
 # More lines than these nobody reads; the rest is in the JSON.
@@ -154,7 +154,7 @@ def _audited(
     asked: dict[str, Any],
     workers: int,
     transcripts: tuple[tuple[Path, Path], ...],
-) -> tuple[Audit, Record]:
+) -> tuple[Audit, AuditRecord]:
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 
@@ -166,7 +166,7 @@ def _audited(
         scene_of,
     )
     from veilsum.audit.question import Rehearsal
-    from veilsum.audit.record import Record
+    from veilsum.audit.record import AuditRecord
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
 
@@ -199,7 +199,7 @@ def _audited(
         )
     if found.executions < found.asked:
         say(f"stopped after {found.executions:,} of {found.asked:,} executions")
-    record = Record.of(found, scene, source=scenario.read_bytes(), asked=asked)
+    record = AuditRecord.of(found, scene, source=scenario.read_bytes(), asked=asked)
     return found, record
 
 
@@ -219,7 +219,7 @@ def _drawn(found: Audit) -> dict[str, bytes]:
     return {f"audit.{kind}": one for kind, one in drawn.items()}
 
 
-def _compare(before: Record, again: Record) -> None:
+def _compare(before: AuditRecord, again: AuditRecord) -> None:
     difference = before.difference(again)
     if difference is None:
         say("the replay has the same bytes")
