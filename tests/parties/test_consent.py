@@ -71,7 +71,10 @@ QUESTIONS = {
         formula="Surv(x, sex) ~ y", coefficients={"y": 1}, edges=[4], times=[2, 6]
     ),
     "folds": evaluated(formula="y ~ x", folds=3, split=5),
-    "folds of counts": evaluated(formula="y ~ x", family="poisson", folds=3, split=5),
+    "folds of counts": {
+        **evaluated(formula="y ~ x", family="poisson", folds=3, split=5),
+        "policy": {"dominance": 1.0},
+    },
     "gaussian": fitted(formula="y ~ x + C(sex)"),
     "logistic": fitted(formula="sex ~ x", family="logistic"),
     "poisson": fitted(formula="y ~ x", family="poisson"),

@@ -1251,6 +1251,15 @@ class RefitsJob(FoldsJob):
         """Whether responses are 0 and 1, and nothing in between."""
         return bool(self.base.family.levels)
 
+    def check_at_home(self, home: AtHome, own: Brought) -> None:
+        """Refuse as other folds do; and folds of what has no largest value at all.
+
+        A fit without a fold may miss one of its rows by more than all others together,
+        and the fold's deviance is that row's then. No table shows beforehand which.
+        """
+        home.bounded(self.base.model.response, bounded=self.is_chance)
+        super().check_at_home(home, own)
+
     def recipe(self, limit: ReleaseLimit | None = None) -> RefitsRecipe:
         """Return what parties do: the rounds of all fits, and one more."""
         return RefitsRecipe(self.refits, self.words, limit)

@@ -576,6 +576,16 @@ class AtHome:
                 else float(f"{found.largest + 0.005:.2f}"),
             )
 
+    def bounded(self, what: str, *, bounded: bool) -> None:
+        """Refuse sums of how far each row is from a forecast, if that has no bound."""
+        if not bounded and self.rules.dominance < 1.0:
+            self._refuse(
+                "dominance",
+                f"how far off all forecasts of {what!r} are may be one row's alone",
+                "ask for folds of a 0/1 response, or of least squares",
+                1.0,
+            )
+
     def _refuse(
         self, rule: str, found: str, way_out: str, value: float | None = None
     ) -> NoReturn:
