@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,10 +15,14 @@ from veilsum.audit.planted import PLANTED
 from veilsum.numbers.laws import Masks
 from veilsum.scale import map_pieces
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 FIVE = vs.Topology.family("complete:5")
 PETERSEN = vs.Topology.family("petersen")
 
 
+# One law object for all: tables of seeds are made once.
+@cache
 def scene(graph=FIVE, masks=None, width=3):
     masks = masks or Masks("lattice", 1.0, 20)
     return Scene(topology=graph, law=masks.on(graph), width=width)

@@ -10,6 +10,8 @@ from veilsum.audit.record import AuditRecord, read_record
 from veilsum.cli.app import app
 from veilsum.net.identity import new_identity
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 SCENARIO = """
 title = "five offices"
 [graph]

@@ -512,7 +512,7 @@ def audit(
     hidden = [one for one in groups if aim(scene, one, 1.0) is not None]
     if distance is None:
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
-    common = {"seed": seed, "on": on}
+    common: dict[str, Any] = {"seed": seed, "on": on}
     guessers = _guessers(scene, hidden, distance, seed)
     tally, done = play(
         scene, guessers, executions, what="play", progress=progress, **common
@@ -556,7 +556,7 @@ def _guessers(
     found = []
     believing = [aim(scene, one, distance) for one in groups]
     size = min(batch_of(scene), LEARNED)
-    moments = [0.0] * len(groups)
+    moments: list[Any] = [0.0] * len(groups)
     n_batches = ceil(LEARNED / size) if scene.law.dtype != object else 1
     for k in range(n_batches):
         batch = scene.batch(seed_of(seed, f"learn/{k}"), size)
@@ -797,7 +797,10 @@ def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
     different = 0
     for k in range(RUNS[depth]):
         held, _ = question.sound((seed, k, 4))
-        seeds = {"seed": seed_of(seed, f"tap/{k}") % 2**32, "watched": True}
+        seeds: dict[str, Any] = {
+            "seed": seed_of(seed, f"tap/{k}") % 2**32,
+            "watched": True,
+        }
         ways = (Arrays(**seeds), Loopback(**seeds))
         both = [question.ask(held, driver=one, run="tap").played for one in ways]
         one, other = (

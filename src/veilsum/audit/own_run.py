@@ -41,7 +41,8 @@ def look(transcript: Transcript) -> tuple[Outcome, ...]:
     shares = np.stack(rows)[:, None]
     odd = repeated(shares)[:, 0]
     if shares.shape[-1] > 1:
-        odd |= np.asarray(shares == shares[..., :1], dtype=np.bool_).all(axis=-1)[:, 0]
+        alike = np.asarray(shares == shares[..., :1], dtype=np.bool_)
+        odd |= np.asarray(alike.all(axis=-1))[:, 0]
     else:
         odd |= np.asarray(shares == 0, dtype=np.bool_)[:, 0, 0]
     return (

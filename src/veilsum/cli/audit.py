@@ -210,9 +210,7 @@ def _drawn(found: Audit) -> dict[str, bytes]:
     if not found.curves:
         return {}
     try:
-        return {
-            f"audit.{kind}": one for kind, one in render(audit_figure(found)).items()
-        }
+        drawn = render(audit_figure(found))
     except MissingExtraError as error:
         say(f"no figure was drawn: {error}")
         return {}
