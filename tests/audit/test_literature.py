@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from veilsum.audit.attack import clopper_pearson
 from veilsum.audit.literature import (
+    ALARMS,
     DIM,
     PAIRS_TO_OWN,
     Functional,
@@ -24,7 +26,6 @@ from veilsum.audit.literature import (
     _pairwise_by_matrices,
     _states_by_matrices,
     beside_the_literature,
-    clopper_pearson,
     laplace_divergence,
     quadratics,
 )
@@ -130,7 +131,7 @@ def test_functional_success_by_its_closed_form():
     area = (y[1] - y[0]) ** 2
     gap = np.abs(np.outer(one, other) - np.outer(other, one)).sum() * area
     right = Functional(scale).told_apart(PAIR, runs, 5)
-    low, high = clopper_pearson(right, 2 * runs)
+    low, high = clopper_pearson(right, 2 * runs, ALARMS)
     assert low < 0.5 + gap / 4 < high
     assert 0.5 + gap / 4 < Functional(scale).promised(PAIR)
 
@@ -193,7 +194,7 @@ def test_shorter_steps_for_longer_help_decor_a_little():
 @pytest.mark.parametrize("law", ["gaussian", "lattice"])
 def test_masks_are_told_apart_as_often_as_promised(law, target):
     mechanism = Sharing.at(PAIR, law, target)
-    low, high = clopper_pearson(mechanism.told_apart(PAIR, 1000, 1), 2000)
+    low, high = clopper_pearson(mechanism.told_apart(PAIR, 1000, 1), 2000, ALARMS)
     assert low < attacker_success(target) < high
     assert mechanism.promised(PAIR) == pytest.approx(attacker_success(target), abs=1e-4)
 
@@ -205,14 +206,14 @@ def test_noise_in_pairs_is_told_apart_as_often_as_promised(target):
     times = np.sqrt(20 * Pairwise(method, 1).divergence(PAIR) / target)
     mechanism = Pairwise(replace(method, own=times, pairs=2 * times), 20)
     assert mechanism.divergence(PAIR) == pytest.approx(target)
-    low, high = clopper_pearson(mechanism.told_apart(PAIR, 1000, 1), 2000)
+    low, high = clopper_pearson(mechanism.told_apart(PAIR, 1000, 1), 2000, ALARMS)
     assert low < attacker_success(target) < high
 
 
 @pytest.mark.statistical
 def test_uniform_masks_are_guessed_and_no_masks_are_known():
     uniform = Sharing.at(PAIR, "uniform", 0.25)
-    low, high = clopper_pearson(uniform.told_apart(PAIR, 1000, 1), 2000)
+    low, high = clopper_pearson(uniform.told_apart(PAIR, 1000, 1), 2000, ALARMS)
     assert low < 0.5 < high
     assert Sharing.at(PAIR, "none", 0.25).told_apart(PAIR, 50, 0) == 100
 
@@ -292,4 +293,4 @@ def test_what_is_no_number_is_refused(wrong):
 @pytest.mark.parametrize(("right", "of"), [(0, 10), (3, 10), (10, 10), (6400, 10000)])
 def test_intervals_are_those_of_scipy(right, of):
     known = stats.binomtest(right, of).proportion_ci(0.95, method="exact")
-    assert clopper_pearson(right, of) == pytest.approx((known.low, known.high))
+    assert clopper_pearson(right, of, ALARMS) == pytest.approx((known.low, known.high))

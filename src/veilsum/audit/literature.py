@@ -37,8 +37,9 @@ from math import inf, isfinite, sqrt
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize
 
+from veilsum.audit.attack import clopper_pearson
 from veilsum.costs.bases import Affine
 from veilsum.costs.cost import Cost
 from veilsum.costs.domains import WholeSpace
@@ -926,7 +927,7 @@ def _row(
     mechanism: Mechanism, pair: Pair, runs: int, seeds: int, seed: int
 ) -> MechanismRow:
     right = mechanism.told_apart(pair, runs, seed)
-    low, high = clopper_pearson(right, 2 * runs)
+    low, high = clopper_pearson(right, 2 * runs, ALARMS)
     gaps = mechanism.answers(pair, seeds, seed) - pair.optimum
     errors = np.sqrt((gaps**2).sum(axis=-1).mean(axis=-1))
     return MechanismRow(
@@ -941,19 +942,3 @@ def _row(
         high=high,
         error=float(np.median(errors)),
     )
-
-
-def clopper_pearson(
-    successes: int, trials: int, alarms: float = ALARMS
-) -> tuple[float, float]:
-    """Return exact bounds of a chance, either of them wrong at most this often.
-
-    >>> [round(end, 4) for end in clopper_pearson(8, 10)]
-    [0.4439, 0.9748]
-    """
-    low, high = 0.0, 1.0
-    if successes > 0:
-        low = float(special.betaincinv(successes, trials - successes + 1, alarms))
-    if successes < trials:
-        high = float(special.betainccinv(successes + 1, trials - successes, alarms))
-    return low, high
