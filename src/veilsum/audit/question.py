@@ -586,7 +586,3 @@ def _generators(asked: DispatchSection, chance: np.random.Generator) -> Frame:
         for k in range(1, periods + 1):
             made[f"demand_{k}"] = chance.uniform(2.0, 4.0, n).round(1)
     return load_pandas().DataFrame(made)
-
-
-# What is rehearsed is a question: so whoever audits one calls it.
-Question: TypeAlias = Rehearsal
