@@ -268,4 +268,6 @@ def _row(one: Outcome, alarms: float) -> tuple[str, ...]:
 
 
 def _percent(chance: float) -> str:
+    if 0.0 < chance < 5e-5:
+        return "<0.01%"
     return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"
