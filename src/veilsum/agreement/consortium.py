@@ -162,6 +162,7 @@ class Consortium:
         questions: what is asked, one after the other.
         organiser: the member that wrote the file, by the file's own word; "" if it does
             not say.
+        former: digest of the file that this one amends, hexadecimal; "" for none.
         written: the whole file in its one spelling; what the digest is of.
     """
 
@@ -174,6 +175,7 @@ class Consortium:
     schema: Schema | None
     questions: tuple[Question, ...]
     organiser: str = ""
+    former: str = ""
     written: bytes = field(repr=False)
 
     @property
@@ -272,6 +274,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     ]
     title: Text = ""
     organiser: Text = ""
+    former: Text = ""
     graph: LinksSection
     masks: MasksSection
     cost: PublicCost | None = None
@@ -345,6 +348,7 @@ def consortium_from(table: Table) -> Consortium:
         schema=schema,
         questions=(_question(file),),
         organiser=file.organiser,
+        former=_check_former(file.former),
         written=canonical({**said, "members": [_row(member) for member in found]}),
     )
 
@@ -457,6 +461,15 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
             f"organiser is {name!r}, who is no member; {nearest(name, known)}name the "
             "member that wrote the file, or leave it out"
         )
+
+
+def _check_former(digest: str) -> str:
+    if digest and not re.fullmatch("[0-9a-f]{64}", digest):
+        raise InvalidScenarioError(
+            "former must be the digest of the consortium file that this one amends, 64 "
+            "hexadecimal digits: veilsum consortium amend writes it"
+        )
+    return digest
 
 
 def _question(file: ConsortiumFile) -> Question:

@@ -76,6 +76,50 @@ def new(*, name: str, folder: Path, days: int, passphrase: bool, as_json: bool) 
     )
 
 
+@command.command("renew")
+@click.argument("key", type=click.Path(path_type=Path))
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    default=365,
+    show_default=True,
+    help="How long the new certificate is good.",
+)
+@click.option(
+    "--passphrase",
+    is_flag=True,
+    help="Ask for a passphrase of the new key.",
+)
+@json_option
+def renewed(*, key: Path, days: int, passphrase: bool, as_json: bool) -> None:
+    """Make the next key and certificate of the party whose key is KEY.
+
+    The former ones stay beside them, as NAME.former.key and NAME.former.crt, for runs
+    that began with them. NAME.renewal.json has the new certificate, signed by both
+    keys: send it to the organiser, for veilsum consortium amend.
+
+    Not for a key that somebody else may have: make a new one in another folder with
+    veilsum identity new, and read its fingerprint to everybody.
+
+    \b
+    Example:
+      veilsum identity renew keys/hospital-3.key
+    """
+    from veilsum.net.amendment import renew
+    from veilsum.net.identity import read_identity
+
+    made = renew(
+        read_identity(key), days=days, passphrase=_chosen() if passphrase else None
+    )
+    file = key.with_name(f"{made.name}.renewal.json")
+    document = {**_described(made.certificate), "renewal_file": str(file)}
+    if as_json:
+        print_json(document)
+        return
+    _print(document)
+    click.echo(f"\n{file} is public: send it to the organiser.")
+
+
 @command.command("passphrase")
 @click.argument("key", type=click.Path(path_type=Path))
 @click.option("--remove", is_flag=True, help="Leave the key without a passphrase.")

@@ -251,11 +251,13 @@ def _take_part(
     yes: bool,
 ) -> tuple[Networked, JobResult]:
     from veilsum.files.consortiums import read_consortium
+    from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
     from veilsum.net.transcript_file import earlier_transcript
     from veilsum.parties.joining import own_part
 
     agreed = read_consortium(consortium)
+    check_amendment(consortium, agreed)
     identity = read_identity(key or only_key(consortium.parent))
     _check_out(how["out"], agreed, identity)
     own = own_rules(how["own"], identity.key_file.parent)
@@ -267,7 +269,7 @@ def _take_part(
         driver.tapped = True
         driver.earlier = earlier_transcript(how["transcript"], identity, run=agreed.run)
     with ExitStack() as stack:
-        path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
+        path = how["ledger_file"] or ledger_of(identity)
         driver.ledger = stack.enter_context(_ledger(path, agreed))
 
         def confirm(task: Assignment) -> None:
@@ -342,7 +344,9 @@ def only_key(folder: Path) -> Path:
     """Return the one key file of a folder."""
     from veilsum.net.identity import LOST_KEY
 
-    found = sorted(folder.glob("*.key"))
+    found = sorted(
+        path for path in folder.glob("*.key") if not path.stem.endswith(".former")
+    )
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise BadInput(
@@ -350,6 +354,11 @@ def only_key(folder: Path) -> Path:
             f"there must be one .key file, found {names}; {LOST_KEY}"
         )
     return found[0]
+
+
+def ledger_of(identity: Identity) -> Path:
+    """Return where a party's ledger is: one for all keys that it has had."""
+    return identity.key_file.with_name(f"{identity.name}.ledger")
 
 
 def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Networked:

@@ -104,7 +104,13 @@ class Identity(_KeyHolder):
 
     def sign(self, content: bytes) -> bytes:
         """Return the Ed25519 signature of some content, 64 bytes."""
-        return self.key().sign(content)
+        key = self.key()
+        if key.public_key() != public_key(self.certificate):
+            raise InvalidInputError(
+                f"{self.key_file} has become another key since this began: go on with "
+                f"the former one, --identity {self.name}.former.key if it was renewed"
+            )
+        return key.sign(content)
 
     def show_in(self, context: ssl.SSLContext) -> None:
         """Have TLS show this certificate, and prove that the key is here."""
@@ -170,15 +176,25 @@ class PartyKeys(_KeyHolder):
 
 
 def new_identity(
-    name: str, folder: Path, *, days: int = 365, passphrase: str | None = None
+    name: str,
+    folder: Path,
+    *,
+    days: int = 365,
+    passphrase: str | None = None,
+    stem: str = "",
 ) -> Identity:
-    """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing."""
+    """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing.
+
+    `stem` is added to the name of both files, not to the party's.
+    """
     check_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
             f"a certificate is good for 1 to {LONGEST_DAYS:,} days, found {days}"
         )
-    key_file, certificate_file = folder / f"{name}.key", folder / f"{name}.crt"
+    key_file, certificate_file = (
+        folder / f"{name}{stem}{suffix}" for suffix in (".key", ".crt")
+    )
     key, now = Ed25519PrivateKey.generate(), datetime.now(UTC)
     made = make_certificate(
         key, name, start=now - CLOCK_ALLOWANCE, end=now + timedelta(days=days)
