@@ -140,9 +140,16 @@ class Identity(_KeyHolder):
         except InvalidTag:
             return None
 
+    def derived(self, use: bytes, salt: bytes = b"") -> bytes:
+        """Return 32 secret bytes for one use, which only who has this key can derive.
+
+        HKDF-SHA256 (RFC 5869): they say nothing of the key, nor of another use's.
+        """
+        derive = HKDF(hashes.SHA256(), 32, salt, b"veilsum " + use).derive
+        return derive(self.key().private_bytes_raw())
+
     def _cipher(self, salt: bytes) -> ChaCha20Poly1305:
-        derive = HKDF(hashes.SHA256(), 32, salt, b"veilsum seal").derive
-        return ChaCha20Poly1305(derive(self.key().private_bytes_raw()))
+        return ChaCha20Poly1305(self.derived(b"seal", salt))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import re
 from collections.abc import Callable, Iterable
@@ -19,7 +20,9 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import Tap
+from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
+from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.running import has_charged
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
@@ -31,16 +34,20 @@ from veilsum.net.runner import (
     ending_of,
     erase_secrets,
 )
-from veilsum.net.store import RunStore, has_begun
+from veilsum.net.store import RunStore, Sealing, has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
-from veilsum.protocol.effects import Abort
+from veilsum.protocol.effects import Abort, Persist
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
+from veilsum.tables.fingerprints import marked
 
 LOG = logging.getLogger("veilsum.net")
+
+# The key in a run's store of what its data are known by.
+DATA = "data"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -98,7 +105,11 @@ class Networked(Secret):
         plan.law.check_deployable(least_weight=float(weights.min()))
         self.plan = plan
         store = RunStore.open(
-            self.state, plan=plan.digest, party=self.party, consortium=self.consortium
+            self.state,
+            plan=plan.digest,
+            party=self.party,
+            sealing=Sealing(self.identity.derived(b"run's store")),
+            consortium=self.consortium,
         )
         try:
             self.ending = self._ending(assignment, store)
@@ -116,9 +127,31 @@ class Networked(Secret):
             return ending_of(assignment.plan, stored)
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
+        mark = self._mark(assignment)
         if not has_begun(stored):
             self._before(assignment)
+            store.write([Persist(DATA, mark)])
+        elif not hmac.compare_digest(stored.get(DATA, b""), mark):
+            raise InvalidInputError(
+                "the data have changed since this run began, and all its sums are to be "
+                "about the same: put the old ones back, or start a new run"
+            )
         return asyncio.run(self._runner(assignment, store).run())
+
+    def _mark(self, assignment: Assignment) -> bytes:
+        """Return what this party's data are known by during a run, and by nobody else.
+
+        What a sum is about is bound to its masks. That is not enough: between two sums
+        a party may be started again, with other data for the next.
+        """
+        work = assignment.works[self.party]
+        key = self.identity.derived(b"own data")
+        keyed = partial(hmac.digest, key, digest="sha256")
+        return (
+            marked(work.contribution.data, keyed)
+            if isinstance(work, PartyWork)
+            else b""
+        )
 
     def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""
