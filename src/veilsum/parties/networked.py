@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,8 @@ class Networked(Secret):
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
-        record: for tests: told of everything that happens.
+        record: told of everything that happens: by events, or a test.
+        looping: runs the network's coroutine to its end.
         tapped: whether to keep all numbers that are stored, sent and received, for this
             party's transcript.
         earlier: the transcript of earlier starts of the same run.
@@ -71,6 +72,7 @@ class Networked(Secret):
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
+    looping: Callable[[Coroutine[Any, Any, Ending]], Ending] = asyncio.run
     tapped: bool = False
     earlier: Transcript | None = None
     tap: Tap | None = None
@@ -118,7 +120,7 @@ class Networked(Secret):
         # Until shares are drawn nothing ties the run to the data that were shown.
         if not has_begun(stored):
             self._before(assignment)
-        return asyncio.run(self._runner(assignment, store).run())
+        return self.looping(self._runner(assignment, store).run())
 
     def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""
