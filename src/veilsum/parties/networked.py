@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,8 @@ class Networked(Secret):
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
-        record: for tests: told of everything that happens.
+        record: told of everything that happens: by events, or a test.
+        looping: runs the network's coroutine to its end.
         tapped: whether to keep all numbers that are stored, sent and received, for this
             party's transcript.
         earlier: the transcript of earlier starts of the same run.
@@ -78,6 +79,7 @@ class Networked(Secret):
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
+    looping: Callable[[Coroutine[Any, Any, Ending]], Ending] = asyncio.run
     tapped: bool = False
     earlier: Transcript | None = None
     tap: Tap | None = None
@@ -136,7 +138,7 @@ class Networked(Secret):
                 "the data have changed since this run began, and all its sums are to be "
                 "about the same: put the old ones back, or start a new run"
             )
-        return asyncio.run(self._runner(assignment, store).run())
+        return self.looping(self._runner(assignment, store).run())
 
     def _mark(self, assignment: Assignment) -> bytes:
         """Return what this party's data are known by during a run, and by nobody else.
