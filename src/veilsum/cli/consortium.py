@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group("consortium")
 def command() -> None:
-    """Write down what the members of a run agree on, show it, or amend it.
+    """Write down what members of a run agree on, show it, or amend it.
 
     \b
     Example:
