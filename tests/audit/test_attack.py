@@ -105,4 +105,4 @@ def test_executions_are_further_coefficients_column_by_column():
     # 20,000 numbers each, of standard deviation 2 sigma: off by 5 % in one of 1e20.
     assert deviations == pytest.approx([2.0, 200.0], rel=0.05)
     assert batch.masks.shape == (5, 4_000, 2)
-    assert widened(law, 3).sigma.tolist() == [1.0, 1.0, 1.0, 100.0, 100.0, 100.0]
+    assert widened(law, 2, 3).sigma.tolist() == [1.0, 1.0, 1.0, 100.0, 100.0, 100.0]

@@ -54,7 +54,6 @@ from veilsum.audit.noninterference import same_frames
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import Played, Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
-from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
@@ -63,7 +62,6 @@ from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import worst_mu2
-from veilsum.protocol.plan import Plan
 from veilsum.scale import map_pieces, seed_of
 
 Depth = Literal["quick", "standard", "deep"]
@@ -118,7 +116,6 @@ PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
 # How often: no more than one batch, but not fewer than tell something.
 MOST_TRIALS = {"masks of another epoch": 1_000, "few seeds": 16, "guesses": 2_000}
 FEWEST_TRIALS = 100
-WORD_BITS = 60
 # Attacks on what sums say, and on what is said before them.
 ON_SUMS = (
     low_bits,
@@ -471,11 +468,7 @@ def one_word(scene: Scene) -> Scene:
     Words are drawn alike, and those of Python's own numbers a hundred times slower.
     Attacks that need few executions are played on all words.
     """
-    counts = scene.law.counted
-    if counts is None or scene.law.dtype != object or not scene.law.sums_only:
-        return scene
-    law = replace(scene.law, counts=replace(counts, bits=WORD_BITS))  # type: ignore[type-var]
-    return replace(scene, law=law)
+    return replace(scene, law=scene.law.in_one_word())
 
 
 def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
@@ -711,36 +704,15 @@ PYTHON_WIDTH = 8
 FRAMES = "frames of two runs"
 
 
-@dataclass(eq=False)
-class Looking:
-    """A driver that only looks at what parties have agreed on."""
-
-    plan: Plan | None = None
-    party: None = None
-
-    def carry_out(self, assignment: Assignment) -> Released:
-        """Keep the plan, and do nothing."""
-        self.plan = assignment.plan
-        raise GivenUpError({}, ())
-
-
 def scene_of(question: Rehearsal) -> Scene:
     """Return the masks that a question is answered under."""
-    looking = Looking()
-    n_rows, spread = question.size
-    found = question.ask(question.made_up(0, n_rows, spread), driver=looking)
-    if looking.plan is None:
-        raise InvalidInputError(f"this question cannot be asked: {found.error}")
-    plan = looking.plan
-    law, width = plan.law, plan.size
-    if getattr(law, "largest", None) is not None:
-        # Of values, not of masks: what is made up goes as far as it has to.
-        law = replace(law, largest=None)  # type: ignore[type-var]
+    _, played = question.sound(0)
+    plan = played.plan
+    # A range is of values, not of masks: what is made up goes as far as it has to.
+    law, width = plan.law.without_range(), plan.size
     if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
-        units = tuple(law.counted.units[place] for place in places)
-        law = replace(law, counts=replace(law.counted, units=units))  # type: ignore[type-var]
-        width = PYTHON_WIDTH
+        law, width = law.of_places(places), PYTHON_WIDTH
     return Scene(topology=plan.topology, law=law, width=width)
 
 

@@ -44,6 +44,7 @@ from veilsum.jobs.running import JobResult, run_job
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import Law
 from veilsum.parties.party_cost import PartyCost
+from veilsum.protocol.plan import Plan
 from veilsum.tables.columns import Column
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv
@@ -86,13 +87,18 @@ class Played:
 
     Attributes:
         result: what everybody knows then.
-        law: in whose numbers vectors are counted.
+        plan: of the run.
         vectors: finds what every party gave in each round; for the auditor alone.
     """
 
     result: JobResult
-    law: Law
+    plan: Plan
     vectors: Callable[[], Iterable[Mapping[str, Whole]]]
+
+    @property
+    def law(self) -> Law:
+        """In whose numbers vectors are counted."""
+        return self.plan.law
 
     @property
     def sums(self) -> Sums:
@@ -388,7 +394,7 @@ class Rehearsal:
                 assert _is_released(law, total(given.values()), told)
                 yield given
 
-        played = Played(result=result, law=law, vectors=vectors)
+        played = Played(result=result, plan=task.plan, vectors=vectors)
         screened = isinstance(result.recipe, Screened)
         return Attempt(played=played, shown=sums, screened=screened)
 
