@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from veilsum.agreement.consortium import Minimisation
 from veilsum.audit import (
     aimed,
     alone,
@@ -50,18 +51,20 @@ from veilsum.audit.likelihood import (
     distance_for,
     learned,
 )
+from veilsum.audit.made_up import farthest
 from veilsum.audit.noninterference import same_frames
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import Played, Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success
 from veilsum.privacy.transcript import Transcript
-from veilsum.privacy.worst_case import worst_mu2
+from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.scale import map_pieces, seed_of
 
 Depth = Literal["quick", "standard", "deep"]
@@ -72,6 +75,8 @@ EXECUTIONS: Mapping[Depth, int] = {
     "deep": 1_000_000,
 }
 PYTHON_NUMBERS = 100
+# Of looking for the worst coalition, where a quick answer is asked for.
+QUICK_WORK = 2e4
 
 # Numbers of all shares in a batch: 16 MB, so that memory does not grow.
 BATCH_NUMBERS = 2_000_000
@@ -85,6 +90,8 @@ LEARNED, CONTROLLED, FEW = 2_000, 4_000, 1_000
 BROKEN_BY_CHANCE = 1e-6
 MOST_COALITIONS = 500
 LIKELIHOOD = "likelihood ratio"
+# Attacks that guess, and are believed after many executions only.
+GUESSERS = (LIKELIHOOD, "repeated runs")
 # Standardised scores are counted in bins; what is beyond goes to the last one.
 EDGES = np.linspace(-8.0, 8.0, 161)
 
@@ -95,18 +102,18 @@ Counts = Int[Array[Any], "players 2"]
 ScoreCounts = Int[Array[Any], "2 bins"]
 
 # Attacks that are right for certain, or hardly ever: a few executions tell.
-AIMED: tuple[Aim, ...] = (
-    cut.aim,
-    cut.aim_deeper,
-    alone.aim,
-    repeated.aim,
-    reused.aim,
-    float_bits.aim,
-    neighbour.aim,
-    private_start.aim,
-    private_start.aim_at_steps,
-    weak_randomness.aim,
-)
+AIMED: Mapping[str, Aim] = {
+    "cut": cut.aim,
+    "hidden cut": cut.aim_deeper,
+    "one honest party": alone.aim,
+    "repeated runs": repeated.aim,
+    "reused masks": reused.aim,
+    "float bits": float_bits.aim,
+    "neighbour": neighbour.aim,
+    "private start": private_start.aim,
+    "private step": private_start.aim_at_steps,
+    "weak randomness": weak_randomness.aim,
+}
 # Attacks on masks that share no executions with others.
 PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
     "masks of another epoch": reused.across_epochs,
@@ -222,7 +229,7 @@ def play(
         for found in map_pieces(work, keys, seed=seed, on=on):
             tally, done = tally + found, done + size
             if progress is not None:
-                progress(size)
+                progress(done)
     except KeyboardInterrupt:
         if done == 0:
             raise
@@ -427,7 +434,14 @@ class Audit:
 # The audit itself
 
 
-def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coalition]:
+def coalitions_of(
+    topology: Topology,
+    asked: str,
+    tolerate: int,
+    *,
+    named: Coalition = (),
+    most_work: float = MOST_WORK,
+) -> list[Coalition]:
     """Return the coalitions that a word means.
 
     Args:
@@ -435,12 +449,14 @@ def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coaliti
         asked: `worst`, `all:2`, or names between commas; several groups between
             semicolons.
         tolerate: how many may collude, for `worst`.
+        named: a coalition that is there beside the worst one.
+        most_work: of looking for the worst one; then it is the worst that was found.
     """
     names = topology.parties
     if asked == "worst":
-        if tolerate == 0:
-            return [()]
-        return [topology.names(worst_mu2(topology, tolerate=tolerate).coalition)]
+        worst = _worst(topology, tolerate, most_work)
+        others = topology.names(topology.indices(named))
+        return list(dict.fromkeys([worst, others or worst]))
     if asked.startswith("all:"):
         size = asked.removeprefix("all:")
         if not size.isdecimal() or not int(size) <= len(names) - 2:
@@ -462,11 +478,32 @@ def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coaliti
     return found
 
 
+def _worst(topology: Topology, tolerate: int, most_work: float) -> Coalition:
+    """Return who leaves the others hidden least; who cuts them off, if anybody can."""
+    if tolerate == 0:
+        return ()
+    if vertex_connectivity(topology, at_most=tolerate + 1) <= tolerate:
+        return topology.names(minimum_vertex_cut(topology) or ())
+    found = worst_mu2(topology, tolerate=tolerate, most_work=most_work)
+    return topology.names(found.coalition)
+
+
+def work_of(scene: Scene, depth: Depth) -> float:
+    """Return how much is spent on looking for the worst coalition.
+
+    Under masks that show nothing but sums all are alike that do not cut others off.
+    """
+    if scene.law.sums_only:
+        return 0.0
+    return QUICK_WORK if depth == "quick" else MOST_WORK
+
+
 def one_word(scene: Scene) -> Scene:
-    """Return the scene with residues of one word each, where they have several.
+    """Return the scene with residues of one word each, all counted alike.
 
     Words are drawn alike, and those of Python's own numbers a hundred times slower.
-    Attacks that need few executions are played on all words.
+    Attacks that need few executions are played on all words. Residues are drawn alike
+    whatever they count: by their real sizes the coarsest would drown the others.
     """
     return replace(scene, law=scene.law.in_one_word())
 
@@ -510,7 +547,7 @@ def audit(
     if not groups:
         raise InvalidInputError("an audit needs at least one coalition to play")
     executions = executions_of(scene, depth, executions)
-    hidden = [one for one in groups if aim(scene, one, 1.0) is not None]
+    hidden = [one for one in groups if farthest(scene.topology, one) is not None]
     if distance is None:
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
     common: dict[str, Any] = {"seed": seed, "on": on}
@@ -573,8 +610,10 @@ def _guessers(
     return found
 
 
-def _aimed(scene: Scene, groups: Sequence[Coalition]) -> list[Player]:
-    players = (make(scene, one) for one in groups for make in AIMED)
+def _aimed(
+    scene: Scene, groups: Sequence[Coalition], names: Iterable[str] = AIMED
+) -> list[Player]:
+    players = (AIMED[name](scene, one) for one in groups for name in names)
     return [one for one in players if one is not None]
 
 
@@ -658,16 +697,17 @@ def _planted_controls(
         altered, group = leak(scene), leak.coalition(scene.topology)
         if "few seeds" in leak.found_by and groups and groups[0]:
             group = groups[0]  # whose table of seeds is there already
-        players: list[Player] = [
-            one for one in _aimed(altered, [group]) if one.attack in leak.found_by
-        ]
+        names = [one for one in AIMED if one in leak.found_by]
+        players: list[Player] = _aimed(altered, [group], names)
         further = [one for one in PLAYED if one in leak.found_by]
         guessed = not players and not further
-        if (guessed or "likelihood ratio" in leak.found_by) and aim(
-            altered, group, 1.0
+        if (guessed or LIKELIHOOD in leak.found_by) and farthest(
+            altered.topology, group
         ) is not None:
             players += _guessers(altered, [group], distance, seed_of(seed, name))
-        count = min(CONTROLLED, 10 * batch_of(altered))
+        # Only a guesser needs many executions to be believed.
+        most = CONTROLLED if any(one.attack in GUESSERS for one in players) else FEW
+        count = min(most, 10 * batch_of(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
         outcomes = _outcomes(players, tally)
         outcomes += _played(altered, group, seed_of(seed, name), further)
@@ -706,6 +746,10 @@ FRAMES = "frames of two runs"
 
 def scene_of(question: Rehearsal) -> Scene:
     """Return the masks that a question is answered under."""
+    topology, asked = question.consortium.topology, question.asked
+    if question.simulated is not None and isinstance(asked, Minimisation):
+        law = question.simulated.on(topology)
+        return Scene(topology=topology, law=law, width=asked.cost.size)
     _, played = question.sound(0)
     plan = played.plan
     # A range is of values, not of masks: what is made up goes as far as it has to.

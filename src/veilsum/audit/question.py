@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from msgspec.structs import replace as replaced
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import DispatchSection, JobSection
+from veilsum.agreement.drafting import masks_between
+from veilsum.agreement.sections import DispatchSection, JobSection, MasksSection
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
     Assignment,
@@ -29,10 +31,10 @@ from veilsum.drivers.driver import (
     Sums,
 )
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.files.consortiums import read_consortium, read_plan
+from veilsum.files.consortiums import plan_of, read_consortium
 from veilsum.files.datasets import fleet_of, site_of
 from veilsum.files.ledger import Ledger
-from veilsum.files.scenarios import read_toml
+from veilsum.files.scenarios import read_scenario_file, read_toml
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.dispatch_periods import PeriodsRecipe
 from veilsum.jobs.job_file import job_of, table_job
@@ -42,7 +44,7 @@ from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.releases import BY_ROW
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law
+from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.plan import Plan
 from veilsum.tables.columns import Column
@@ -173,9 +175,18 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """An agreed question, as it is played on rows that are nobody's."""
+    """An agreed question, as it is played on rows that are nobody's.
+
+    Attributes:
+        consortium: what was agreed on.
+        simulated: masks that the file's simulation has and real parties cannot have;
+            None if real parties can have the file's own.
+        named: the coalition that the file names for its simulation.
+    """
 
     consortium: Consortium
+    simulated: Masks | None = None
+    named: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, agreement: Consortium) -> Rehearsal:
@@ -184,9 +195,25 @@ class Rehearsal:
 
     @classmethod
     def read(cls, path: Path) -> Rehearsal:
-        """Return what a consortium file asks, or a scenario that plans one."""
-        consortium = "members" in read_toml(path)
-        return cls(read_consortium(path) if consortium else read_plan(path))
+        """Return what a consortium file asks, or a scenario that plans one.
+
+        Masks of float64 are for simulation: they are audited as they are, and what
+        machines do as if the file had lattice masks of the same sigma.
+        """
+        if "members" in read_toml(path):
+            return cls(read_consortium(path))
+        file, named, simulated = read_scenario_file(path), (), None
+        if file.policy is not None and file.policy.corrupted is not None:
+            # Of whatever size: an audit plays it, and promises nothing about it.
+            named = tuple(file.policy.corrupted)
+            file = replaced(file, policy=replaced(file.policy, corrupted=None))
+        masks = masks_between(file)
+        if not LAWS[masks["law"]].deployable:
+            simulated = MasksSection(**masks).masks
+            law = "uniform" if simulated.sigma is None else "lattice"
+            real = MasksSection(law=law, sigma=simulated.sigma)
+            file = replaced(file, masks=real)
+        return cls(plan_of(file, path), simulated, named)
 
     @property
     def parties(self) -> tuple[str, ...]:

@@ -164,6 +164,7 @@ def _audited(
         coalitions_of,
         executions_of,
         scene_of,
+        work_of,
     )
     from veilsum.audit.question import Rehearsal
     from veilsum.audit.record import AuditRecord
@@ -176,7 +177,11 @@ def _audited(
     scene = scene_of(question)
     policy = question.consortium.rules
     groups = coalitions_of(
-        scene.topology, asked["coalitions"], policy.summing.get("tolerate", 0)
+        scene.topology,
+        asked["coalitions"],
+        policy.summing.get("tolerate", 0),
+        named=question.named,
+        most_work=work_of(scene, asked["depth"]),
     )
     total = executions_of(scene, asked["depth"], asked["executions"])
     with progress_bar() as open_bar, ThreadPoolExecutor(workers) as pool:

@@ -38,7 +38,11 @@ def read_plan(path: Path) -> Consortium:
     A plan is a scenario file. Who takes part is read off [parties], [deployment],
     [data] or the graph; certificates, addresses and the run's name are stand-ins.
     """
-    file = read_scenario_file(path)
+    return plan_of(read_scenario_file(path), path)
+
+
+def plan_of(file: ScenarioFile, path: Path) -> Consortium:
+    """Return the same of a scenario file that has been read; graphs are beside it."""
     names = _planned(file, path)
     found, _ = consortium_of(
         file,

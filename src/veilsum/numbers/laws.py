@@ -740,10 +740,14 @@ class UniformCounts(_Counting):
         return _wrapped(numbers, self.counts.words)
 
     def in_one_word(self) -> UniformCounts:
-        """Return residues of 64 bits: the words of longer ones are drawn alike."""
-        if self.counts.words == 1:
-            return self
-        return replace(self, counts=replace(self.counts, bits=WORD_BITS))
+        """Return residues of 64 bits: the words of longer ones are drawn alike.
+
+        They count ones: residues are drawn alike whatever they count, and by their real
+        sizes the coarsest would drown the others.
+        """
+        bits = min(self.counts.bits, WORD_BITS)
+        ones = (Fraction(1),) * len(self.counts.units)
+        return replace(self, counts=replace(self.counts, bits=bits, units=ones))
 
     def _typed(self, whole: NumberRows) -> NumberRows:
         if self.counts.words == 1:
