@@ -293,7 +293,9 @@ def _row(one: Outcome, alarms: float) -> tuple[str, ...]:
     )
 
 
-def _percent(chance: float) -> str:
+def _percent(chance: float | None) -> str:
+    if chance is None:
+        return "nothing"
     if 0.0 < chance < 5e-5:
         return "<0.01%"
     return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"

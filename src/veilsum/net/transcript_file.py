@@ -132,8 +132,8 @@ def read_transcript(
     except (ValueError, TypeError, LookupError, ArithmeticError, VeilsumError):
         # Whoever has the key can seal anything; none of it is repeated.
         raise InvalidInputError(
-            f"{path} was sealed with the key of {identity.name}, but does not hold what "
-            "veilsum join has written: it is no transcript of a run"
+            f"{path} was sealed with the key of {identity.name}, but does not hold "
+            "what veilsum join has written: it is no transcript of a run"
         ) from None
     return made
 
