@@ -39,12 +39,14 @@ class Aim:
     Attributes:
         at: what it is aimed at.
         column: by which column.
+        whose: who has the row that is aimed at, and its place, where it is one.
     """
 
     at: str
     column: str
     question: Rehearsal
     held: Holdings
+    whose: tuple[str, int] | None = None
 
     def answered(self, rules: Rules | None = None) -> bool:
         """Say whether anything of rows is released."""
@@ -104,13 +106,12 @@ def aims(
         if column.is_category or are_few(column.measure):
             if len(_levels(column)) < 2:
                 continue
-            yield Aim(
-                ROW, column.name, question, _one_has_it(held, victim, row, column)
-            )
+            one = _one_has_it(held, victim, row, column)
+            yield Aim(ROW, column.name, question, one, (victim, row))
             yield Aim(SITE, column.name, question, _site_has_it(held, victim, column))
         else:
             far = _stands_out(held, victim, row, column)
-            yield Aim(ROW, column.name, question, far)
+            yield Aim(ROW, column.name, question, far, (victim, row))
             yield Aim(SITE, column.name, question, _names_sites(held, column))
             yield from _by_terms(question, column, held, victim)
 

@@ -91,8 +91,11 @@ class Outcome:
         """Say whether it was right less often than promised, but for chance."""
         return self.interval(alarms)[1] < self.promised
 
-    def findable(self, alarms: float = FALSE_ALARMS) -> float:
-        """Return the least chance of success that would be found, 9 times in 10."""
+    def findable(self, alarms: float = FALSE_ALARMS) -> float | None:
+        """Return the least chance of success that would be found, 9 times in 10.
+
+        None if even an attack that always succeeds would not be.
+        """
         return least_found(self.promised, self.trials, alarms)
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,18 +122,18 @@ def clopper_pearson(
 
 def least_found(
     promised: float, trials: int, alarms: float = FALSE_ALARMS, chance: float = CHANCE
-) -> float:
+) -> float | None:
     """Return the least chance of success that is found to exceed a promise.
 
     Found means that Clopper and Pearson's lower bound is above the promise, with
-    probability `chance`.
+    probability `chance`. None if so few trials never find any.
 
     >>> round(least_found(0.51, 100_000, 0.005), 4)
     0.5161
     """
     enough = least_successes(promised, trials, alarms)
     if enough is None:
-        return 1.0
+        return None
     # The chance at which so many successes have this probability: a beta quantile.
     return float(special.betaincinv(enough, trials - enough + 1, chance))
 

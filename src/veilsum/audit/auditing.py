@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations
-from math import ceil, comb, inf
+from math import ceil, comb
 from typing import Any, Literal
 
 import numpy as np
@@ -368,29 +368,31 @@ class Audit:
     @property
     def power(self) -> str:
         """Which excess of divergence would have been found, in words."""
-        ratios = []
-        for one in self.outcomes:
-            if one.attack == LIKELIHOOD:
-                least = one.findable(self.alarms)
-                if 0.5 < one.promised < 1 and least < 1:
-                    promised = divergence_for_success(one.promised)
-                    ratios.append(divergence_for_success(least) / promised)
-                elif one.promised <= 0.5:
-                    ratios.append(inf)
-        if not ratios:
+        told = [
+            (one.promised, one.findable(self.alarms))
+            for one in self.outcomes
+            if one.attack == LIKELIHOOD and one.promised < 1
+        ]
+        if not told:
             return "There was nothing to tell apart."
-        if inf in ratios:
-            least = max(
-                one.findable(self.alarms)
-                for one in self.outcomes
-                if one.attack == LIKELIHOOD
-            )
+        found = [(promised, least) for promised, least in told if least is not None]
+        if len(found) < len(told) or any(least >= 1 for _, least in found):
             return (
-                f"A coalition that is right {100 * least:.2f}% of the time instead of "
+                "There were so few executions that no excess of divergence would have "
+                "been found."
+            )
+        if any(promised <= 0.5 for promised, _ in found):
+            most = max(least for _, least in found)
+            return (
+                f"A coalition that is right {100 * most:.2f}% of the time instead of "
                 "50% would have been found with 90% probability."
             )
+        ratio = max(
+            divergence_for_success(least) / divergence_for_success(promised)
+            for promised, least in found
+        )
         return (
-            f"A divergence {max(ratios):.3g} times what is promised, or more, would "
+            f"A divergence {ratio:.3g} times what is promised, or more, would "
             "have been found with 90% probability."
         )
 

@@ -116,10 +116,16 @@ def command(
       veilsum audit examples/average.toml --coalitions all:2 --out out/audit
       veilsum audit examples/average.toml --replay out/audit/audit.json
     """
-    from veilsum.audit.record import read_record
+    from veilsum.audit.record import check_asked, read_record
+    from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.net.identity import read_identity
 
+    if replay is not None and key is not None:
+        raise InvalidInputError(
+            "--replay repeats a record with the signature that it has, and --identity "
+            "signs a new one: give one of them"
+        )
     folder = None if out is None else prepare_folder(out)
     identity = None if key is None else read_identity(key)
     before = None if replay is None else read_record(replay)
@@ -132,7 +138,9 @@ def command(
     }
     if before is not None:
         asked = before.asked
-    found, record = _audited(scenario, asked, workers, transcripts)
+    check_asked(asked, "veilsum audit")
+    found, record, members = _audited(scenario, asked, workers, transcripts)
+    here = record.content["made_with"]
     if before is not None:
         record = before.repeated(record)
     elif identity is not None:
@@ -145,7 +153,7 @@ def command(
     else:
         _print(found)
     if before is not None:
-        _compare(before, record)
+        _compare(before, record, members, here)
     click.get_current_context().exit(found.exit_code)
 
 
@@ -154,7 +162,8 @@ def _audited(
     asked: dict[str, Any],
     workers: int,
     transcripts: tuple[tuple[Path, Path], ...],
-) -> tuple[Audit, AuditRecord]:
+) -> tuple[Audit, AuditRecord, dict[str, str]]:
+    """Return what an audit found, its record, and the certificates of the file."""
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
 
@@ -168,13 +177,17 @@ def _audited(
     )
     from veilsum.audit.question import Rehearsal
     from veilsum.audit.record import AuditRecord
+    from veilsum.files.scenarios import read_toml
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
 
-    held = [read_transcript(file, key) for file, key in transcripts]
-    own = None if not held else Transcript.together(held)
     question = Rehearsal.read(scenario)
+    source, agreed = scenario.read_bytes(), question.consortium
+    held = [read_transcript(file, key, run=agreed.run) for file, key in transcripts]
+    own = None if not held else Transcript.together(held)
     scene = scene_of(question)
+    if own is not None:
+        own_run.check(own, scene)
     policy = question.consortium.rules
     groups = coalitions_of(
         scene.topology,
@@ -204,8 +217,10 @@ def _audited(
         )
     if found.executions < found.asked:
         say(f"stopped after {found.executions:,} of {found.asked:,} executions")
-    record = AuditRecord.of(found, scene, source=scenario.read_bytes(), asked=asked)
-    return found, record
+    record = AuditRecord.of(found, scene, source=source, asked=asked)
+    # A plan has stand-ins for certificates, which are nobody's.
+    planned = "members" not in read_toml(scenario)
+    return found, record, {} if planned else agreed.certificates
 
 
 def _drawn(found: Audit) -> dict[str, bytes]:
@@ -222,15 +237,26 @@ def _drawn(found: Audit) -> dict[str, bytes]:
     return {f"audit.{kind}": one for kind, one in drawn.items()}
 
 
-def _compare(before: AuditRecord, again: AuditRecord) -> None:
+def _compare(
+    before: AuditRecord,
+    again: AuditRecord,
+    members: dict[str, str],
+    here: dict[str, str],
+) -> None:
+    """Say whether a replay comes to the same, and whose word the record is."""
+    good, words = before.signed_words(members)
+    say(words)
+    there = before.content["made_with"]
+    others = [f"{key} {there[key]}" for key in here if there[key] != here[key]]
+    if others:
+        say(f"the record says that it was made with {', '.join(others)}; not so here")
     difference = before.difference(again)
     if difference is None:
-        say("the replay has the same bytes")
-        return
-    say(f"the replay differs: {difference}")
-    if before.content["made_with"] != again.content["made_with"]:
-        say("it was made with other versions, which may be why")
-    click.get_current_context().exit(1)
+        say("the replay has the same bytes; versions and what a clock said are copied")
+    else:
+        say(f"the replay differs: {difference}")
+    if difference is not None or not good:
+        click.get_current_context().exit(1)
 
 
 def _print(found: Audit) -> None:
@@ -272,7 +298,9 @@ def _row(one: Outcome, alarms: float) -> tuple[str, ...]:
     )
 
 
-def _percent(chance: float) -> str:
+def _percent(chance: float | None) -> str:
+    if chance is None:
+        return "nothing"
     if 0.0 < chance < 5e-5:
         return "<0.01%"
     return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"
