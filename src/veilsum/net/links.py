@@ -651,6 +651,10 @@ class Network(Secret):
         if link is None or not link.send(frame):
             self.unsent[to] += 1
 
+    async def until(self, ended: asyncio.Future[None]) -> None:
+        """Carry frames, which needs nobody's help, until a run is over."""
+        await ended
+
     def say_bye(self) -> None:
         """Tell every neighbour, now or when it comes, that this party has finished."""
         self._meetings.finished = True

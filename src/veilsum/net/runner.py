@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -41,7 +41,6 @@ from veilsum.protocol.phases import CLOSED
 from veilsum.protocol.recovery import Stored
 
 if TYPE_CHECKING:
-    from veilsum.net.links import Network
     from veilsum.net.store import RunStore
     from veilsum.protocol.machine import Machine
     from veilsum.protocol.plan import Plan
@@ -52,7 +51,7 @@ LOG = logging.getLogger("veilsum.net")
 # ended.
 KEPT = (
     *(AGREED, "finished", "aborted", "answer/", "commit/", "charged/", "closed"),
-    *("evidence/", "lost"),
+    *("evidence/", "lost", "drop/out/"),
 )
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
@@ -63,6 +62,42 @@ MOST_COMPLAINTS = 20
 
 Charging = Callable[[Emission, Sequence[Array[Any]]], None]
 Recording = Callable[[str, Any, str | None], None]
+
+
+@runtime_checkable
+class Links(Protocol):
+    """The ways to all neighbours: connections, or files that are carried.
+
+    Made with `hear`, `met` and `left`, which it calls in the event loop.
+    """
+
+    async def open(self) -> None:
+        """Begin; frames that were sent before may be lost."""
+        ...
+
+    def send(self, to: str, frame: bytes) -> None:
+        """Send a frame to a neighbour; it may be lost."""
+        ...
+
+    async def until(self, ended: asyncio.Future[None]) -> None:
+        """Carry frames until the run is over for this party; raise what it raises."""
+        ...
+
+    def condition(self, name: str) -> str:
+        """Say in one clause how things are with a neighbour."""
+        ...
+
+    def say_bye(self) -> None:
+        """Tell every neighbour that this party has finished."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Wait, at most so long, until what was sent is on its way."""
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing open."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,7 +143,7 @@ class Runner(Secret):
 
     machine: Machine
     store: RunStore
-    network: Callable[..., Network]
+    network: Callable[..., Links]
     charge: Charging | None = None
     watch: Callable[[Machine], None] | None = None
     record: Recording | None = None
@@ -134,7 +169,7 @@ class Runner(Secret):
             self._note("boot", None)
             self._do(lambda: first)
             await self._net.open()
-            await self._ended
+            await self._net.until(self._ended)
             conditions = self._conditions()
             await self._part()
         finally:

@@ -24,11 +24,13 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.running import has_charged
+from veilsum.net.drop import Drop, DropFolder, kept_letters
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
 from veilsum.net.runner import (
     Ending,
+    Links,
     Recording,
     Runner,
     ending_of,
@@ -57,6 +59,7 @@ class Networked(Secret):
     Attributes:
         state: the run's own file; a run that was interrupted goes on from it.
         listen: where to listen, if not at the address that others dial.
+        drop: the folder through which all meet, if they do without connections.
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
@@ -75,6 +78,7 @@ class Networked(Secret):
     consortium: Consortium
     state: Path
     listen: Address | None = None
+    drop: DropFolder | None = None
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
@@ -126,6 +130,8 @@ class Networked(Secret):
         self.was_over = "closed" in stored
         if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
+            if self.drop is not None:
+                self.drop.put(kept_letters(store))  # somebody may have lost one
             return ending_of(assignment.plan, stored)
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
@@ -174,8 +180,6 @@ class Networked(Secret):
     def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
-        limits = Limits(max_frame=plan.codec.max_frame)
-        limits = limits.within(plan.policy.deadline)
         work, record = assignment.works[self.party], self.record
         if self.tapped:
             self.tap = tap = Tap(plan, self.party, earlier=self.earlier)
@@ -188,19 +192,23 @@ class Networked(Secret):
                 keys=keys,
                 streams=self.streams,
                 work=work,
+                continues=self.drop is not None,
             ),
             store=store,
-            network=partial(
-                Network,
-                self.identity,
-                self.consortium,
-                plan=plan.digest,
-                limits=limits,
-                listen=self.listen,
-            ),
+            network=self._links(plan, store),
             charge=None if charge is None else partial(charge, self.party),
             watch=self.watch,
             record=record,
+        )
+
+    def _links(self, plan: Plan, store: RunStore) -> partial[Links]:
+        who = self.identity, self.consortium
+        if self.drop is not None:
+            return partial(Drop, *who, plan=plan, store=store, folder=self.drop)
+        limits = Limits(max_frame=plan.codec.max_frame)
+        limits = limits.within(plan.policy.deadline)
+        return partial(
+            Network, *who, plan=plan.digest, limits=limits, listen=self.listen
         )
 
     def _released(self, plan: Plan, ending: Ending) -> Released:

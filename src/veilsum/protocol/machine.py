@@ -148,15 +148,25 @@ class Machine(Secret):
         plan: what all parties agreed on.
         me: which of them this is.
         phase: a line of the table, or how it ended.
+        continues: whether the driver tells it again all that its earlier starts have
+            heard, and sees to it that it is no old copy: then all starts are one.
         table: what each phase waits for, and what follows.
         hears: what is done about each kind of message in each phase.
     """
 
     def __init__(
-        self, plan: Plan, me: str, *, keys: Keys, streams: Streams, work: Work
+        self,
+        plan: Plan,
+        me: str,
+        *,
+        keys: Keys,
+        streams: Streams,
+        work: Work,
+        continues: bool = False,
     ) -> None:
         plan.topology.index(me)  # refuses a stranger, naming who is near
         self.plan, self.me, self.phase = plan, me, GREETING
+        self.continues = continues
         self._keys, self._streams, self._work = keys, streams, work
         self._out: list[Effect] = []
         self._started, self._resumed, self._picked_up = False, False, False
@@ -1023,6 +1033,8 @@ class Machine(Secret):
                     "the file with this run's state has a record that this party did "
                     "not sign: put a sound copy of it back, or start a new run"
                 )
+        if self.continues:
+            self._peers.incarnation = self._book.start
         for record in stored.records():
             self._book.add(record)
         self._book.evidence = {one.party: one for one in stored.evidence()}
