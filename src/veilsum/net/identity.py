@@ -152,8 +152,9 @@ class PartyKeys(_KeyHolder):
         return {name: public_key(text) for name, text in self.certificates.items()}
 
 
-def new_identity(name: str, folder: Path, *, days: int = 365) -> Identity:
+def new_identity(name: str, folder: str | Path, *, days: int = 365) -> Identity:
     """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing."""
+    folder = Path(folder)
     check_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
@@ -246,8 +247,9 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def read_identity(key_file: Path) -> Identity:
+def read_identity(key_file: str | Path) -> Identity:
     """Return the identity of a key file and the certificate beside it."""
+    key_file = Path(key_file)
     certificate_file = key_file.with_suffix(".crt")
     own = _read_key(key_file).public_key()
     certificate = read_certificate(certificate_file)
