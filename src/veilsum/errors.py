@@ -4,6 +4,7 @@
     ├── InvalidInputError      you gave something that cannot be used: change the input
     │   ├── BadGradientError       a cost's gradient is no number: whose, when, where
     │   ├── BudgetError            a charge or a release that policy refuses
+    │   ├── ConsentError           nobody has agreed to take part
     │   ├── DisclosureError        a question that shows too much of one's own table
     │   ├── InvalidGraphError      the network itself
     │   ├── InvalidPairError       two alternatives that Definition 2 does not compare

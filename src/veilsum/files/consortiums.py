@@ -23,9 +23,9 @@ MOST_BYTES = 32 << 20
 MOST_CERTIFICATE_BYTES = 64 << 10
 
 
-def read_consortium(path: Path) -> Consortium:
+def read_consortium(path: str | Path) -> Consortium:
     """Return the consortium in a file."""
-    table = read_toml(path, most_bytes=MOST_BYTES)
+    table = read_toml(Path(path), most_bytes=MOST_BYTES)
     try:
         return consortium_from(table)
     except InvalidScenarioError as error:
@@ -73,11 +73,12 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
     )
 
 
-def write_consortium(path: Path, consortium: Consortium) -> None:
+def write_consortium(path: str | Path, consortium: Consortium) -> None:
     """Write a new consortium file; one that is there is never replaced.
 
     Members hold copies of it: another file under its name would be taken for it.
     """
+    path = Path(path)
     text = _toml(consortium.to_table())
     try:
         with path.open("x", encoding="utf-8", newline="\n") as stream:
@@ -110,11 +111,11 @@ def new_run(title: str) -> str:
 
 
 def draft_consortium(
-    plan: Path,
+    plan: str | Path,
     *,
     file: ScenarioFile | None = None,
     certificates: Mapping[str, str] | None = None,
-    addresses: Mapping[str, Address | None] | None = None,
+    addresses: Mapping[str, Address | str | None] | None = None,
     organiser: str | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
     """Return the consortium that a scenario file plans, and what was left out.
@@ -126,9 +127,10 @@ def draft_consortium(
         plan: the scenario file.
         file: what is in it, if it has been read.
         certificates: by party, PEM.
-        addresses: by party.
+        addresses: by party, host:port; None for one that only dials.
         organiser: the member that writes the file.
     """
+    plan = Path(plan)
     file = file or read_scenario_file(plan)
     deployment, given = file.deployment or DeploymentSection(), certificates or {}
     read = {
@@ -136,18 +138,21 @@ def draft_consortium(
         for name, path in (deployment.certificates or {}).items()
         if name not in given
     }
-    named = {
-        name: Address.of(text) if text.strip() else None
-        for name, text in (deployment.addresses or {}).items()
-    }
+    written = {**(deployment.addresses or {}), **(addresses or {})}
     return consortium_of(
         file,
         certificates={**read, **given},
-        addresses={**named, **(addresses or {})},
+        addresses={name: _address(one) for name, one in written.items()},
         organiser=organiser or deployment.organiser or "",
         run=new_run(file.title),
         read_graph=graphs_beside(plan),
     )
+
+
+def _address(written: Address | str | None) -> Address | None:
+    if not isinstance(written, str):
+        return written
+    return Address.of(written) if written.strip() else None
 
 
 def read_certificate(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 from typing import Any
 
@@ -112,6 +112,13 @@ def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
     )
 
 
+def promise_before(recipe: Recipe, terms: Terms) -> Guarantee:
+    """Return a promise as it is made before a run, when anybody may yet be lost."""
+    promise = recipe.stated(terms.guarantee, [recipe.release(())])
+    more = (MAY_SHRINK,) if terms.policy.drop else ()
+    return replace(promise, limits=(*promise.limits, *terms.caveats, *more))
+
+
 def run_job(
     recipe: Recipe,
     contributions: Mapping[str, Contribution],
@@ -139,20 +146,13 @@ def run_job(
     recipe.request(())  # a job that must not start is refused before anybody does
     first = [recipe.release(())]
     books = Bookkeeping(recipe, terms, contributions)
-
-    def foresee() -> Guarantee:
-        """Return a promise as it is made before a run, when anybody may yet be lost."""
-        promise = recipe.stated(terms.guarantee, first)
-        more = (MAY_SHRINK,) if terms.policy.drop else ()
-        return replace(promise, limits=(*promise.limits, *terms.caveats, *more))
-
     assignment = Assignment(
         plan=plan,
         works={
             name: PartyWork(recipe, held, questions)
             for name, held in contributions.items()
         },
-        foresee=foresee,
+        foresee=partial(promise_before, recipe, terms),
         shown=recipe.shown(plan.parties, first),
         charge=books.charge if terms.ledgers else None,
         check=books.check if terms.ledgers else None,

@@ -184,7 +184,7 @@ class PartyKeys(_KeyHolder):
 
 def new_identity(
     name: str,
-    folder: Path,
+    folder: str | Path,
     *,
     days: int = 365,
     passphrase: str | None = None,
@@ -194,6 +194,7 @@ def new_identity(
 
     `stem` is added to the name of both files, not to the party's.
     """
+    folder = Path(folder)
     check_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
@@ -285,11 +286,12 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def read_identity(key_file: Path, passphrase: str | None = None) -> Identity:
+def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identity:
     """Return the identity of a key file and the certificate beside it.
 
     Who owns an encrypted one is asked for its passphrase unless it is given.
     """
+    key_file = Path(key_file)
     certificate_file = key_file.with_suffix(".crt")
     content = _read_private(key_file)
     password = password_of(key_file, content, passphrase)
