@@ -421,9 +421,9 @@ class Ledger(Secret):
         found = self._caught_up()
         if found.copied is not None:
             raise BudgetError(
-                f"{self.path} is a copy of {found.copied}, put back from a backup: what "
-                "was shown since then is not in it, and would be allowed once more. "
-                "Nothing was sent; veilsum backup resume says what to do"
+                f"{self.path} is a copy of {found.copied}, put back from a backup: "
+                "what was shown since then is not in it, and would be allowed once "
+                "more. Nothing was sent; veilsum backup resume says what to do"
             )
         return found
 

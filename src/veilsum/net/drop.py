@@ -44,9 +44,17 @@ from veilsum.errors import (
 )
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
-from veilsum.net.hello import LONGEST_TEXT, Limits, Name, Refusal, read_hello, refusal
+from veilsum.net.hello import (
+    LONGEST_TEXT,
+    Limits,
+    Name,
+    Refusal,
+    read_hello,
+    refusal,
+    shown,
+    written,
+)
 from veilsum.net.hello import said as said_to
-from veilsum.net.hello import shown, written
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Hear, Tell, own_hello
 from veilsum.net.trust import check_member
@@ -404,9 +412,7 @@ class Drop(Secret):
         key = self._secret.public_key().public_bytes_raw()
         # Nothing that a party has to say before it knows its neighbours is private.
         joins = [
-            one
-            for one in peer.waiting.values()
-            if isinstance(self._message(one), Join)
+            one for one in peer.waiting.values() if isinstance(self._message(one), Join)
         ]
         status = [] if peer.to_say is None else [peer.to_say]
         first = FirstLetter(hello, key, (*joins, *status))
