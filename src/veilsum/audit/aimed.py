@@ -9,7 +9,7 @@ anything else, must refuse each of them: an answer, of whatever size, is a succe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,13 @@ from veilsum.tables.rules import Rules
 ATTACK = "a question that is aimed"
 # What an aim is at.
 ROW, SITE, TERM = "one row", "one site", "one row, by a term"
+# Rules about answers that a file may weaken, by `Rules`' names; and of how many answers
+# it is found out which rule refuses them, in how many tries.
+OPEN = (
+    *("minimum_count", "effective_count", "maximum_leverage", "residual_rows"),
+    *("maximum_levels", "maximum_columns", "dominance", "site_terms"),
+)
+MOST_ANSWERED, TRIED = 4, 3
 # Rows beside the one that differ a little.
 NEARLY = 4
 
@@ -87,6 +94,64 @@ def play(
         )
         for at, each in found.items()
     )
+
+
+def allowed(
+    question: Rehearsal, *, coalition: Sequence[str], seed: int
+) -> tuple[str, ...]:
+    """Return by what the file itself allows aims, and what would refuse them.
+
+    Each aim that is answered is asked again with one weakened rule as it usually is,
+    and with all of them so.
+    """
+    agreed, usual = question.rules, Rules()
+    if agreed is None:
+        return ()
+    weakened = {
+        rule: {rule: getattr(usual, rule)}
+        for rule in OPEN
+        if getattr(agreed, rule) != getattr(usual, rule)
+    }
+    answered: dict[str, list[Aim]] = {}
+    for trial in range(TRIED):
+        chance = np.random.default_rng((seed, trial, 4))
+        for aim in aims(question, coalition, chance, (seed, trial)):
+            known = answered.setdefault(aim.at, [])
+            if len(known) < MOST_ANSWERED and aim.answered():
+                known.append(aim)
+    every = {rule: own for change in weakened.values() for rule, own in change.items()}
+
+    def refused(aim: Aim, change: dict[str, Any]) -> bool:
+        return not aim.answered(replace(agreed, **change))
+
+    found = []
+    for at, some in answered.items():
+        if not some:
+            continue
+        stopped = {
+            rule: sum(refused(aim, change) for aim in some)
+            for rule, change in weakened.items()
+        }
+        told = [
+            f"{rule} = {_as_written(every[rule])} refuses {count}"
+            for rule, count in stopped.items()
+            if count
+        ]
+        own = [f"{rule} = {_as_written(getattr(agreed, rule))}" for rule in weakened]
+        whole = sum(refused(aim, every) for aim in some) if every else 0
+        because = "by rules as they usually are"
+        if own:
+            because = f"and the file itself allows it: [policy] {', '.join(own)}"
+        found.append(
+            f"aimed at {at}, {len(some)} answers were looked at, {because}; "
+            + (f"as usual, {', '.join(told)}; " if told else "")
+            + f"all usual rules together refuse {whole} of {len(some)}"
+        )
+    return tuple(found)
+
+
+def _as_written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
 def aims(

@@ -194,7 +194,7 @@ def _audited(
             distance=asked["distance"],
             seed=asked["seed"],
             on=pool,
-            progress=open_bar("executions", total),
+            progress=open_bar,
         )
     if own is not None:
         found = replace(
@@ -236,6 +236,8 @@ def _compare(before: AuditRecord, again: AuditRecord) -> None:
 def _print(found: Audit) -> None:
     screen = console()
     screen.print(f"{escape(found.verdict)}\n")
+    for line in found.allowed:
+        screen.print(f"{escape(line)}\n")
     shown = sorted(found.outcomes, key=lambda one: not one.exceeds(found.alarms))
     rows = [_row(one, found.alarms) for one in shown[:MOST_LINES]]
     screen.print(table(COLUMNS, rows))
