@@ -72,6 +72,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.laws import Law
 from veilsum.numbers.shapes import Float, Int
 from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
@@ -854,7 +855,21 @@ def scene_of(question: Rehearsal) -> Scene:
     if looking.plan is None:
         raise InvalidInputError(f"this question cannot be asked: {found.error}")
     plan = looking.plan
-    law, width = plan.law, plan.size
+    return scene_under(plan.topology, plan.law, plan.size)
+
+
+def scene_of_run(transcript: Transcript) -> Scene:
+    """Return the masks of a run that took place, by what a member kept of it."""
+    held = [one for each in transcript.rounds for one in each.own.values()]
+    if not held:
+        raise InvalidInputError(
+            "the transcript ends before its first sum, and has no masks to audit"
+        )
+    return scene_under(transcript.topology, transcript.law, held[0].size)
+
+
+def scene_under(topology: Topology, law: Law, width: int) -> Scene:
+    """Return the masks of a law for made-up numbers, as few as stand for all."""
     if getattr(law, "largest", None) is not None:
         # Of values, not of masks: what is made up goes as far as it has to.
         law = replace(law, largest=None)  # type: ignore[type-var]
@@ -863,7 +878,7 @@ def scene_of(question: Rehearsal) -> Scene:
         units = tuple(law.counted.units[place] for place in places)
         law = replace(law, counts=replace(law.counted, units=units))  # type: ignore[type-var]
         width = PYTHON_WIDTH
-    return Scene(topology=plan.topology, law=law, width=width)
+    return Scene(topology=topology, law=law, width=width)
 
 
 def audit_question(
