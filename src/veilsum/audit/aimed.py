@@ -20,7 +20,7 @@ from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Holdings, Rehearsal, Skipped, in_units, spanned
 from veilsum.jobs.job_file import table_job
 from veilsum.jobs.presence import are_few
-from veilsum.numbers.arrays import Array
+from veilsum.numbers.arrays import Array, listed
 from veilsum.tables.columns import Column
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
@@ -133,19 +133,23 @@ def allowed(
             for rule, change in weakened.items()
         }
         told = [
-            f"{rule} = {_as_written(every[rule])} refuses {count}"
+            f"{rule} = {_as_written(every[rule])}, as usual, refuses {count}"
             for rule, count in stopped.items()
             if count
         ]
         own = [f"{rule} = {_as_written(getattr(agreed, rule))}" for rule in weakened]
         whole = sum(refused(aim, every) for aim in some) if every else 0
-        because = "by rules as they usually are"
-        if own:
-            because = f"and the file itself allows it: [policy] {', '.join(own)}"
+        if not own:
+            found.append(
+                f"a question aimed at {at} was answered under rules as they usually "
+                "are: no rule is known that would stop it"
+            )
+            continue
         found.append(
-            f"aimed at {at}, {len(some)} answers were looked at, {because}; "
-            + (f"as usual, {', '.join(told)}; " if told else "")
-            + f"all usual rules together refuse {whole} of {len(some)}"
+            f"a question aimed at {at} was answered because the file itself allows it "
+            f"([policy] {', '.join(own)}). Of {len(some)} such questions "
+            + (f"{listed(told)}; " if told else "")
+            + f"all usual rules together refuse {whole}"
         )
     return tuple(found)
 
@@ -166,7 +170,7 @@ def aims(
     victim = honest[int(chance.integers(len(honest)))]
     row = int(chance.integers(len(held[victim])))
     for column in _used(question):
-        if column.is_category or are_few(column.measure):
+        if _by_level(question, column):
             if len(_levels(column)) < 2:
                 continue
             yield Aim(
@@ -186,6 +190,20 @@ def _used(question: Rehearsal) -> tuple[Column, ...]:
     assert isinstance(question.asked, JobSection)
     job = table_job(question.asked, question.schema)
     return () if job is None else job.schema.columns
+
+
+def _by_level(question: Rehearsal, column: Column) -> bool:
+    """Say whether the question tells a column's values apart, each from all others.
+
+    Of few numbers a formula does that with C(...), and where there are but two: else
+    it takes them for amounts, and one row with the largest is nobody singled out.
+    """
+    if column.is_category or not are_few(column.measure):
+        return column.is_category
+    formula = getattr(question.asked, "formula", None)
+    two = column.measure.most - column.measure.least < 2
+    named = f"C({column.name}" in str(formula).replace(" ", "").replace("`", "")
+    return formula is None or two or named
 
 
 def _levels(column: Column) -> list[Any]:
@@ -228,6 +246,8 @@ def _stands_out(
 ) -> dict[str, Frame]:
     """Return tables in which one row of a party is all that differs there, nearly."""
     low, high = spanned(column)
+    # Where there are few numbers, others have some of them at least.
+    apart = max(0.1 * (high - low), 3.0 * float(column.measure.unit))
     found = {}
     for name, table in held.items():
         values = np.full(len(table), low + 0.02 * (high - low))
@@ -235,7 +255,7 @@ def _stands_out(
             values[: 2 * NEARLY : 2] += 0.01 * (high - low)
             values[row] = high
         else:
-            values += 0.1 * (high - low) * np.arange(len(table)) / len(table)
+            values += apart * np.arange(len(table)) / len(table)
         found[name] = table.assign(**{column.name: _written(column, values)})
     return found
 
