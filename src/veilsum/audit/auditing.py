@@ -12,15 +12,16 @@ repeated to the last bit, on as many processors as there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from math import ceil, comb
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from veilsum.agreement.consortium import Minimisation
 from veilsum.audit import (
@@ -43,7 +44,15 @@ from veilsum.audit import (
     timing,
     weak_randomness,
 )
-from veilsum.audit.attack import FALSE_ALARMS, Outcome, Player, Scene, Worlds, played
+from veilsum.audit.attack import (
+    FALSE_ALARMS,
+    Outcome,
+    Player,
+    Scene,
+    Worlds,
+    clopper_pearson,
+    played,
+)
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
@@ -54,15 +63,16 @@ from veilsum.audit.likelihood import (
 from veilsum.audit.made_up import farthest
 from veilsum.audit.noninterference import same_frames
 from veilsum.audit.planted import PLANTED
-from veilsum.audit.question import Played, Rehearsal, Skipped
+from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.laws import Law
 from veilsum.numbers.shapes import Float, Int
-from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
 from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.scale import map_pieces, seed_of
@@ -94,9 +104,13 @@ LIKELIHOOD = "likelihood ratio"
 GUESSERS = (LIKELIHOOD, "repeated runs")
 # Standardised scores are counted in bins; what is beyond goes to the last one.
 EDGES = np.linspace(-8.0, 8.0, 161)
+# Thresholds at which errors are compared: every half deviation, up to three.
+POINTS = [place for place in range(161) if place % 5 == 0 and 50 <= place <= 110]
 
 Aim = Callable[[Scene, tuple[str, ...]], Player | None]
 Progress = Callable[[int], None]
+# Opens a bar: of what, and how many there are to be.
+Opening = Callable[[str, int], Progress]
 Coalition = tuple[str, ...]
 Counts = Int[Array[Any], "players 2"]
 ScoreCounts = Int[Array[Any], "2 bins"]
@@ -258,42 +272,96 @@ class Control:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TradeOff:
-    """How well two worlds are told apart at every threshold.
+    """How well two worlds are told apart at every threshold: false alarms and misses.
 
     Attributes:
         coalition: who tells them apart.
-        divergence: promised between the two worlds' views; None if they are told
-            apart for certain.
+        promised: the highest chance of being right at even odds.
         scores: executions by standardised score, of either world.
+        gaussian: whether the promised curve is the one of a normal law, exactly; else
+            only its sum of both errors is proved, which is a line.
     """
 
     coalition: Coalition
-    divergence: float | None
+    promised: float
     scores: ScoreCounts
+    gaussian: bool = True
+
+    @property
+    def divergence(self) -> float | None:
+        """Promised between both views; None if they are told apart for certain."""
+        if self.promised <= 0.5:
+            return 0.0
+        return None if self.promised >= 1 else divergence_for_success(self.promised)
+
+    @cached_property
+    def counts(self) -> Int[Array[Any], "2 k"]:
+        """Scores above every threshold in either world, from the strictest one."""
+        above = np.cumsum(self.scores[:, ::-1], axis=1)
+        return np.concatenate([np.zeros((2, 1), dtype=np.int64), above], axis=1)
 
     @property
     def rates(self) -> tuple[Float[FloatArray, " k"], Float[FloatArray, " k"]]:
         """False alarms and hits at every threshold, from the strictest one."""
-        above = np.cumsum(self.scores[:, ::-1], axis=1) / self.scores.sum(
-            axis=1, keepdims=True
-        )
-        alarms, hits = np.concatenate([np.zeros((2, 1)), above], axis=1)
+        alarms, hits = self.counts / self.scores.sum(axis=1, keepdims=True)
         return alarms, hits
 
     @property
     def area(self) -> float:
-        """The area under it: the chance that the higher score is of world 1."""
+        """The area under hits: the chance that the higher score is of world 1."""
         alarms, hits = self.rates
         return float(np.trapezoid(hits, alarms))
 
+    def least_misses(self, alarms: Float[FloatArray, " k"]) -> Float[FloatArray, " k"]:
+        """Return the fewest misses that are promised at so many false alarms.
+
+        Phi(Phi^-1(1 - alarms) - mu), mu = sqrt(2 KL), of a normal law. Elsewhere both
+        errors add up to what a chance of being right leaves.
+        """
+        if self.divergence is None:
+            return np.zeros_like(alarms)
+        if self.gaussian:
+            found = ndtr(ndtri(1.0 - alarms) - gaussian_mu(self.divergence))
+            return np.asarray(found, dtype=np.float64)
+        return np.maximum(0.0, 2.0 * (1.0 - self.promised) - alarms)
+
+    @cached_property
+    def points(self) -> tuple[Mapping[str, float], ...]:
+        """False alarms, misses and promised misses, at some thresholds."""
+        alarms, hits = (rate[POINTS] for rate in self.rates)
+        least = self.least_misses(alarms)
+        return tuple(
+            {"false_alarms": float(a), "misses": 1.0 - float(h), "promised": float(f)}
+            for a, h, f in zip(alarms, hits, least, strict=True)
+        )
+
+    def crosses(self, alarms: float) -> bool:
+        """Say whether both errors are smaller than promised somewhere, but for chance.
+
+        Args:
+            alarms: how often this may be said of a curve that keeps its promise.
+        """
+        zero, one = self.scores.sum(axis=1).tolist()
+        each = alarms / (2 * len(POINTS))
+        for place in POINTS:
+            false, hits = self.counts[:, place].tolist()
+            _, most_false = clopper_pearson(false, zero, each)
+            _, most_missed = clopper_pearson(one - hits, one, each)
+            (least,) = self.least_misses(np.array([most_false]))
+            if most_missed < least:
+                return True
+        return False
+
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it: counts, from which all rates follow."""
+        """Return it as JSON has it: counts, from which all rates follow, and points."""
         return {
             "coalition": list(self.coalition),
             "divergence": self.divergence,
+            "gaussian": self.gaussian,
             "auc": self.area,
             "edges": [float(EDGES[0]), float(EDGES[-1])],
             "scores": self.scores.tolist(),
+            "points": [dict(one) for one in self.points],
         }
 
 
@@ -310,7 +378,8 @@ class Audit:
         outcomes: of every attack by every coalition.
         controls: what must come out in one way.
         curves: of the likelihood ratio, by coalition.
-        skipped: attacks that do not apply, and why.
+        skipped: attacks that do not apply or were not reached, and why.
+        allowed: findings that the file's own rules allow, and which rules would not.
         said: what released sums say of one party or one row, as sentences.
         clock: what a clock said, which no replay repeats.
     """
@@ -324,18 +393,24 @@ class Audit:
     controls: tuple[Control, ...]
     curves: tuple[TradeOff, ...]
     skipped: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     clock: tuple[str, ...] = ()
 
     @property
     def alarms(self) -> float:
         """How often each single statement may be wrong, so that all are seldom."""
-        return FALSE_ALARMS / max(1, len(self.outcomes))
+        return FALSE_ALARMS / max(1, len(self.outcomes) + len(self.curves))
 
     @cached_property
     def findings(self) -> tuple[Outcome, ...]:
         """Attacks that were right more often than promised."""
         return tuple(one for one in self.outcomes if one.exceeds(self.alarms))
+
+    @cached_property
+    def crossed(self) -> tuple[TradeOff, ...]:
+        """Curves with smaller errors than promised."""
+        return tuple(one for one in self.curves if one.crosses(self.alarms))
 
     @property
     def broken(self) -> tuple[Control, ...]:
@@ -345,7 +420,7 @@ class Audit:
     @property
     def exit_code(self) -> int:
         """0 if nothing was found, 1 if something was, 3 if the audit is broken."""
-        return 3 if self.broken else 1 if self.findings else 0
+        return 3 if self.broken else 1 if self.findings or self.crossed else 0
 
     @property
     def verdict(self) -> str:
@@ -359,6 +434,12 @@ class Audit:
                 f"{len(self.findings)} of {len(self.outcomes)} attacks succeeded more "
                 f"often than promised; worst: {worst.attack}, "
                 f"{100 * worst.rate:.4g}% instead of {100 * worst.promised:.4g}%."
+            )
+        if self.crossed:
+            names = listed(self.crossed[0].coalition) or "anybody"
+            return (
+                f"{len(self.crossed)} of {len(self.curves)} trade-off curves have "
+                f"smaller errors than promised; first: {names}."
             )
         return (
             f"None of {len(self.outcomes)} attacks succeeded more often than promised. "
@@ -408,6 +489,7 @@ class Audit:
             "verdict": self.verdict,
             "power": self.power,
             "findings": len(self.findings),
+            "crossed": [list(one.coalition) for one in self.crossed],
             "broken": [one.name for one in self.broken],
             "outcomes": [self._plain(one) for one in self.outcomes],
             "controls": [
@@ -421,6 +503,7 @@ class Audit:
             ],
             "curves": [one.to_dict() for one in self.curves],
             "skipped": list(self.skipped),
+            "allowed": list(self.allowed),
             "said": list(self.said),
         }
 
@@ -529,7 +612,7 @@ def audit(
     distance: float | None = None,
     seed: int = 0,
     on: Executor | None = None,
-    progress: Progress | None = None,
+    progress: Opening | None = None,
 ) -> Audit:
     """Play an adversary against masks, and controls against the audit.
 
@@ -542,7 +625,7 @@ def audit(
             promised a success of 60 %, if nobody says.
         seed: repeats the audit to the last bit.
         on: who does the work; this process, if nobody is named.
-        progress: told of executions as they are done.
+        progress: opens a bar, which is told of executions as they are done.
     """
     groups = [scene.topology.names(scene.topology.indices(one)) for one in coalitions]
     whole, scene = scene, one_word(scene)
@@ -554,20 +637,20 @@ def audit(
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
     common: dict[str, Any] = {"seed": seed, "on": on}
     guessers = _guessers(scene, hidden, distance, seed)
-    tally, done = play(
-        scene, guessers, executions, what="play", progress=progress, **common
-    )
+    bar = None if progress is None else progress("executions", executions)
+    tally, done = play(scene, guessers, executions, what="play", progress=bar, **common)
     outcomes = _outcomes(guessers, tally)
     curves = [
         TradeOff(
             coalition=player.coalition,
-            divergence=_divergence(player.promised),
+            promised=player.promised,
             scores=tally.scores[k],
+            gaussian=scene.law.masks.grid is None,
         )
         for k, player in enumerate(guessers)
         if player.attack == LIKELIHOOD
     ]
-    if depth != "quick":
+    if depth != "quick" and done >= executions:
         further = _aimed(whole, groups)
         count = min(FEW, max(FEWEST_TRIALS, 10 * batch_of(whole)))
         some, _ = play(whole, further, count, what="further", **common)
@@ -648,12 +731,6 @@ def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
         for player, (trials, right) in zip(players, tally.counts, strict=True)
         if trials
     ]
-
-
-def _divergence(promised: float) -> float | None:
-    if promised <= 0.5:
-        return 0.0
-    return None if promised >= 1 else divergence_for_success(promised)
 
 
 def _sham_controls(
@@ -744,6 +821,7 @@ RUNS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
 # Of numbers that are Python's own, so many coefficients stand for all.
 PYTHON_WIDTH = 8
 FRAMES = "frames of two runs"
+TAPPED = "what machines really send"
 
 
 def scene_of(question: Rehearsal) -> Scene:
@@ -754,12 +832,27 @@ def scene_of(question: Rehearsal) -> Scene:
         return Scene(topology=topology, law=law, width=asked.cost.size)
     _, played = question.sound(0)
     plan = played.plan
+    return scene_under(plan.topology, plan.law, plan.size)
+
+
+def scene_of_run(transcript: Transcript) -> Scene:
+    """Return the masks of a run that took place, by what a member kept of it."""
+    held = [one for each in transcript.rounds for one in each.own.values()]
+    if not held:
+        raise InvalidInputError(
+            "the transcript ends before its first sum, and has no masks to audit"
+        )
+    return scene_under(transcript.topology, transcript.law, held[0].size)
+
+
+def scene_under(topology: Topology, law: Law, width: int) -> Scene:
+    """Return the masks of a law for made-up numbers, as few as stand for all."""
     # A range is of values, not of masks: what is made up goes as far as it has to.
-    law, width = plan.law.without_range(), plan.size
+    law = law.without_range()
     if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
         law, width = law.of_places(places), PYTHON_WIDTH
-    return Scene(topology=plan.topology, law=law, width=width)
+    return Scene(topology=topology, law=law, width=width)
 
 
 def audit_question(
@@ -769,52 +862,117 @@ def audit_question(
     *,
     depth: Depth = "standard",
     seed: int = 0,
+    progress: Opening | None = None,
     **options: Any,
 ) -> Audit:
-    """Audit masks, sums and frames of what a file asks; see `audit` for the options."""
+    """Audit masks, sums and frames of what a file asks; see `audit` for the options.
+
+    Ctrl-C ends it, and what there is by then is kept; what is left is named.
+    """
     groups = list(coalitions)
-    found = audit(scene, groups, depth=depth, seed=seed, **options)
+    found = audit(scene, groups, depth=depth, seed=seed, progress=progress, **options)
     if depth == "quick":
         return found
-    outcomes: list[Outcome] = list(found.outcomes)
-    skipped: list[str] = []
-    for group in groups:
-        for attack in ON_SUMS:
-            _take(attack, question, group, seed, TRIALS[depth], outcomes, skipped)
-        for attack in (late_unmasking, timing):
-            _take(attack, question, group, seed, RUNS[depth], outcomes, skipped)
-        outcomes += _same_frames(question, group, depth, seed)
-    outcomes += _tapped(question, depth, seed)
-    said = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
+    gained, brief = Gained(), question.brief
+    steps = _steps(brief, groups, depth, seed, gained)
+    bar = None if progress is None else progress("further attacks", len(steps))
+    left = [name for name, _ in steps] if found.executions < found.asked else []
+    if not left:
+        try:
+            _ = brief.size
+        except InvalidInputError as error:
+            gained.skipped.append(f"sums and frames: {error}")
+            steps = ()
+        for done, (_, step) in enumerate(steps):
+            try:
+                step()
+            except KeyboardInterrupt:
+                left = [name for name, _ in steps[done:]]
+                break
+            if bar is not None:
+                bar(done + 1)
+    gained.skipped += [f"{name}: stopped by hand before it" for name in left]
+    if question.simulated is not None and steps:
+        gained.said.append(
+            f"{question.simulated.law} masks are for simulation: masks were audited "
+            "as the file has them, and what machines send as real parties would have "
+            f"it, under {question.consortium.masks.law} masks"
+        )
+    if brief is not question and steps:
+        gained.said.append(f"machines played the first {BRIEF} iterations")
     return replace(
         found,
-        outcomes=tuple(outcomes),
-        skipped=tuple(dict.fromkeys(skipped)),
-        said=tuple(one.words for one in said),
-        clock=tuple(one.words for one in timing.clocks(question, seed)),
+        outcomes=(*found.outcomes, *gained.outcomes),
+        skipped=tuple(dict.fromkeys(gained.skipped)),
+        allowed=tuple(dict.fromkeys(gained.allowed)),
+        said=tuple(gained.said),
+        clock=tuple(gained.clock),
     )
 
 
-def _take(
-    attack: Any,
+@dataclass(eq=False)
+class Gained:
+    """What came of attacks on sums and frames so far."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    clock: list[str] = field(default_factory=list)
+
+    def take(
+        self, name: str, play_it: Callable[..., Iterable[Outcome | Skipped]], **how: Any
+    ) -> None:
+        """Play an attack, and keep what came of it."""
+        try:
+            found = tuple(play_it(**how))
+        except InvalidInputError as error:
+            found = (Skipped(name, str(error)),)
+        for one in found:
+            if isinstance(one, Skipped):
+                self.skipped.append(f"{one.attack}: {one.why}")
+            else:
+                self.outcomes.append(one)
+
+
+def _steps(
     question: Rehearsal,
-    group: Coalition,
+    groups: Sequence[Coalition],
+    depth: Depth,
     seed: int,
-    trials: int,
-    outcomes: list[Outcome],
-    skipped: list[str],
-) -> None:
-    """Play an attack on sums or frames, and keep what came of it."""
-    play_it = attack.frames if attack is timing else attack.play
-    try:
-        found = play_it(question, coalition=group, seed=seed, trials=trials)
-    except InvalidInputError as error:
-        found = (Skipped(attack.ATTACK, str(error)),)
-    for one in found:
-        if isinstance(one, Skipped):
-            skipped.append(f"{one.attack}: {one.why}")
-        else:
-            outcomes.append(one)
+    gained: Gained,
+) -> tuple[tuple[str, Callable[[], None]], ...]:
+    """Return what is played on sums and frames, one after the other, by name."""
+    found: list[tuple[str, Callable[[], None]]] = []
+
+    def add(name: str, play_it: Any, group: Coalition, trials: int) -> None:
+        how = {"coalition": group, "seed": seed, "trials": trials}
+        found.append(
+            (name, partial(gained.take, name, partial(play_it, question), **how))
+        )
+
+    def allow(group: Coalition) -> None:
+        if any(one.attack == aimed.ATTACK and one.successes for one in gained.outcomes):
+            gained.allowed += aimed.allowed(question, coalition=group, seed=seed)
+
+    for group in groups:
+        for attack in ON_SUMS:
+            add(attack.ATTACK, attack.play, group, TRIALS[depth])
+        found.append(("which rule stops an aim", partial(allow, group)))
+        add(late_unmasking.ATTACK, late_unmasking.play, group, RUNS[depth])
+        add(timing.ATTACK, timing.frames, group, RUNS[depth])
+        add(FRAMES, _same_frames, group, RUNS[depth])
+    add(TAPPED, _tapped, question.parties, RUNS[depth])
+
+    def say() -> None:
+        told = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
+        gained.said += [one.words for one in told]
+
+    def look_at_clocks() -> None:
+        gained.clock += [one.words for one in timing.clocks(question, seed)]
+
+    found += [("what sums say", say), ("clocks", look_at_clocks)]
+    return tuple(found)
 
 
 def _transcript(question: Rehearsal, played: Played) -> Transcript | None:
@@ -822,10 +980,12 @@ def _transcript(question: Rehearsal, played: Played) -> Transcript | None:
     return None if seen is None else seen.transcript(question.parties)
 
 
-def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
+def _tapped(
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome]:
     """Compare what machines really exchange with what is simulated."""
     different = 0
-    for k in range(RUNS[depth]):
+    for k in range(trials):
         held, _ = question.sound((seed, k, 4))
         seeds: dict[str, Any] = {
             "seed": seed_of(seed, f"tap/{k}") % 2**32,
@@ -838,28 +998,27 @@ def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
         )
         # Machines that come to no answer where the theory does are different, too.
         different += one != other
-    return [
-        Outcome(
-            attack="what machines really send",
-            coalition=question.parties,
-            about="a number that is not what the theory's parties would send",
-            trials=RUNS[depth],
-            successes=different,
-            promised=0.0,
-            looked_at="frames",
-        )
-    ]
+    yield Outcome(
+        attack=TAPPED,
+        coalition=coalition,
+        about="a number that is not what the theory's parties would send",
+        trials=trials,
+        successes=different,
+        promised=0.0,
+        looked_at="frames",
+    )
 
 
 def _same_frames(
-    question: Rehearsal, group: Coalition, depth: Depth, seed: int
-) -> list[Outcome]:
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome | Skipped]:
     """Compare what real machines send for two dealings that must look the same."""
-    honest = question.honest(group)
+    honest = question.honest(coalition)
     if len(honest) < 2:
-        return []
+        yield Skipped(FRAMES, "one honest party has nobody to hide among")
+        return
     different = 0
-    for k in range(RUNS[depth]):
+    for k in range(trials):
         chance = np.random.default_rng((seed, k, 3))
         held, played = question.sound((seed, k, 3))
         for _ in range(reassignment.DEALINGS):
@@ -868,7 +1027,12 @@ def _same_frames(
             if again is not None and again.totals == played.totals:
                 break
         else:
-            return []
+            yield Skipped(
+                FRAMES,
+                f"none of {reassignment.DEALINGS} other dealings of the same rows had "
+                "the same sums",
+            )
+            return
 
         def run(holdings: Any, driver: Any) -> None:
             ended = question.ask(holdings, driver=driver, run="audit", seed=seed)
@@ -876,16 +1040,14 @@ def _same_frames(
                 raise ended.error
 
         different += not same_frames(
-            partial(run, held), partial(run, other), group, seed=seed % 2**32
+            partial(run, held), partial(run, other), coalition, seed=seed % 2**32
         ).equal
-    return [
-        Outcome(
-            attack=FRAMES,
-            coalition=tuple(group),
-            about="a difference in any frame, its time or its length",
-            trials=RUNS[depth],
-            successes=different,
-            promised=0.0,
-            looked_at="frames",
-        )
-    ]
+    yield Outcome(
+        attack=FRAMES,
+        coalition=tuple(coalition),
+        about="a difference in any frame, its time or its length",
+        trials=trials,
+        successes=different,
+        promised=0.0,
+        looked_at="frames",
+    )

@@ -897,6 +897,10 @@ def _or_none(value: Any) -> Any:
     return value if isinstance(value, str) or isfinite(value) else None
 
 
+# Divergences at which mechanisms are put beside each other, from hidden well to hardly.
+TARGETS = (0.05, 0.25, 1.0)
+
+
 def beside_the_literature(
     seed: int = 0, runs: int = 1000, target: float = 0.25, seeds: int = 11
 ) -> LiteratureTable:

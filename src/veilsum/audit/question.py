@@ -71,6 +71,8 @@ DRAWS = 2
 FEW_VALUES = 12
 # Of a range without an end, so many units are used.
 OPEN_UNITS = 1000
+# Iterations of a method that machines play: in all that follow they do the same again.
+BRIEF = 20
 # Generators of a made-up site.
 GENERATORS = 6
 
@@ -251,6 +253,17 @@ class Rehearsal:
     def asking(self, section: JobSection) -> Rehearsal:
         """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
+
+    @property
+    def brief(self) -> Rehearsal:
+        """The same, with so few iterations that machines can be played many times."""
+        asked = self.asked
+        if not isinstance(asked, Minimisation) or asked.settings.iterations <= BRIEF:
+            return self
+        # So few iterations reach no tolerance.
+        settings = replace(asked.settings, iterations=BRIEF, tolerance=None)
+        questions = (replace(asked, settings=settings),)
+        return replace(self, consortium=replace(self.consortium, questions=questions))
 
     # Rows that are nobody's
 

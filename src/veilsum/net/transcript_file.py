@@ -164,6 +164,22 @@ def _check(made: Transcript, owner: str) -> None:
             raise ValueError
 
 
+def is_transcript(path: Path, identity: Identity, *, run: str | None = None) -> bool:
+    """Say whether a file starts as a party's own transcript, of a run if it is named.
+
+    Nothing of it is opened.
+    """
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(_START)
+    except OSError:
+        return False
+    of_run, of_party = _digests(identity, run or "")
+    named = FORMAT if run is None else FORMAT + of_run
+    owner = start[len(FORMAT) + DIGEST_BYTES :]
+    return start.startswith(named) and owner == of_party
+
+
 def earlier_transcript(
     path: Path, identity: Identity, *, run: str
 ) -> Transcript | None:
