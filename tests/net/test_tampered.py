@@ -10,8 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from net.runs import ONE_SHOT, TARGETS, Company, DiedError, answers, data_files
+from net.runs import (
+    ONE_SHOT,
+    TARGETS,
+    Company,
+    DiedError,
+    answers,
+    changed,
+    data_files,
+    reasons,
+)
 from veilsum.errors import InvalidInputError, StoreError
+from veilsum.files.ledger import open_ledger
+from veilsum.net.runner import STATE_GONE
+from veilsum.parties.networked import NOTHING_SHOWN, SHOWN_BEFORE
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -71,8 +83,60 @@ def test_one_bit_of_the_state_stops_a_party_that_comes_back(key, tmp_path):
     agrees(company.run("a", "c", "d", meanwhile=come_and_go))
     (error,) = told
     assert isinstance(error, StoreError), error
-    assert f"{state} is damaged (its entry {key} was changed since" in str(error)
+    assert f"{state} is damaged (its entry {key} was changed)" in str(error)
     assert "put a sound copy of it back" in str(error)
+
+
+def gone(company, name):
+    for path in company.folder(name).glob("state.run*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("key", ["sent/", "finished"])
+def test_who_loses_its_state_meanwhile_is_told_and_has_a_result(key, tmp_path, caplog):
+    company = Company(tmp_path, ONE_SHOT)
+
+    def unlink(kind, detail, peer):
+        del peer
+        if kind == "persist" and detail.key.startswith(key):
+            gone(company, "b")
+
+    company.records["b"] = unlink
+    found = company.run()
+    agrees(found)
+    assert company.verdict(found).good
+    assert not list(company.folder("b").glob("state.run*"))
+    told = [one.file for one in caplog.records if one.getMessage() == STATE_GONE]
+    assert told in ([str(company.folder("b") / "state.run")], [])
+    assert told or key == "finished"
+
+
+def test_an_old_copy_of_a_finished_run_does_not_say_that_nothing_was_shown(tmp_path):
+    """Its ledger knows better."""
+    company = Company(tmp_path, changed(ONE_SHOT, policy={"deadline": 1.0}))
+    kept = {}
+
+    def keep(kind, detail, peer):
+        del peer
+        if kind == "persist" and detail.key.startswith("record/Ready") and not kept:
+            kept.update({one.name: one.read_bytes() for one in files()})
+
+    def files():
+        return list(company.folder("b").glob("state.run*"))
+
+    company.records["b"] = keep
+    agrees(company.run())
+    company.records["b"] = None
+    for one in files():
+        one.unlink()
+    for name, content in kept.items():
+        (company.folder("b") / name).write_bytes(content)
+        (company.folder("b") / name).chmod(0o600)
+    with open_ledger(company.folder("b") / "b.ledger") as books:
+        company.options["b"] = {"ledger": books}
+        told = reasons(company.run("b"))["b"]
+    assert SHOWN_BEFORE in told
+    assert NOTHING_SHOWN not in told
 
 
 # Between two sums

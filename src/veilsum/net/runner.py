@@ -56,10 +56,18 @@ KEPT = (
 )
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
+STATE_GONE = (
+    "the file with this run's state was deleted or exchanged; do not end this process: "
+    "it goes on, and without that file it could not be started again"
+)
 # Seconds for the last frames of a party that gives up.
 LAST_WORDS = 5.0
 # Complaints about one neighbour that are logged; more are counted.
 MOST_COMPLAINTS = 20
+
+# Messages of one neighbour that change nothing: at once, for each party more, and in a
+# second. In a run most records come once by every link, and so in vain by all but one.
+MOST_IN_VAIN, VAIN_PER_PARTY, VAIN_PER_SECOND = 2000, 50, 500.0
 
 Charging = Callable[[Emission, Sequence[Array[Any]]], None]
 Recording = Callable[[str, Any, str | None], None]
@@ -116,6 +124,8 @@ class Runner(Secret):
     _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
     _complaints: dict[str, int] = field(default_factory=dict)
+    _told_gone: bool = False
+    _floodings: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     async def run(self) -> Ending:
         """Take part until the run is over for this party.
@@ -180,8 +190,23 @@ class Runner(Secret):
             self.record("receive", frame, sender)
         if self.machine.is_deaf_to(sender):
             # Ends the connection: the network is to be rid of it.
-            raise PeerProtocolError(sender, "sent too much that no honest party sends")
+            fault = self.machine.accused.get(sender, "")
+            said = f": {fault.removeprefix(f'{sender!r}: ')}" if fault else ""
+            raise PeerProtocolError(
+                sender, f"sent too much that no honest party sends{said}"
+            )
+        before = self.machine.n_in_vain(sender)
         self._do(self.machine.receive, sender, frame)
+        if self.machine.n_in_vain(sender) > before and self._floods(sender):
+            raise PeerProtocolError(sender, "floods this party with what it has")
+
+    def _floods(self, sender: str) -> bool:
+        """Count a message in vain; say whether they come faster than anybody needs."""
+        now = asyncio.get_running_loop().time()
+        level, when = self._floodings.get(sender, (0.0, now))
+        level = 1 + max(0.0, level - VAIN_PER_SECOND * (now - when))
+        self._floodings[sender] = level, now
+        return level > MOST_IN_VAIN + VAIN_PER_PARTY * len(self.machine.plan.parties)
 
     def _met(self, neighbour: str) -> None:
         self._do(self.machine.meet, neighbour)
@@ -262,6 +287,9 @@ class Runner(Secret):
 
     def _write(self, writes: list[Persist]) -> list[Persist]:
         self.store.write([*writes, Persist(SENT, b"%d" % self._sent)])
+        if not self._told_gone and self.store.is_gone:
+            self._told_gone = True
+            LOG.warning(STATE_GONE, extra={"file": str(self.store.path)})
         for write in writes:
             self._note("persist", write)
         self._note("written", None)

@@ -23,7 +23,7 @@ from veilsum.drivers.tap import Tap
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
-from veilsum.jobs.running import has_charged
+from veilsum.jobs.running import has_charged, was_charged
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
@@ -133,8 +133,8 @@ class Networked(Secret):
             store.write([Persist(DATA, mark)])
         elif not hmac.compare_digest(stored.get(DATA, b""), mark):
             raise InvalidInputError(
-                "the data have changed since this run began, and all its sums are to be "
-                "about the same: put the old ones back, or start a new run"
+                "the data have changed since this run began, and all its sums are to "
+                "be about the same: put the old ones back, or start a new run"
             )
         return asyncio.run(self._runner(assignment, store).run())
 
@@ -203,7 +203,9 @@ class Networked(Secret):
 
     def _released(self, plan: Plan, ending: Ending) -> Released:
         if ending.finish is None:
-            raise GivenUpError({self.party: _reason(ending)}, ending.sums)
+            raise GivenUpError(
+                {self.party: _reason(ending, self._shown(ending))}, ending.sums
+            )
         sums = len(ending.sums)
         rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
         return Released(
@@ -214,6 +216,16 @@ class Networked(Secret):
             bytes=int(ending.notes["sent"]),
             sum_of_masks=None,
         )
+
+    def _shown(self, ending: Ending) -> str:
+        """Say whether anything masked left this party, as far as that is known here."""
+        ledger = self.ledger
+        if ending.charged:
+            return SHOWN
+        if ledger is not None and was_charged(ledger, self.consortium.run):
+            return SHOWN_BEFORE
+        assert ending.abort is not None
+        return UNKNOWN if ending.abort.reason == "stale" else NOTHING_SHOWN
 
 
 def _told(
@@ -230,6 +242,14 @@ LEDGER_GONE = (
     "what the data were exposed to: put the old one back, or give it with --ledger"
 )
 NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
+SHOWN_BEFORE = (
+    "this party's masked numbers were shown before, and its ledger is charged for "
+    "them; the file with its state is an older copy, and does not know of it"
+)
+UNKNOWN = (
+    "whether anything masked of this party was shown before, this file cannot tell: "
+    "its ledger, and the receipts of an earlier end, can"
+)
 SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
 OVER = (
     "this run is over; to try again the organiser makes a new consortium file "
@@ -259,7 +279,7 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def _reason(ending: Ending) -> tuple[str, str]:
+def _reason(ending: Ending, shown: str) -> tuple[str, str]:
     """Return why a run ended without an answer, what that means, and what to do."""
     abort = ending.abort
     assert abort is not None
@@ -268,7 +288,6 @@ def _reason(ending: Ending) -> tuple[str, str]:
         for name, condition in ending.conditions.items()
         if condition != "connected" and _is_named(name, abort.detail)
     ]
-    shown = SHOWN if ending.charged else NOTHING_SHOWN
     told = [_spelled_out(abort), *wrong, shown, OVER]
     return abort.reason, "; ".join(told)
 

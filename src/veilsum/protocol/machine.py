@@ -211,6 +211,10 @@ class Machine(Secret):
         """Say whether a neighbour has sent so much of that that nothing more counts."""
         return self._peers.is_deaf_to(neighbour)
 
+    def n_in_vain(self, neighbour: str) -> int:
+        """Return how many messages of a neighbour have changed nothing."""
+        return self._peers.in_vain[neighbour]
+
     # What happens to a party
 
     def start(self) -> list[Effect]:
@@ -259,10 +263,12 @@ class Machine(Secret):
         if self._peers.is_deaf_to(sender):
             raise PeerProtocolError(sender, "is not listened to any more")
         if self._book.has_seen(frame):
+            self._peers.in_vain[sender] += 1
             return []
         try:
             self._take(sender, frame)
         except UntimelyError:
+            self._peers.in_vain[sender] += 1
             raise
         except PeerProtocolError as error:
             self._peers.blame(sender, error)
@@ -277,6 +283,8 @@ class Machine(Secret):
         handle = self.hears[self.phase].get(type(message))
         if handle is not None and handle(self, sender, message, frame):
             self._progress()
+        else:
+            self._peers.in_vain[sender] += 1
 
     def meet(self, neighbour: str) -> list[Effect]:
         """Ask a neighbour what it lacks: the link with it is new, and nothing on it."""
