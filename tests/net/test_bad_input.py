@@ -417,7 +417,7 @@ def test_every_reason_to_leave_has_words():
 
 
 # Room for the ledger and an empty store, and for no three shares.
-FULL = 128 << 10
+FULL = 288 << 10
 LIMITED = """
 import resource, runpy, sys
 if int(sys.argv[1]):

@@ -23,7 +23,7 @@ from net.runs import (
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.net.runner import STATE_GONE
-from veilsum.parties.networked import NOTHING_SHOWN, SHOWN_BEFORE
+from veilsum.parties.networked import AGAIN, NOTHING_SHOWN, OVER, SHOWN_BEFORE
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -137,6 +137,55 @@ def test_an_old_copy_of_a_finished_run_does_not_say_that_nothing_was_shown(tmp_p
         told = reasons(company.run("b"))["b"]
     assert SHOWN_BEFORE in told
     assert NOTHING_SHOWN not in told
+
+
+# Those who come too late
+
+LATE = changed(ONE_SHOT, policy={"meeting": 1.0, "deadline": 0.3, "patience": 1})
+
+
+def test_a_meeting_that_failed_can_be_tried_again_with_the_same_file(tmp_path):
+    company = Company(tmp_path, LATE)
+    for _ in range(2):
+        for told in reasons(company.run("a", "b", "c")).values():
+            assert "waited for d" in told
+            assert f"{NOTHING_SHOWN}; {AGAIN}" in told
+    told = reasons(company.run("d"))  # when nobody is there any more
+    assert AGAIN in told["d"]
+    found = company.run()
+    agrees(found)
+    assert company.verdict(found).good
+    for name in company.names:
+        with company.ledger(name) as books:
+            history = books.history()
+            assert (len(history.charges), len(history.pending)) == (1, 0)
+
+
+def test_who_goes_home_while_others_share_comes_back_too(tmp_path):
+    """Whoever is not there when the last one comes, in whatever phase that leaves."""
+    company = Company(tmp_path, changed(LATE, graph={"family": "ring:4"}))
+
+    assert AGAIN in reasons(company.run("a", "b", "d"))["a"]
+    for told in reasons(company.run("b", "c", "d")).values():
+        assert AGAIN in told
+    agrees(company.run())
+
+
+def test_a_run_that_has_shown_something_is_over_when_somebody_stays_away(tmp_path):
+    """The twin: after the commit nobody tries again."""
+    company = Company(tmp_path, LATE)
+
+    async def die(company):
+        company.records["d"] = dying("charge")
+        died = await company.start("d")
+        assert isinstance(died["d"], DiedError), died
+        company.records["d"] = None
+        return {}
+
+    for told in reasons(company.run("a", "b", "c", meanwhile=die)).values():
+        assert OVER in told
+    assert OVER in reasons(company.run("a"))["a"]
+    assert company.drivers["a"].runner is None
 
 
 # Between two sums

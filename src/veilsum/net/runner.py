@@ -37,7 +37,7 @@ from veilsum.protocol.effects import (
     SetTimer,
 )
 from veilsum.protocol.evidence import Contradiction
-from veilsum.protocol.phases import CLOSED
+from veilsum.protocol.phases import FINISHED
 from veilsum.protocol.recovery import Stored
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ KEPT = (
     *(AGREED, "finished", "aborted", "answer/", "commit/", "charged/", "closed"),
     *("evidence/", "lost"),
 )
+# The key of a party that went away because somebody did not come, and may come back.
+TRIED = "tried"
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
 STATE_GONE = (
@@ -125,6 +127,7 @@ class Runner(Secret):
     _left: set[str] = field(default_factory=set)
     _complaints: dict[str, int] = field(default_factory=dict)
     _told_gone: bool = False
+    _away: Abort | None = None
     _floodings: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     async def run(self) -> Ending:
@@ -150,9 +153,12 @@ class Runner(Secret):
         finally:
             self._stop_timers()
             await self._net.close()
-        self._close()
+        if self._away is None:
+            self._close()
+        else:
+            self.store.write([Persist(TRIED, b"")])
         ending = ending_of(self.machine.plan, self.store.read())
-        return replace(ending, conditions=conditions)
+        return replace(ending, abort=ending.abort or self._away, conditions=conditions)
 
     def _begin(self, stored: dict[str, bytes]) -> list[Effect]:
         """Return what the machine wants done first; refuse data that do not serve."""
@@ -322,6 +328,8 @@ class Runner(Secret):
         else:
             self._note(type(effect).__name__.lower(), effect)
         if isinstance(effect, Finish | Abort) and not self._ended.done():
+            if isinstance(effect, Abort) and not effect.final:
+                self._away = effect
             self._ended.set_result(None)
 
     def _set_timer(self, timer: SetTimer) -> None:
@@ -340,7 +348,7 @@ class Runner(Secret):
 
     async def _part(self) -> None:
         """Stay as long as a neighbour may still need something of this party."""
-        if self.machine.phase not in CLOSED or "aborted" in self.store.read():
+        if self.machine.phase != FINISHED:
             await self._net.drain(LAST_WORDS)
             return
         self._net.say_bye()

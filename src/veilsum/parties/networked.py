@@ -28,6 +28,7 @@ from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
 from veilsum.net.runner import (
+    TRIED,
     Ending,
     Recording,
     Runner,
@@ -127,15 +128,16 @@ class Networked(Secret):
             return ending_of(assignment.plan, stored)
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
-        mark = self._mark(assignment)
-        if not has_begun(stored):
-            self._before(assignment)
-            store.write([Persist(DATA, mark)])
-        elif not hmac.compare_digest(stored.get(DATA, b""), mark):
+        mark, begun = self._mark(assignment), has_begun(stored)
+        if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
             raise InvalidInputError(
                 "the data have changed since this run began, and all its sums are to "
                 "be about the same: put the old ones back, or start a new run"
             )
+        if not begun or TRIED in stored:  # what was reserved was given back
+            self._before(assignment)
+        if not begun:
+            store.write([Persist(DATA, mark)])
         return asyncio.run(self._runner(assignment, store).run())
 
     def _mark(self, assignment: Assignment) -> bytes:
@@ -256,6 +258,11 @@ OVER = (
     "(veilsum consortium new)"
 )
 
+AGAIN = (
+    "nothing is lost: the same command, with the same file, tries again; call the "
+    "others, so that all are there at one time"
+)
+
 
 # Why a party left, by the one word that it told the others.
 LEFT = {
@@ -288,7 +295,7 @@ def _reason(ending: Ending, shown: str) -> tuple[str, str]:
         for name, condition in ending.conditions.items()
         if condition != "connected" and _is_named(name, abort.detail)
     ]
-    told = [_spelled_out(abort), *wrong, shown, OVER]
+    told = [_spelled_out(abort), *wrong, shown, OVER if abort.final else AGAIN]
     return abort.reason, "; ".join(told)
 
 

@@ -936,8 +936,20 @@ class Machine(Secret):
             self._abort("result", f"{listed(who)} found another answer")
         elif self.phase == AGREEING and signed:
             self._enter(self._finish())
+        elif self.phase in BEFORE_COMMIT and not self._sums.totals:
+            self._go_away()
         else:
             self._abort("timeout", self._whose_fault())
+
+    def _go_away(self) -> None:
+        """Leave as a process does that is killed: all is kept, and nobody is told.
+
+        Somebody did not come in time. As long as nobody has shown anything, nothing is
+        lost: the same parties meet again, and go on with what they have.
+        """
+        detail = self._whose_fault()
+        self.phase = ABORTED
+        self._out.append(Abort("timeout", detail, final=False))
 
     def _whose_fault(self) -> str:
         told = self._situation().whose_fault(self._book.all(Quit))
