@@ -221,6 +221,7 @@ def _audited(
     held = [read_transcript(file, key, run=run) for file, key in transcripts]
     held += [] if ran is None else ran.transcripts
     own = None if not held else Transcript.together(held)
+    play: Callable[..., Audit] = audit
     if file is not None and question is not None:
         scene, source = scene_of(question), file.read_bytes()
         tolerate = question.consortium.rules.summing.get("tolerate", 0)
@@ -230,7 +231,7 @@ def _audited(
     elif own is not None:
         # Without the file that says what was asked: the masks of the run alone.
         scene, source = scene_of_run(own), own.plan
-        tolerate, named, play = 0, own.corrupted, audit
+        tolerate, named = 0, own.corrupted
     else:
         raise InvalidInputError(
             f"{what} has nothing to audit: expected the folder that veilsum join wrote "

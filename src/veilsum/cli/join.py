@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -203,7 +205,8 @@ def command(
 def _told(style: str) -> Iterator[None]:
     """Say in the log's own form how it ended otherwise."""
     try:
-        yield
+        with ended_like_ctrl_c():
+            yield
     except KeyboardInterrupt:
         _end(style, INTERRUPTED, 1)
     except (VeilsumError, click.ClickException) as error:
@@ -212,6 +215,25 @@ def _told(style: str) -> Iterator[None]:
         # Logs are kept and collected: no value of a table, no coefficient.
         words = error.plain if isinstance(error, VeilsumError) else str(error)
         _end(style, words, 2 if isinstance(error, MENDABLE) else 1)
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Let whoever ends the process (SIGTERM) be answered as a person is (Ctrl-C)."""
+
+    def end(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what is heard
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(style: str, words: str, code: int) -> NoReturn:

@@ -134,6 +134,11 @@ class Journal(OpenFile):
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records; inside a transaction and after `news`."""
+        if self.is_gone:
+            raise LedgerError(
+                f"{self.path} was deleted or exchanged while it was open, and what "
+                "would be written now would be lost: nothing was recorded; put it back"
+            )
         seal = self._seal
         for kind, content in records:
             body = json.dumps(content, sort_keys=True, allow_nan=False)

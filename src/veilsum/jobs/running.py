@@ -206,7 +206,7 @@ class Bookkeeping(Secret):
         """Raise if one party's ledger would refuse the run, or its first emission."""
         if (ledger := self.terms.ledgers.get(party)) is None:
             return
-        if self._has_charged(ledger):
+        if was_charged(ledger, self.terms.run):
             raise BudgetError(
                 f"this ledger was charged for the run {self.terms.run} before, and the "
                 "file with its state is gone or another one: put it back, or give it "
@@ -229,12 +229,8 @@ class Bookkeeping(Secret):
     def settle(self, *, aborted: bool = False) -> None:
         """Give back what was not used; if it came to no end, only if nothing was."""
         for ledger in self.terms.ledgers.values():
-            if not aborted or not self._has_charged(ledger):
+            if not aborted or not was_charged(ledger, self.terms.run):
                 ledger.settle(self.terms.run)
-
-    def _has_charged(self, ledger: Ledger) -> bool:
-        charged = (one.epoch for one in ledger.history().charges)
-        return any(one.startswith(_epoch_name(self.terms.run, "")) for one in charged)
 
     def _data(self, party: str, ledger: Ledger) -> Known:
         if party not in self._known:
@@ -308,6 +304,12 @@ class Bookkeeping(Secret):
             epoch=name,
         )
         return charge, known
+
+
+def was_charged(ledger: Ledger, run: str) -> bool:
+    """Say whether a ledger was charged for any epoch of a run."""
+    charged = (one.epoch for one in ledger.history().charges)
+    return any(one.startswith(_epoch_name(run, "")) for one in charged)
 
 
 def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:

@@ -486,7 +486,8 @@ class Meetings(Secret):
         except PeerProtocolError as error:
             about = {"party": peer.name, "reason": str(error)}
             self.refusals.note(peer.name, "frame refused", **about)
-            await link.close(Close.FRAME, "a frame that no honest party sends")
+            why = str(error).removeprefix(f"{peer.name!r}: ")
+            await link.close(Close.FRAME, f"a frame that no honest party sends: {why}")
         except Exception as error:
             # Not the neighbour's fault: whoever runs the event loop has to know.
             context = {"message": "cannot deal with a frame", "exception": error}

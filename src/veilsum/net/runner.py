@@ -37,7 +37,7 @@ from veilsum.protocol.effects import (
     SetTimer,
 )
 from veilsum.protocol.evidence import Contradiction
-from veilsum.protocol.phases import CLOSED
+from veilsum.protocol.phases import FINISHED
 from veilsum.protocol.recovery import Stored
 
 if TYPE_CHECKING:
@@ -53,12 +53,22 @@ KEPT = (
     *(AGREED, "finished", "aborted", "answer/", "commit/", "charged/", "closed"),
     *("evidence/", "lost", "drop/out/"),
 )
+# The key of a party that went away because somebody did not come, and may come back.
+TRIED = "tried"
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
+STATE_GONE = (
+    "the file with this run's state was deleted or exchanged; do not end this process: "
+    "it goes on, and without that file it could not be started again"
+)
 # Seconds for the last frames of a party that gives up.
 LAST_WORDS = 5.0
 # Complaints about one neighbour that are logged; more are counted.
 MOST_COMPLAINTS = 20
+
+# Messages of one neighbour that change nothing: at once, for each party more, and in a
+# second. In a run most records come once by every link, and so in vain by all but one.
+MOST_IN_VAIN, VAIN_PER_PARTY, VAIN_PER_SECOND = 2000, 50, 500.0
 
 Charging = Callable[[Emission, Sequence[Array[Any]]], None]
 Recording = Callable[[str, Any, str | None], None]
@@ -151,6 +161,9 @@ class Runner(Secret):
     _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
     _complaints: dict[str, int] = field(default_factory=dict)
+    _told_gone: bool = False
+    _away: Abort | None = None
+    _floodings: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     async def run(self) -> Ending:
         """Take part until the run is over for this party.
@@ -175,9 +188,12 @@ class Runner(Secret):
         finally:
             self._stop_timers()
             await self._net.close()
-        self._close()
+        if self._away is None:
+            self._close()
+        else:
+            self.store.write([Persist(TRIED, b"")])
         ending = ending_of(self.machine.plan, self.store.read())
-        return replace(ending, conditions=conditions)
+        return replace(ending, abort=ending.abort or self._away, conditions=conditions)
 
     def _begin(self, stored: dict[str, bytes]) -> list[Effect]:
         """Return what the machine wants done first; refuse data that do not serve."""
@@ -215,8 +231,23 @@ class Runner(Secret):
             self.record("receive", frame, sender)
         if self.machine.is_deaf_to(sender):
             # Ends the connection: the network is to be rid of it.
-            raise PeerProtocolError(sender, "sent too much that no honest party sends")
+            fault = self.machine.accused.get(sender, "")
+            said = f": {fault.removeprefix(f'{sender!r}: ')}" if fault else ""
+            raise PeerProtocolError(
+                sender, f"sent too much that no honest party sends{said}"
+            )
+        before = self.machine.n_in_vain(sender)
         self._do(self.machine.receive, sender, frame)
+        if self.machine.n_in_vain(sender) > before and self._floods(sender):
+            raise PeerProtocolError(sender, "floods this party with what it has")
+
+    def _floods(self, sender: str) -> bool:
+        """Count a message in vain; say whether they come faster than anybody needs."""
+        now = asyncio.get_running_loop().time()
+        level, when = self._floodings.get(sender, (0.0, now))
+        level = 1 + max(0.0, level - VAIN_PER_SECOND * (now - when))
+        self._floodings[sender] = level, now
+        return level > MOST_IN_VAIN + VAIN_PER_PARTY * len(self.machine.plan.parties)
 
     def _met(self, neighbour: str) -> None:
         self._note("met", None, neighbour)
@@ -299,6 +330,9 @@ class Runner(Secret):
 
     def _write(self, writes: list[Persist]) -> list[Persist]:
         self.store.write([*writes, Persist(SENT, b"%d" % self._sent)])
+        if not self._told_gone and self.store.is_gone:
+            self._told_gone = True
+            LOG.warning(STATE_GONE, extra={"file": str(self.store.path)})
         for write in writes:
             self._note("persist", write)
         self._note("written", None)
@@ -331,6 +365,8 @@ class Runner(Secret):
         else:
             self._note(type(effect).__name__.lower(), effect)
         if isinstance(effect, Finish | Abort) and not self._ended.done():
+            if isinstance(effect, Abort) and not effect.final:
+                self._away = effect
             self._ended.set_result(None)
 
     def _set_timer(self, timer: SetTimer) -> None:
@@ -349,7 +385,7 @@ class Runner(Secret):
 
     async def _part(self) -> None:
         """Stay as long as a neighbour may still need something of this party."""
-        if self.machine.phase not in CLOSED or "aborted" in self.store.read():
+        if self.machine.phase != FINISHED:
             await self._net.drain(LAST_WORDS)
             return
         self._net.say_bye()

@@ -23,12 +23,13 @@ from veilsum.drivers.tap import Tap
 from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
-from veilsum.jobs.running import has_charged
+from veilsum.jobs.running import has_charged, was_charged
 from veilsum.net.drop import Drop, DropFolder, kept_letters
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
 from veilsum.net.runner import (
+    TRIED,
     Ending,
     Links,
     Recording,
@@ -135,15 +136,16 @@ class Networked(Secret):
             return ending_of(assignment.plan, stored)
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
-        mark = self._mark(assignment)
-        if not has_begun(stored):
-            self._before(assignment)
-            store.write([Persist(DATA, mark)])
-        elif not hmac.compare_digest(stored.get(DATA, b""), mark):
+        mark, begun = self._mark(assignment), has_begun(stored)
+        if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
             raise InvalidInputError(
-                "the data have changed since this run began, and all its sums are to be "
-                "about the same: put the old ones back, or start a new run"
+                "the data have changed since this run began, and all its sums are to "
+                "be about the same: put the old ones back, or start a new run"
             )
+        if not begun or TRIED in stored:  # what was reserved was given back
+            self._before(assignment)
+        if not begun:
+            store.write([Persist(DATA, mark)])
         return self.looping(self._runner(assignment, store).run())
 
     def _mark(self, assignment: Assignment) -> bytes:
@@ -201,7 +203,7 @@ class Networked(Secret):
             record=record,
         )
 
-    def _links(self, plan: Plan, store: RunStore) -> partial[Links]:
+    def _links(self, plan: Plan, store: RunStore) -> Callable[..., Links]:
         who = self.identity, self.consortium
         if self.drop is not None:
             return partial(Drop, *who, plan=plan, store=store, folder=self.drop)
@@ -213,7 +215,9 @@ class Networked(Secret):
 
     def _released(self, plan: Plan, ending: Ending) -> Released:
         if ending.finish is None:
-            raise GivenUpError({self.party: _reason(ending)}, ending.sums)
+            raise GivenUpError(
+                {self.party: _reason(ending, self._shown(ending))}, ending.sums
+            )
         sums = len(ending.sums)
         rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
         return Released(
@@ -224,6 +228,16 @@ class Networked(Secret):
             bytes=int(ending.notes["sent"]),
             sum_of_masks=None,
         )
+
+    def _shown(self, ending: Ending) -> str:
+        """Say whether anything masked left this party, as far as that is known here."""
+        ledger = self.ledger
+        if ending.charged:
+            return SHOWN
+        if ledger is not None and was_charged(ledger, self.consortium.run):
+            return SHOWN_BEFORE
+        assert ending.abort is not None
+        return UNKNOWN if ending.abort.reason == "stale" else NOTHING_SHOWN
 
 
 def _told(
@@ -240,10 +254,23 @@ LEDGER_GONE = (
     "what the data were exposed to: put the old one back, or give it with --ledger"
 )
 NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
+SHOWN_BEFORE = (
+    "this party's masked numbers were shown before, and its ledger is charged for "
+    "them; the file with its state is an older copy, and does not know of it"
+)
+UNKNOWN = (
+    "whether anything masked of this party was shown before, this file cannot tell: "
+    "its ledger, and the receipts of an earlier end, can"
+)
 SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
 OVER = (
     "this run is over; to try again the organiser makes a new consortium file "
     "(veilsum consortium new)"
+)
+
+AGAIN = (
+    "nothing is lost: the same command, with the same file, tries again; call the "
+    "others, so that all are there at one time"
 )
 
 
@@ -269,7 +296,7 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def _reason(ending: Ending) -> tuple[str, str]:
+def _reason(ending: Ending, shown: str) -> tuple[str, str]:
     """Return why a run ended without an answer, what that means, and what to do."""
     abort = ending.abort
     assert abort is not None
@@ -278,8 +305,7 @@ def _reason(ending: Ending) -> tuple[str, str]:
         for name, condition in ending.conditions.items()
         if condition != "connected" and _is_named(name, abort.detail)
     ]
-    shown = SHOWN if ending.charged else NOTHING_SHOWN
-    told = [_spelled_out(abort), *wrong, shown, OVER]
+    told = [_spelled_out(abort), *wrong, shown, OVER if abort.final else AGAIN]
     return abort.reason, "; ".join(told)
 
 
