@@ -19,7 +19,13 @@ from click.exceptions import Exit
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.cli.own_table import table_options, taken
-from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
+from veilsum.errors import (
+    InvalidInputError,
+    OutputError,
+    VeilsumError,
+    WaitingError,
+    printable,
+)
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
@@ -95,6 +101,8 @@ TRANSCRIPT = (
     "It is a secret, and stays when the run is over; together with other members' "
     "transcripts it gives all that these members could compute"
 )
+# The exit code of a party whose run goes on when others' files have come.
+WAITING = 3
 # What the user can mend.
 MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
@@ -153,6 +161,18 @@ STAGES = {
 )
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
+    "--drop",
+    type=FILE,
+    help="Meet the others through files in this folder, which people or a program "
+    "carry to theirs and back; no connection is made. All members do so, or none.",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="With --drop: do what can be done with the files that are there, say which "
+    "are waited for, and end with exit code 3; the same command goes on.",
+)
+@click.option(
     "--out",
     type=FILE,
     default=Path("out"),
@@ -198,6 +218,7 @@ def command(
       veilsum check consortium.toml --data ward7.csv
       veilsum join consortium.toml --data ward7.csv
       veilsum join consortium.toml --cost mine.toml --yes --json
+      veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
     from veilsum.cli.join import set_up
     from veilsum.files.output import prepare_folder
@@ -209,6 +230,8 @@ def command(
             raise BadInput(
                 "--json asks no questions: add --yes to take part without any"
             )
+        if how["once"] and how["drop"] is None:
+            raise BadInput("--once is for files that are carried: add --drop FOLDER")
         folder = prepare_folder(out)
         if data is not None and data.suffix != ".parquet":
             load_pandas_alone()
@@ -225,6 +248,8 @@ def _told(style: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         _end(style, INTERRUPTED, 1)
+    except WaitingError as error:
+        _end(style, str(error), WAITING)
     except (VeilsumError, click.ClickException) as error:
         if style != "json":
             raise
@@ -354,13 +379,22 @@ def only_key(folder: Path) -> Path:
 
 def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Networked:
     from veilsum.agreement.consortium import Address
+    from veilsum.files.output import prepare_folder
+    from veilsum.net.drop import DropFolder
     from veilsum.parties.networked import Networked
 
     beside = identity.key_file.parent
     state = how["state"] or beside / f"{identity.name}-{agreed.run[-8:]}.run"
     listen = None if how["listen"] is None else Address.of(how["listen"])
+    drop = None
+    if how["drop"] is not None:
+        drop = DropFolder(prepare_folder(how["drop"]), once=how["once"])
     return Networked(
-        identity=identity, consortium=agreed, state=Path(state), listen=listen
+        identity=identity,
+        consortium=agreed,
+        state=Path(state),
+        listen=listen,
+        drop=drop,
     )
 
 
@@ -428,7 +462,7 @@ def _page(
         ledger=driver.ledger,
         most=shared.facts["numbers"][1],
     )
-    here = tuple(_place(agreed, driver.party, task))
+    here = tuple(_place(driver, task))
     if transcript is not None:
         here = (*here, TRANSCRIPT.format(transcript.name))
     place = Part("YOUR PLACE", here)
@@ -451,8 +485,9 @@ def _ask(page: Consent) -> None:
         raise BadInput("nothing was sent; run the same command to take part")
 
 
-def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
-    plan, me = task.plan, agreed.member(name)
+def _place(driver: Networked, task: Assignment) -> Iterator[str]:
+    agreed, name, plan = driver.consortium, driver.party, task.plan
+    me = agreed.member(name)
     near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
     dialled = [other for other in near if agreed.dials(name, other)]
@@ -466,7 +501,14 @@ def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
         f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
         f"masks and one masked vector of {numbers}"
     )
-    yield f"your computer {here}; dials {calls or 'nobody'}"
+    if driver.drop is None:
+        yield f"your computer {here}; dials {calls or 'nobody'}"
+        return
+    yield (
+        f"your computer makes no connection; letters are files in {driver.drop.path}, "
+        "sealed to whom they are for. Who carries them sees from whom to whom they "
+        "go, their numbers, sizes and times"
+    )
 
 
 def _progress(style: str) -> Callable[[Machine], None]:

@@ -44,9 +44,17 @@ from veilsum.errors import (
 )
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
-from veilsum.net.hello import LONGEST_TEXT, Limits, Name, Refusal, read_hello, refusal
+from veilsum.net.hello import (
+    LONGEST_TEXT,
+    Limits,
+    Name,
+    Refusal,
+    read_hello,
+    refusal,
+    shown,
+    written,
+)
 from veilsum.net.hello import said as said_to
-from veilsum.net.hello import shown, written
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Hear, Tell, own_hello
 from veilsum.net.trust import check_member
@@ -79,7 +87,7 @@ LOG = logging.getLogger("veilsum.net")
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 MAGIC = b"veilsum file drop 1\n"
 SIGNATURE = 64
-SUFFIX = ".veil"
+SUFFIX = ".letter"
 # Frames that go into one letter, in bytes, before another one is begun.
 FULL = 1 << 24
 # What a file has beyond its frames, at most; a hello is the longest of that.
@@ -151,7 +159,7 @@ def file_name(run: str, sender: str, receiver: str, number: int) -> str:
     """Return what a letter is called.
 
     >>> file_name("survey-0123456789abcdef", "ward-7", "registry", 3)
-    'ward-7-to-registry-0003-89abcdef.veil'
+    'ward-7-to-registry-0003-89abcdef.letter'
     """
     return f"{sender}-to-{receiver}-{number:04d}-{run[-8:]}{SUFFIX}"
 
@@ -404,9 +412,7 @@ class Drop(Secret):
         key = self._secret.public_key().public_bytes_raw()
         # Nothing that a party has to say before it knows its neighbours is private.
         joins = [
-            one
-            for one in peer.waiting.values()
-            if isinstance(self._message(one), Join)
+            one for one in peer.waiting.values() if isinstance(self._message(one), Join)
         ]
         status = [] if peer.to_say is None else [peer.to_say]
         first = FirstLetter(hello, key, (*joins, *status))
@@ -472,7 +478,7 @@ class Drop(Secret):
             if peer.key is None:
                 continue
             self._met(peer.name)  # asks for a status as of now
-            said = b"" if peer.to_say is None else self._silent(peer.to_say)
+            said = peer.said if peer.to_say is None else self._silent(peer.to_say)
             bye = self._bye and BYE_MARK not in peer.sent
             if peer.waiting or bye or said != peer.said:
                 self._write(peer, said, peer.key)
@@ -542,7 +548,7 @@ class Drop(Secret):
         return moved
 
     def _is_next(self, peer: Correspondent, number: int, found: Found) -> bool:
-        """Say whether a letter is the one to take; note one that was taken otherwise."""
+        """Say whether a letter is the one to take; note another one in its place."""
         if number < len(peer.taken) and found.digest != peer.taken[number]:
             self._refuse(
                 peer,
