@@ -399,12 +399,15 @@ class Drop(Secret):
                 continue
             peer = self._peers.get(about.receiver)
             if peer is not None and about.number >= peer.written:
-                raise StoreError(
-                    f"{found.name} is a letter that this party has written, and its "
-                    f"run's file {self._store.path} does not know of it: it is an old "
-                    "copy, or a new one; put the last one back. Without it this party "
-                    "cannot go on, and the organiser makes a new consortium file"
-                )
+                raise self._old(f"{found.name} is one")
+
+    def _old(self, evidence: str) -> StoreError:
+        return StoreError(
+            f"{self._store.path} does not know of letters that this party has written, "
+            f"and {evidence}: the file is an old copy, or a new one. Put the last one "
+            "back. Without it this party cannot go on with this run, and the organiser "
+            "makes a new consortium file"
+        )
 
     def _introduce(self, peer: Correspondent) -> None:
         """Write the first letter to a neighbour."""
@@ -576,10 +579,8 @@ class Drop(Secret):
         else:
             arrived = range(peer.arrived + 1, self._unsealed(envelope).heard + 1)
         if arrived.stop > peer.written:
-            raise UnfitError(
-                f"{peer.name} says that it took letters of this party that were never "
-                "written: if so, this party's run file is an old copy"
-            )
+            # Before anything is written: two letters of one number prove it to others.
+            raise self._old(f"{found.name} says that {peer.name} took one")
         # What has arrived need not be kept.
         gone = [Persist(f"{OUT}{peer.name}/{k}", None) for k in arrived]
         self._store.write([Persist(f"{IN}{peer.name}/{number}", raw), *gone])
