@@ -2,21 +2,157 @@
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import shutil
+import tempfile
+from pathlib import Path
 
+import pytest
 import tomli_w
 
+from net.village import Village
 from veilsum.errors import WaitingError
 from veilsum.files.ledger import open_ledger
-from veilsum.net.drop import SUFFIX, DropFolder
+from veilsum.net.drop import SUFFIX, Drop, DropFolder, file_name, split
 from veilsum.net.identity import read_identity
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.local import local_run
 from veilsum.parties.networked import Networked
 from veilsum.privacy.accountant import Budget
+from veilsum.protocol.plan import Plan, Policy
+
+# As few as may be: every visit of every party waits for its disk several times.
+THREE = {
+    "title": "three",
+    "graph": {"family": "complete:3"},
+    "parties": {"names": ["a", "b", "c"]},
+    "cost": {
+        "kind": "squared-distance",
+        "targets": [[1.25, 2.0], [3.0, -4.5], [5.75, 6.0]],
+    },
+    "domain": {"kind": "all"},
+    "masks": {"law": "lattice", "sigma": 1e6, "grid": 24},
+    "method": {"name": "one-shot"},
+    "policy": {"tolerate": 0},
+}
+
+NAMES = ("a", "b", "c")
+# Certificates are slow to make: all offices have the same.
+FOUNDED = []
 
 
-class Village:
+class Memory:
+    """A run's store without a disk."""
+
+    path = "state.run"
+
+    def __init__(self, entries=()):
+        self.entries = dict(entries)
+
+    def read(self):
+        return dict(self.entries)
+
+    def write(self, writes):
+        for one in writes:
+            self.entries.pop(one.key, None)
+            if one.value is not None:
+                self.entries[one.key] = one.value
+
+
+class Office:
+    """Three parties that send each other arbitrary frames through folders."""
+
+    def __init__(self, place):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        self.place = place
+        (self.village,) = FOUNDED or [self.founded()]
+        self.agreed = self.village.consortium()
+        self.stores = {name: Memory() for name in NAMES}
+        self.heard = {name: [] for name in NAMES}
+        self.left = {name: set() for name in NAMES}
+        for name in NAMES:
+            self.folder(name).mkdir()
+
+    def founded(self):
+        keys = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, keys, ignore_errors=True)
+        FOUNDED.append(Village(keys, NAMES))
+        return FOUNDED[0]
+
+    def folder(self, name):
+        return self.place / name
+
+    def files(self, name):
+        return sorted(self.folder(name).glob(f"*{SUFFIX}"))
+
+    def plan(self):
+        law = self.agreed.masks.on(self.agreed.topology)
+        policy = Policy(minimum_parties=2, minimum_honest=2)
+        return Plan(
+            terms=b"",
+            topology=self.agreed.topology,
+            law=law,
+            size=1,
+            answer_size=1,
+            policy=policy,
+        )
+
+    def drop(self, name, **options):
+        given = {
+            "plan": self.plan(),
+            "store": self.stores[name],
+            "folder": DropFolder(self.folder(name), once=True),
+            "hear": lambda sender, frame: self.heard[name].append((sender, frame)),
+            "met": lambda _: None,
+            "left": self.left[name].add,
+            **options,
+        }
+        agreed = given.pop("consortium", self.agreed)
+        return Drop(self.village.identities[name], agreed, **given)
+
+    def visit(self, name, frames=(), **options):
+        """Start a party, send frames (to, bytes), and see what it says at the end."""
+        made = self.drop(name, **options)
+
+        async def run():
+            await made.open()
+            for to, frame in frames:
+                made.send(to, frame)
+            await made.until(asyncio.get_running_loop().create_future())
+
+        with pytest.raises(WaitingError) as said:
+            asyncio.run(run())
+        return str(said.value)
+
+    def carry(self, name=None):
+        """Copy everything that is for somebody to it."""
+        for source in [name] if name else NAMES:
+            for path in self.files(source):
+                found = split(path.read_bytes())
+                if found is not None and found[0].receiver in self.others(source):
+                    to = self.folder(found[0].receiver)
+                    shutil.copy2(path, to / path.name)
+
+    def others(self, name):
+        return [one for one in NAMES if one != name]
+
+    def meet(self):
+        """Have all exchange their first letters."""
+        for name in NAMES:
+            self.visit(name)
+        self.carry()
+
+    def once(self, name):
+        """What a party heard, without what it was told again."""
+        return list(dict.fromkeys(self.heard[name]))
+
+    def name(self, sender, receiver, number):
+        return file_name(self.agreed.run, sender, receiver, number)
+
+
+class Folders:
     """The parties of a scenario; every visit of one is a process of its own.
 
     Attributes:

@@ -48,8 +48,8 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
         "tolerate": (0, 1000),
         "minimum_honest": (2, 1000),  # one alone cannot be hidden
         "resend": (0.01, 3600),
-        "meeting": (0, 7 * 86_400),
-        "deadline": (0.01, 86_400),
+        "meeting": (0, 90 * 86_400),  # files may be carried by people
+        "deadline": (0.01, 90 * 86_400),
         "patience": (1, 1000),
         "maximum_columns": (0, 1),
         "maximum_levels": (1, 10_000),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,8 @@ def command() -> None:
     "places",
     metavar="NAME=HOST:PORT",
     multiple=True,
-    help="Where the others dial a member; without one it only dials. May be repeated.",
+    help="Where the others dial a member; without one it only dials. May be repeated. "
+    "If nobody has one, all meet through files.",
 )
 @click.option("--organiser", help="The member that writes this file, by its name.")
 @json_option
@@ -346,10 +347,12 @@ def _print(file: Path, found: Consortium) -> None:
     click.echo(f"\n{page.page}\nSHA-256 of the page above: {page.digest}")
 
 
-def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:
+def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:
+    called = any(one["address"] for one in members)
+    alone = "only dials" if called else "through files (join --drop)"
     lines = []
     for one in members:
-        lines.append(f"{one['name']}  {one['address'] or 'only dials'}")
+        lines.append(f"{one['name']}  {one['address'] or alone}")
         lines += [f"    {half}" for half in in_two_lines(one["fingerprint"])]
         if one["problem"] is not None:
             lines.append(f"    not good now: {one['problem']}")
@@ -357,6 +360,8 @@ def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _link(found: Consortium, dials: str, answers: str) -> str:
+    if found.by_files:
+        return f"{dials} and {answers}"
     return f"{dials} dials {answers} at {found.member(answers).address}"
 
 

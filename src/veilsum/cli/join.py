@@ -20,7 +20,7 @@ from click.exceptions import Exit
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.cli.own_table import table_options, taken
-from veilsum.errors import InvalidInputError, VeilsumError, printable
+from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
     from veilsum.parties.consent import Consent
@@ -80,6 +80,8 @@ INTERRUPTED = (
     "not passed by then"
 )
 WAS_OVER = "this run was over before; this is what it found then"
+# The exit code of a party whose run goes on when others' files have come.
+WAITING = 3
 # What the user can mend.
 MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
@@ -138,6 +140,18 @@ STAGES = {
 )
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
+    "--drop",
+    type=FILE,
+    help="Meet the others through files in this folder, which people or a program "
+    "carry to theirs and back; no connection is made. All members do so, or none.",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="With --drop: do what can be done with the files that are there, say which "
+    "are waited for, and end with exit code 3; the same command goes on.",
+)
+@click.option(
     "--out",
     type=FILE,
     default=Path("out"),
@@ -183,6 +197,7 @@ def command(
       veilsum check consortium.toml --data ward7.csv
       veilsum join consortium.toml --data ward7.csv
       veilsum join consortium.toml --cost mine.toml --yes --json
+      veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
     from veilsum.cli.join import set_up
     from veilsum.tables.frames import load_pandas_alone
@@ -193,6 +208,8 @@ def command(
             raise BadInput(
                 "--json asks no questions: add --yes to take part without any"
             )
+        if how["once"] and how["drop"] is None:
+            raise BadInput("--once is for files that are carried: add --drop FOLDER")
         if data is not None and data.suffix != ".parquet":
             load_pandas_alone()
         files = {"data": data, "cost": cost}
@@ -209,6 +226,8 @@ def _told(style: str) -> Iterator[None]:
             yield
     except KeyboardInterrupt:
         _end(style, INTERRUPTED, 1)
+    except WaitingError as error:
+        _end(style, str(error), WAITING)
     except (VeilsumError, click.ClickException) as error:
         if style != "json":
             raise
@@ -255,7 +274,9 @@ def _take_part(
 ) -> Joined:
     from veilsum.agreement.consortium import Address
     from veilsum.files.consortiums import read_consortium
+    from veilsum.files.output import prepare_folder
     from veilsum.net.amendment import check_amendment
+    from veilsum.net.drop import DropFolder
     from veilsum.net.identity import read_identity
     from veilsum.parties.own_rules import own_rules_in
     from veilsum.parties.taking_part import take_part
@@ -265,6 +286,8 @@ def _take_part(
     identity = read_identity(key or only_key(consortium.parent))
     table = taken(how)
     own, listen, ledger = (how.pop(name) for name in ("own", "listen", "ledger_file"))
+    folder, once = how.pop("drop"), how.pop("once")
+    drop = None if folder is None else DropFolder(prepare_folder(folder), once=once)
     try:
         return take_part(
             agreed,
@@ -277,6 +300,7 @@ def _take_part(
             rules=own_rules_in(identity.key_file.parent, own),
             ledger=ledger,
             listen=None if listen is None else Address.of(listen),
+            drop=drop,
             on_event=_teller(style),
             **how,
         )

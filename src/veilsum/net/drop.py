@@ -87,7 +87,7 @@ LOG = logging.getLogger("veilsum.net")
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 MAGIC = b"veilsum file drop 1\n"
 SIGNATURE = 64
-SUFFIX = ".veil"
+SUFFIX = ".letter"
 # Frames that go into one letter, in bytes, before another one is begun.
 FULL = 1 << 24
 # What a file has beyond its frames, at most; a hello is the longest of that.
@@ -159,7 +159,7 @@ def file_name(run: str, sender: str, receiver: str, number: int) -> str:
     """Return what a letter is called.
 
     >>> file_name("survey-0123456789abcdef", "ward-7", "registry", 3)
-    'ward-7-to-registry-0003-89abcdef.veil'
+    'ward-7-to-registry-0003-89abcdef.letter'
     """
     return f"{sender}-to-{receiver}-{number:04d}-{run[-8:]}{SUFFIX}"
 
@@ -399,12 +399,15 @@ class Drop(Secret):
                 continue
             peer = self._peers.get(about.receiver)
             if peer is not None and about.number >= peer.written:
-                raise StoreError(
-                    f"{found.name} is a letter that this party has written, and its "
-                    f"run's file {self._store.path} does not know of it: it is an old "
-                    "copy, or a new one; put the last one back. Without it this party "
-                    "cannot go on, and the organiser makes a new consortium file"
-                )
+                raise self._old(f"{found.name} is one")
+
+    def _old(self, evidence: str) -> StoreError:
+        return StoreError(
+            f"{self._store.path} does not know of letters that this party has written, "
+            f"and {evidence}: the file is an old copy, or a new one. Put the last one "
+            "back. Without it this party cannot go on with this run, and the organiser "
+            "makes a new consortium file"
+        )
 
     def _introduce(self, peer: Correspondent) -> None:
         """Write the first letter to a neighbour."""
@@ -478,7 +481,7 @@ class Drop(Secret):
             if peer.key is None:
                 continue
             self._met(peer.name)  # asks for a status as of now
-            said = b"" if peer.to_say is None else self._silent(peer.to_say)
+            said = peer.said if peer.to_say is None else self._silent(peer.to_say)
             bye = self._bye and BYE_MARK not in peer.sent
             if peer.waiting or bye or said != peer.said:
                 self._write(peer, said, peer.key)
@@ -548,7 +551,7 @@ class Drop(Secret):
         return moved
 
     def _is_next(self, peer: Correspondent, number: int, found: Found) -> bool:
-        """Say whether a letter is the one to take; note one that was taken otherwise."""
+        """Say whether a letter is the one to take; note another one in its place."""
         if number < len(peer.taken) and found.digest != peer.taken[number]:
             self._refuse(
                 peer,
@@ -576,10 +579,8 @@ class Drop(Secret):
         else:
             arrived = range(peer.arrived + 1, self._unsealed(envelope).heard + 1)
         if arrived.stop > peer.written:
-            raise UnfitError(
-                f"{peer.name} says that it took letters of this party that were never "
-                "written: if so, this party's run file is an old copy"
-            )
+            # Before anything is written: two letters of one number prove it to others.
+            raise self._old(f"{found.name} says that {peer.name} took one")
         # What has arrived need not be kept.
         gone = [Persist(f"{OUT}{peer.name}/{k}", None) for k in arrived]
         self._store.write([Persist(f"{IN}{peer.name}/{number}", raw), *gone])

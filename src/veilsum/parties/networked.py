@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,11 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import Tap
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.running import has_charged, was_charged
-from veilsum.net.drop import Drop, DropFolder, kept_letters
+from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
@@ -95,6 +95,12 @@ class Networked(Secret):
 
     def __post_init__(self) -> None:
         check_identity(self.identity, self.consortium.certificates)
+        if self.consortium.by_files and self.drop is None:
+            raise InvalidInputError(
+                "no member of this consortium has an address: all meet through files; "
+                "give the folder for these with --drop, or have the organiser make a "
+                "consortium file with addresses"
+            )
 
     @property
     def party(self) -> str:
@@ -128,6 +134,7 @@ class Networked(Secret):
         """Return how the run ended; take part first if it has not yet."""
         stored = store.read()
         self._miss_ledger(ending_of(assignment.plan, stored))
+        self._check_way(stored)
         self.was_over = "closed" in stored
         if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
@@ -162,6 +169,19 @@ class Networked(Secret):
             if isinstance(work, PartyWork)
             else b""
         )
+
+    def _check_way(self, stored: Mapping[str, bytes]) -> None:
+        """Refuse to go on through files with a run on the network, or vice versa.
+
+        Either has its own way to find out that a party goes on from an old copy.
+        """
+        began, by_files = "self" in stored, KEY in stored
+        if began and "closed" not in stored and by_files != (self.drop is not None):
+            way = "through files: add --drop" if by_files else "without --drop"
+            raise StoreError(
+                f"{self.state} is of a run that began {way}; go on like that, or give "
+                "this run another path with --state"
+            )
 
     def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""

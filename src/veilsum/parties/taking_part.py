@@ -24,6 +24,7 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
 from veilsum.jobs.running import JobResult
+from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
 from veilsum.net.identity import Identity, read_identity
 from veilsum.net.receipt import Receipt, read_receipt
@@ -120,6 +121,7 @@ def take_part(
     ledger: Ledger | Path | None = None,
     state: Path | None = None,
     listen: Address | None = None,
+    drop: DropFolder | None = None,
     transcript: Path | None = None,
     out: Path | None = None,
     on_event: Listener | None = None,
@@ -140,6 +142,7 @@ def take_part(
         ledger: its ledger, or its file; by default beside its key, made if needed.
         state: the run's own file; by default beside the key.
         listen: where to listen, if others dial another address.
+        drop: the folder through which all meet, if they do without connections.
         transcript: where to keep all that is stored, sent and received.
         out: folder for the page, the result, the receipt, and evidence; None for none.
         on_event: told what happens.
@@ -162,6 +165,7 @@ def take_part(
         consortium=consortium,
         state=state or beside / f"{identity.name}-{consortium.run[-8:]}.run",
         listen=listen,
+        drop=drop,
         looping=looping,
     )
     telling = Telling(consortium.run, identity.name, on_event)
@@ -506,14 +510,15 @@ def _page(
         ledger=driver.ledger,
         most=shared.facts["numbers"][1],
     )
-    here = tuple(_place(agreed, driver.party, task))
+    here = tuple(_place(driver, task))
     if transcript is not None:
         here = (*here, TRANSCRIPT.format(transcript.name))
     return replace(shared, own=(Part("YOUR PLACE", here), *yours))
 
 
-def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
-    plan, me = task.plan, agreed.member(name)
+def _place(driver: Networked, task: Assignment) -> Iterator[str]:
+    agreed, name, plan = driver.consortium, driver.party, task.plan
+    me = agreed.member(name)
     near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
     dialled = [other for other in near if agreed.dials(name, other)]
@@ -527,4 +532,11 @@ def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
         f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
         f"masks and one masked vector of {numbers}"
     )
-    yield f"your computer {here}; dials {calls or 'nobody'}"
+    if driver.drop is None:
+        yield f"your computer {here}; dials {calls or 'nobody'}"
+        return
+    yield (
+        f"your computer makes no connection; letters are files in {driver.drop.path}, "
+        "sealed to whom they are for. Who carries them sees from whom to whom they "
+        "go, their numbers, sizes and times"
+    )
