@@ -18,6 +18,7 @@ from functools import cached_property
 from ipaddress import IPv6Address, ip_address
 from math import isfinite
 from typing import Annotated, Any, ClassVar, TypeAlias
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
@@ -39,6 +40,7 @@ from veilsum.agreement.sections import (
     MixedSection,
     ModelSection,
     PolicySection,
+    RelaySection,
     StatisticsSection,
     StoppingSection,
     SurvivalSection,
@@ -65,6 +67,10 @@ TITLE_LETTERS = 200
 _RUN = re.compile(r"[a-z0-9-]*[0-9a-f]{32}")
 _LAYOUT = {ord("\n"): " ", ord("\t"): " "}
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
+# All of them are called at once when two members look for each other.
+MOST_RELAYS = 4
+_RELAY_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 SCHEMA_HINT = (
     "real parties cannot read one off all tables: write down what every table looks "
@@ -132,6 +138,100 @@ class Member:
     address: Address | None
 
 
+@dataclass(frozen=True)
+class Relay:
+    """Where two members meet who do not reach each other.
+
+    Attributes:
+        address: host and port.
+        secure: whether it is called under TLS; without only on this machine.
+        path: where it stands among other things at that address.
+    """
+
+    address: Address
+    secure: bool
+    path: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Relay:
+        """Return the relay that a text spells: wss://HOST[:PORT][/PATH].
+
+        >>> str(Relay.of("wss://relay.example.org"))
+        'wss://relay.example.org:443'
+        """
+        found = urlsplit(text.strip())
+        secure = found.scheme == "wss"
+        odd = found.query or found.fragment or "@" in found.netloc
+        if found.scheme not in {"ws", "wss"} or odd or len(text) > 200:
+            raise _no_relay(text)
+        if not _RELAY_PATH.fullmatch(found.path):
+            raise _no_relay(text)
+        try:
+            port = found.port or (443 if secure else 80)
+            host = found.hostname or ""
+            address = Address.of(
+                f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            )
+        except ValueError:  # what is no address is one of these, too
+            raise _no_relay(text) from None
+        if not secure and not is_loopback(address.host):
+            raise InvalidScenarioError(
+                f"a relay is called under TLS, wss://, found {text!r}: without, "
+                "everybody on the way would read the token (ws:// is for a relay on "
+                "this machine)"
+            )
+        return cls(address, secure, found.path.rstrip("/"))
+
+    def __str__(self) -> str:
+        return f"{'wss' if self.secure else 'ws'}://{self.address}{self.path}"
+
+
+def _no_relay(text: str) -> InvalidScenarioError:
+    return InvalidScenarioError(
+        "a relay is written as wss://HOST, wss://HOST:PORT or wss://HOST:PORT/PATH, "
+        f"such as wss://relay.example.org, found {printable(repr(text[:200]))}"
+    )
+
+
+@dataclass(frozen=True)
+class Relays:
+    """What members agreed on about the relays between them.
+
+    Attributes:
+        places: where they are; the first that both ends reach serves.
+        token: SHA-256 of the token that admits members, hexadecimal.
+        certificate: what a relay's must be, or be signed by, PEM; None: one that the
+            member's own system trusts.
+    """
+
+    places: tuple[Relay, ...]
+    token: str
+    certificate: str | None = None
+
+    @classmethod
+    def of(cls, section: RelaySection) -> Relays:
+        """Return the relays that a file names."""
+        named = section.relay
+        texts = (named,) if isinstance(named, str) else named
+        if not 1 <= len(texts) <= MOST_RELAYS:
+            raise InvalidScenarioError(
+                f"[deployment] relay names 1 to {MOST_RELAYS} relays, found "
+                f"{len(texts)}"
+            )
+        places = tuple(map(Relay.of, texts))
+        if len(set(places)) < len(places):
+            raise InvalidScenarioError("[deployment] relay names one relay twice")
+        if not _DIGEST.fullmatch(section.relay_token):
+            raise InvalidScenarioError(
+                "[deployment] relay_token is the SHA-256 that veilsum relay token "
+                "prints, 64 hexadecimal digits; the token itself has no place in a "
+                "file that is passed around"
+            )
+        text = section.relay_certificate
+        certificate = None if text is None else pem_of(der_of(text))
+        return cls(places, section.relay_token, certificate)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Minimisation:
     """Private costs of an agreed kind, minimised together."""
@@ -162,6 +262,7 @@ class Consortium:
         questions: what is asked, one after the other.
         organiser: the member that wrote the file, by the file's own word; "" if it does
             not say.
+        relays: where members meet who do not reach each other; None: nowhere.
         written: the whole file in its one spelling; what the digest is of.
     """
 
@@ -174,6 +275,7 @@ class Consortium:
     schema: Schema | None
     questions: tuple[Question, ...]
     organiser: str = ""
+    relays: Relays | None = None
     written: bytes = field(repr=False)
 
     @property
@@ -188,10 +290,11 @@ class Consortium:
     def dials(self, one: str, other: str) -> bool:
         """Say whether of a link's two ends `one` opens the connection.
 
-        Whoever has no address dials; if both have one, the earlier member does.
+        Whoever has no address dials; if both have one, or neither (they meet at a
+        relay then), the earlier member does.
         """
         caller, called = self.member(one), self.member(other)
-        if caller.address is None or called.address is None:
+        if (caller.address is None) is not (called.address is None):
             return caller.address is None
         return self.topology.index(one) < self.topology.index(other)
 
@@ -200,6 +303,13 @@ class Consortium:
         """Every link as who dials and who is dialled."""
         pairs = [self.topology.names(edge) for edge in self.topology.edges.tolist()]
         return tuple((a, b) if self.dials(a, b) else (b, a) for a, b in pairs)
+
+    def only_relayed(self, name: str) -> tuple[str, ...]:
+        """Return the neighbours that a member can meet at a relay only."""
+        if self.member(name).address is not None:
+            return ()
+        near = self.topology.neighbours(name)
+        return tuple(one for one in near if self.member(one).address is None)
 
     def refusal(self, members: Collection[str]) -> str | None:
         """Say why these members may not go on without the others, if they may not."""
@@ -288,6 +398,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
+    deployment: RelaySection | None = None
 
 
 class MemberEntry(Section, frozen=True, kw_only=True):
@@ -323,7 +434,8 @@ def consortium_from(table: Table) -> Consortium:
     found = tuple(_member(row) for row in file.members)
     _check_differ(found)
     _check_organiser(file.organiser, found)
-    topology = _topology(file.graph, found)
+    relays = None if file.deployment is None else Relays.of(file.deployment)
+    topology = _topology(file.graph, found, relayed=relays is not None)
     with about("masks"):
         unit = None if file.cost is None else file.cost.unit
         masks = file.masks.masks
@@ -345,6 +457,7 @@ def consortium_from(table: Table) -> Consortium:
         schema=schema,
         questions=(_question(file),),
         organiser=file.organiser,
+        relays=relays,
         written=canonical({**said, "members": [_row(member) for member in found]}),
     )
 
@@ -353,17 +466,17 @@ def consortium_from(table: Table) -> Consortium:
 NOT_PUBLIC = {
     "data": "each party gives its own table",
     "simulation": "it is for simulated parties",
-    "deployment": "the file itself is what it described",
+    "deployment": "the file itself is what it described, but for a relay",
     "parties": "the members are",
 }
 
 
 def _refuse_what_is_not_public(table: Table) -> None:
-    check_keys(
-        table, (*ConsortiumFile.__struct_fields__, *NOT_PUBLIC), "the consortium file"
-    )
+    known = dict.fromkeys((*ConsortiumFile.__struct_fields__, *NOT_PUBLIC))
+    check_keys(table, known, "the consortium file")
     for name, why in NOT_PUBLIC.items():
-        if name in table:
+        # But for the way between members, which they must agree on.
+        if name in table and "relay" not in _section(table, name):
             raise InvalidScenarioError(
                 f"[{name}] has no place in a consortium file ({why}): remove it, or "
                 "run veilsum consortium new, which leaves it out"
@@ -474,7 +587,9 @@ def _question(file: ConsortiumFile) -> Question:
     return Minimisation(cost=file.cost, domain=domain, settings=settings)
 
 
-def _topology(graph: LinksSection, members: Sequence[Member]) -> Topology:
+def _topology(
+    graph: LinksSection, members: Sequence[Member], *, relayed: bool
+) -> Topology:
     """Return the graph; refuse pieces, and a link that neither end can open."""
     with about("graph"):
         found = Topology.from_edges(
@@ -491,11 +606,11 @@ def _topology(graph: LinksSection, members: Sequence[Member]) -> Topology:
         )
     for edge in found.edges.tolist():
         a, b = (members[i] for i in edge)
-        if a.address is None and b.address is None:
+        if a.address is None and b.address is None and not relayed:
             raise InvalidScenarioError(
                 f"the link {a.name} - {b.name} joins two parties without an address, "
-                "and neither can dial the other: give one of them an address, or take "
-                "the link out"
+                "and neither can dial the other: give one of them an address, name a "
+                "relay in [deployment], or take the link out"
             )
     return found
 
@@ -533,6 +648,14 @@ def _address(text: str) -> Address | None:
             "address that the others reach"
         )
     return address
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is the machine itself, which no proxy can reach."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_anywhere(host: str) -> bool:

@@ -153,6 +153,12 @@ STAGES = {
 )
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
+    "--relay-token",
+    type=FILE,
+    help="The token that admits this party to the consortium's relays; by default "
+    "relay.token beside the key, if it is there, or VEILSUM_RELAY_TOKEN.",
+)
+@click.option(
     "--out",
     type=FILE,
     default=Path("out"),
@@ -354,13 +360,21 @@ def only_key(folder: Path) -> Path:
 
 def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Networked:
     from veilsum.agreement.consortium import Address
+    from veilsum.net.passes import own_token
     from veilsum.parties.networked import Networked
 
     beside = identity.key_file.parent
     state = how["state"] or beside / f"{identity.name}-{agreed.run[-8:]}.run"
     listen = None if how["listen"] is None else Address.of(how["listen"])
+    token = None
+    if agreed.relays is not None:
+        token = own_token(agreed.relays, how["relay_token"], beside)
     return Networked(
-        identity=identity, consortium=agreed, state=Path(state), listen=listen
+        identity=identity,
+        consortium=agreed,
+        state=Path(state),
+        listen=listen,
+        token=token,
     )
 
 
@@ -455,7 +469,10 @@ def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
     plan, me = task.plan, agreed.member(name)
     near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
-    dialled = [other for other in near if agreed.dials(name, other)]
+    alone = agreed.only_relayed(name)
+    dialled = [
+        other for other in near if agreed.dials(name, other) and other not in alone
+    ]
     calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
     here = "does not listen" if me.address is None else f"listens for {me.address}"
     written = (
@@ -467,6 +484,15 @@ def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
         f"masks and one masked vector of {numbers}"
     )
     yield f"your computer {here}; dials {calls or 'nobody'}"
+    if agreed.relays is not None:
+        places = ", ".join(map(str, agreed.relays.places))
+        whom = f"with {', '.join(alone)}, and " if alone else ""
+        yield (
+            f"{whom}where a call does not get through, you meet at the relay {places}: "
+            "your computer shows it the token of relay.token (or VEILSUM_RELAY_TOKEN); "
+            "it learns your network address, when and how much you send, and no name "
+            "or number"
+        )
 
 
 def _progress(style: str) -> Callable[[Machine], None]:

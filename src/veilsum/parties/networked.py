@@ -19,11 +19,13 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import Tap
+from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.running import has_charged
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
+from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.runner import (
     Ending,
     Recording,
@@ -33,6 +35,7 @@ from veilsum.net.runner import (
 )
 from veilsum.net.store import RunStore, has_begun
 from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
@@ -50,6 +53,7 @@ class Networked(Secret):
     Attributes:
         state: the run's own file; a run that was interrupted goes on from it.
         listen: where to listen, if not at the address that others dial.
+        token: what admits it to the consortium's relays, if there are any.
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
@@ -67,6 +71,7 @@ class Networked(Secret):
     consortium: Consortium
     state: Path
     listen: Address | None = None
+    token: str | None = None
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
@@ -81,6 +86,13 @@ class Networked(Secret):
 
     def __post_init__(self) -> None:
         check_identity(self.identity, self.consortium.certificates)
+        alone = self.consortium.only_relayed(self.party)
+        if alone and self.token is None:
+            raise InvalidInputError(
+                f"{self.party} and {listed(alone)} meet at a relay only, which admits "
+                f"who has its token: ask the organiser for it, and keep it as "
+                f"{TOKEN_FILE} beside the key, or give --relay-token FILE"
+            )
 
     @property
     def party(self) -> str:
@@ -162,6 +174,7 @@ class Networked(Secret):
                 plan=plan.digest,
                 limits=limits,
                 listen=self.listen,
+                token=self.token,
             ),
             charge=None if charge is None else partial(charge, self.party),
             watch=self.watch,
