@@ -14,7 +14,7 @@ from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Address
+    from veilsum.agreement.addresses import Address
     from veilsum.net.relay import RelayServer
 
 # Seconds that links may go on after a relay was told to end.
@@ -128,7 +128,7 @@ def serve(
           --certificate relay.crt --key relay.key --metrics 127.0.0.1:9100
       veilsum relay serve --listen 127.0.0.1:8080 --admit 6f1c... --behind-proxy
     """
-    from veilsum.agreement.consortium import Address, is_loopback
+    from veilsum.agreement.addresses import Address, is_loopback
     from veilsum.cli.join import set_up
     from veilsum.net.relay import RelayLimits, RelayServer
 
@@ -163,14 +163,14 @@ async def _until_told(
     server: RelayServer, place: Address, metrics: Address | None, grace: float
 ) -> None:
     """Serve until a signal comes; a second one ends links at once."""
-    from veilsum.net.links import cannot_listen
-
     over, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
     try:
         await server.start(place, metrics)
     except OSError as error:
+        from veilsum.net.links import cannot_listen  # which a relay needs for no more
+
         raise cannot_listen(place, error) from None
     await over.wait()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -186,6 +186,7 @@ def _context(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.num_tickets = 0  # members call seldom; tickets are kept for each
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:

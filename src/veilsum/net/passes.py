@@ -17,15 +17,21 @@ import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from veilsum.agreement.consortium import Consortium, Relays
+from veilsum.agreement.addresses import Relays
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.files.contents import contents
+
+if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
 
 # Where a relay is asked, below whatever path it has among other things.
 RELAY_PATH = "/veilsum/relay"
 # What it says, as a text, when the other end is there; then it carries bytes.
 JOINED = "joined"
+# Bytes of one frame that are taken, there and from there.
+MOST_FRAME = 1 << 17
 # By which others know a token that is not in a file.
 VARIABLE = "VEILSUM_RELAY_TOKEN"
 TOKEN_FILE = "relay.token"  # noqa: S105 - a file's name

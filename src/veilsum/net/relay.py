@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any
 
 from websockets.asyncio.server import serve
 
-from veilsum.agreement.consortium import Address
+from veilsum.agreement.addresses import Address
 from veilsum.errors import InvalidInputError
 from veilsum.net.hello import Limits
-from veilsum.net.links import Refusals
-from veilsum.net.passes import JOINED, RELAY_PATH, Pass, admits
+from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass, admits
+from veilsum.net.refusals import Refusals
 from veilsum.net.sockets import (
     Answered,
     ConnectionClosed,
@@ -39,7 +39,6 @@ from veilsum.net.sockets import (
     caller,
     failure,
 )
-from veilsum.net.tunnel import MOST_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,7 +50,7 @@ LOG = logging.getLogger("veilsum.net")
 # Seconds between two looks at everybody.
 LOOK = 1.0
 # What asyncio keeps for every connection under TLS: 256 kB, if nobody says less.
-TLS_BYTES = 1 << 14
+TLS_BYTES = 1 << 13
 # Why a relay ends a connection: codes of the close frame.
 GOING, RESTART, BREACH = 1001, 1012, 1008
 LEFT, REPLACED, LATE = 4100, 4101, 4102
@@ -76,7 +75,7 @@ class RelayLimits:
 
     connections: int = 4096
     per_run: int = 2048
-    strangers: int = 256
+    strangers: int = 512
     open_timeout: float = 10.0
     silence: float = 45.0
     wait: float = 3600.0

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from veilsum.agreement.consortium import Address, is_loopback
+from veilsum.agreement.addresses import Address, is_loopback
 from veilsum.errors import MissingExtraError
 from veilsum.net.hello import PATH, Limits
 
@@ -243,8 +243,6 @@ except ImportError:
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
-
-    from veilsum.agreement.consortium import Address
 
 __all__ = [
     "UNANSWERED",

@@ -24,9 +24,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from veilsum.agreement.consortium import Consortium, Relay, Relays
+from veilsum.agreement.addresses import Relay, Relays
+from veilsum.agreement.consortium import Consortium
 from veilsum.net.hello import PATH, Limits
-from veilsum.net.passes import JOINED, RELAY_PATH, Pass
+from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,
@@ -41,8 +42,8 @@ from veilsum.net.sockets import (
 )
 from veilsum.numbers.secrets import Secret
 
-# Bytes in one frame to a relay at most, and what is taken of one.
-CHUNK, MOST_FRAME = 1 << 16, 1 << 17
+# Bytes in one frame to a relay.
+CHUNK = 1 << 16
 # What a relay's answers mean that are not a yes.
 _STATUS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it does not admit this party's token",
