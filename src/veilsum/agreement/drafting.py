@@ -42,6 +42,7 @@ def consortium_of(
     addresses: Mapping[str, Address | None],
     run: str,
     organiser: str = "",
+    relay: Mapping[str, Any] | None = None,
     read_graph: ReadGraph | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
     """Return what the parties of a scenario agree on, and what was left out of it.
@@ -53,6 +54,7 @@ def consortium_of(
         addresses: where parties are dialled; those that are missing only dial.
         run: a name that no other run has.
         organiser: the member that writes the file, if it says so.
+        relay: the [deployment] of the new file, if members may meet at a relay.
         read_graph: opens a graph file, if the scenario names one.
     """
     task = task_of(file.given())
@@ -83,6 +85,7 @@ def consortium_of(
             "members": members,
             **({"title": title} if title else {}),
             **({"organiser": organiser} if organiser else {}),
+            **({"deployment": dict(relay)} if relay else {}),
             "graph": LinksSection.of(topology).given(),
             "masks": masks_between(file),
             **sections,

@@ -682,6 +682,19 @@ class DataSection(Section, frozen=True, kw_only=True):
         return {key: value for key, value in mine.items() if value is not None}
 
 
+Places: TypeAlias = Annotated[
+    str | tuple[str, ...], Meta(description="a text, or a list of texts")
+]
+
+
+class RelaySection(Section, frozen=True, kw_only=True):
+    """What a consortium file says about the way between its members."""
+
+    relay: Places
+    relay_token: Text
+    relay_certificate: Text | None = None
+
+
 class DeploymentSection(Section, frozen=True, kw_only=True):
     """What a scenario says about real parties: their masks, and where they are."""
 
@@ -692,6 +705,9 @@ class DeploymentSection(Section, frozen=True, kw_only=True):
     addresses: PartyTexts | None = None
     certificates: PartyTexts | None = None
     organiser: Text | None = None
+    relay: Places | None = None
+    relay_token: Text | None = None
+    relay_certificate: Text | None = None
 
 
 class ScenarioFile(Section, frozen=True, kw_only=True):

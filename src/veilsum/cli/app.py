@@ -29,6 +29,7 @@ COMMANDS = {
     "paper": "Reproduce the paper's numerical section: numbers and figures.",
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
+    "relay": "Host a relay, where members meet who can only dial out.",
     "schema": "Draft what parties agree their tables look like.",
     "solve": "Run the scenario in a TOML file and report the result.",
     "stats": "Count and average several parties' rows.",

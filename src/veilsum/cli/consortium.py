@@ -324,6 +324,9 @@ def _document(found: Consortium) -> dict[str, Any]:
             }
             for one in found.members
         ],
+        "relays": []
+        if found.relays is None
+        else [str(one) for one in found.relays.places],
         "links": [{"dials": a, "answers": b} for a, b in found.links],
         "consent": consent_to(found).to_dict(),
     }
@@ -343,6 +346,8 @@ def _print(file: Path, found: Consortium) -> None:
         "this\nfile could put a certificate of their own in it."
     )
     _print_lines("Links:", [_link(found, a, b) for a, b in found.links])
+    relays = () if found.relays is None else found.relays.places
+    _print_lines("Relays, where a call does not get through:", map(str, relays))
     page = consent_to(found)
     click.echo(f"\n{page.page}\nSHA-256 of the page above: {page.digest}")
 
@@ -362,7 +367,10 @@ def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:
 def _link(found: Consortium, dials: str, answers: str) -> str:
     if found.by_files:
         return f"{dials} and {answers}"
-    return f"{dials} dials {answers} at {found.member(answers).address}"
+    address = found.member(answers).address
+    if address is None:
+        return f"{dials} and {answers} meet at a relay"
+    return f"{dials} dials {answers} at {address}"
 
 
 def _print_lines(heading: str, lines: Iterable[str]) -> None:

@@ -152,6 +152,12 @@ STAGES = {
     "are waited for, and end with exit code 3; the same command goes on.",
 )
 @click.option(
+    "--relay-token",
+    type=FILE,
+    help="The token that admits this party to the consortium's relays; by default "
+    "relay.token beside the key, if it is there, or VEILSUM_RELAY_TOKEN.",
+)
+@click.option(
     "--out",
     type=FILE,
     default=Path("out"),
@@ -279,7 +285,7 @@ def _take_part(
     from veilsum.net.drop import DropFolder
     from veilsum.net.identity import read_identity
     from veilsum.parties.own_rules import own_rules_in
-    from veilsum.parties.taking_part import take_part
+    from veilsum.parties.taking_part import Ways, take_part
 
     agreed = read_consortium(consortium)
     check_amendment(consortium, agreed)
@@ -287,7 +293,11 @@ def _take_part(
     table = taken(how)
     own, listen, ledger = (how.pop(name) for name in ("own", "listen", "ledger_file"))
     folder, once = how.pop("drop"), how.pop("once")
-    drop = None if folder is None else DropFolder(prepare_folder(folder), once=once)
+    ways = Ways(
+        listen=None if listen is None else Address.of(listen),
+        drop=None if folder is None else DropFolder(prepare_folder(folder), once=once),
+        relay_token=how.pop("relay_token"),
+    )
     try:
         return take_part(
             agreed,
@@ -299,8 +309,7 @@ def _take_part(
             alone=yes,
             rules=own_rules_in(identity.key_file.parent, own),
             ledger=ledger,
-            listen=None if listen is None else Address.of(listen),
-            drop=drop,
+            ways=ways,
             on_event=_teller(style),
             **how,
         )

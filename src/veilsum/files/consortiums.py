@@ -11,7 +11,7 @@ from typing import Any
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
 from veilsum.agreement.drafting import consortium_of
 from veilsum.agreement.pem import der_of, pem_of
-from veilsum.agreement.sections import DeploymentSection, ScenarioFile
+from veilsum.agreement.sections import DeploymentSection, RelaySection, ScenarioFile
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
 from veilsum.files.contents import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
@@ -117,6 +117,7 @@ def draft_consortium(
     certificates: Mapping[str, str] | None = None,
     addresses: Mapping[str, Address | str | None] | None = None,
     organiser: str | None = None,
+    relay: Mapping[str, Any] | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
     """Return the consortium that a scenario file plans, and what was left out.
 
@@ -129,6 +130,7 @@ def draft_consortium(
         certificates: by party, PEM.
         addresses: by party, host:port; None for one that only dials.
         organiser: the member that writes the file.
+        relay: the [deployment] of the new file.
     """
     plan = Path(plan)
     file = file or read_scenario_file(plan)
@@ -144,6 +146,7 @@ def draft_consortium(
         certificates={**read, **given},
         addresses={name: _address(one) for name, one in written.items()},
         organiser=organiser or deployment.organiser or "",
+        relay=relay or _relay(deployment, plan.parent),
         run=new_run(file.title),
         read_graph=graphs_beside(plan),
     )
@@ -153,6 +156,17 @@ def _address(written: Address | str | None) -> Address | None:
     if not isinstance(written, str):
         return written
     return Address.of(written) if written.strip() else None
+
+
+def _relay(deployment: DeploymentSection, folder: Path) -> dict[str, Any]:
+    """Return what a plan says about relays, as the consortium file has it."""
+    keys = RelaySection.__struct_fields__
+    found = {key: value for key, value in deployment.given().items() if key in keys}
+    if "relay_certificate" in found:
+        found["relay_certificate"] = read_certificate(
+            folder / found["relay_certificate"]
+        )
+    return found
 
 
 def read_certificate(path: Path) -> str:

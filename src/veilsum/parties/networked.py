@@ -28,6 +28,7 @@ from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
+from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.runner import (
     TRIED,
     Ending,
@@ -39,6 +40,7 @@ from veilsum.net.runner import (
 )
 from veilsum.net.store import RunStore, Sealing, has_begun
 from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
@@ -61,6 +63,7 @@ class Networked(Secret):
         state: the run's own file; a run that was interrupted goes on from it.
         listen: where to listen, if not at the address that others dial.
         drop: the folder through which all meet, if they do without connections.
+        token: what admits it to the consortium's relays, if there are any.
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
@@ -80,6 +83,7 @@ class Networked(Secret):
     state: Path
     listen: Address | None = None
     drop: DropFolder | None = None
+    token: str | None = None
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
@@ -100,6 +104,13 @@ class Networked(Secret):
                 "no member of this consortium has an address: all meet through files; "
                 "give the folder for these with --drop, or have the organiser make a "
                 "consortium file with addresses"
+            )
+        alone = self.consortium.only_relayed(self.party)
+        if alone and self.token is None and self.drop is None:
+            raise InvalidInputError(
+                f"{self.party} and {listed(alone)} meet at a relay only, which admits "
+                f"who has its token: ask the organiser for it, and keep it as "
+                f"{TOKEN_FILE} beside the key, or give --relay-token FILE"
             )
 
     @property
@@ -230,7 +241,12 @@ class Networked(Secret):
         limits = Limits(max_frame=plan.codec.max_frame)
         limits = limits.within(plan.policy.deadline)
         return partial(
-            Network, *who, plan=plan.digest, limits=limits, listen=self.listen
+            Network,
+            *who,
+            plan=plan.digest,
+            limits=limits,
+            listen=self.listen,
+            token=self.token,
         )
 
     def _released(self, plan: Plan, ending: Ending) -> Released:

@@ -24,9 +24,11 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
 from veilsum.jobs.running import JobResult
+from veilsum.net.amendment import check_amendment
 from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
 from veilsum.net.identity import Identity, read_identity
+from veilsum.net.passes import own_token
 from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
@@ -56,7 +58,9 @@ Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
 MADE: Mapping[str, Callable[[Any], object]] = {
     "rules": read_own_rules,
     "listen": Address.of,
+    "drop": lambda path: DropFolder(Path(path)),
     **dict.fromkeys(("cost", "ledger", "state", "transcript", "out"), Path),
+    "relay_token": Path,
 }
 WRITTEN = ("decimal", "separator", "missing", "encoding", "dates", "query")
 ANOTHER_OUT = (
@@ -108,6 +112,22 @@ class Joined:
         return {**self.result.to_dict(), "seal": self.seal.hex()}
 
 
+@dataclass(frozen=True)
+class Ways:
+    """How a party meets the others, beyond what the consortium file says.
+
+    Attributes:
+        listen: where to listen, if others dial another address.
+        drop: the folder through which all meet, if they do without connections.
+        relay_token: file with the token of the consortium's relays; by default
+            relay.token beside the key, or what the environment has.
+    """
+
+    listen: Address | None = None
+    drop: DropFolder | None = None
+    relay_token: Path | None = None
+
+
 def take_part(
     consortium: Consortium,
     identity: Identity,
@@ -120,8 +140,7 @@ def take_part(
     rules: OwnRules | None = None,
     ledger: Ledger | Path | None = None,
     state: Path | None = None,
-    listen: Address | None = None,
-    drop: DropFolder | None = None,
+    ways: Ways | None = None,
     transcript: Path | None = None,
     out: Path | None = None,
     on_event: Listener | None = None,
@@ -141,8 +160,7 @@ def take_part(
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, made if needed.
         state: the run's own file; by default beside the key.
-        listen: where to listen, if others dial another address.
-        drop: the folder through which all meet, if they do without connections.
+        ways: how it meets the others.
         transcript: where to keep all that is stored, sent and received.
         out: folder for the page, the result, the receipt, and evidence; None for none.
         on_event: told what happens.
@@ -160,12 +178,16 @@ def take_part(
     own = own_rules_in(beside) if rules is None else rules
     own.check(consortium, alone=alone)
     part = own_part(consortium, data=data, cost=cost, **(how or {}))
+    ways, token = ways or Ways(), None
+    if consortium.relays is not None and ways.drop is None:
+        token = own_token(consortium.relays, ways.relay_token, beside)
     driver = Networked(
         identity=identity,
         consortium=consortium,
         state=state or beside / f"{identity.name}-{consortium.run[-8:]}.run",
-        listen=listen,
-        drop=drop,
+        listen=ways.listen,
+        drop=ways.drop,
+        token=token,
         looping=looping,
     )
     telling = Telling(consortium.run, identity.name, on_event)
@@ -220,6 +242,9 @@ class JoinOptions(TypedDict, total=False):
         ledger: its ledger, or its file; by default beside the key, made if needed.
         state: the run's own file; by default beside the key.
         listen: host:port to listen at, if the others dial another one.
+        drop: the folder through which all meet, if they do without connections.
+        relay_token: file with the token of the consortium's relays; by default
+            relay.token beside the key, or what the environment has.
         transcript: a file for all numbers that it stores, sends and receives, encrypted
             with its key; by default none is kept.
         out: a folder for the page, the result, the receipt, and evidence; by default
@@ -239,6 +264,8 @@ class JoinOptions(TypedDict, total=False):
     ledger: Ledger | str | Path | None
     state: str | Path | None
     listen: Address | str | None
+    drop: str | Path | None
+    relay_token: str | Path | None
     transcript: str | Path | None
     out: str | Path | None
     on_event: Listener | None
@@ -376,14 +403,18 @@ def _call(
     for key, made in MADE.items():
         if isinstance(own.get(key), str | Path):
             own[key] = made(own[key])
+    met = {key: own.pop(key) for key in Ways.__annotations__ if key in own}
+    if not isinstance(consortium, Consortium):
+        file = Path(consortium)
+        consortium = read_consortium(file)
+        check_amendment(file, consortium)
     return partial(
         take_part,
-        consortium
-        if isinstance(consortium, Consortium)
-        else read_consortium(consortium),
+        consortium,
         identity if isinstance(identity, Identity) else read_identity(identity),
         consent=consent if callable(consent) else partial(_agreed_beforehand, consent),
         how=how,
+        ways=Ways(**met),
         **own,
     )
 
@@ -521,7 +552,10 @@ def _place(driver: Networked, task: Assignment) -> Iterator[str]:
     me = agreed.member(name)
     near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
-    dialled = [other for other in near if agreed.dials(name, other)]
+    alone = agreed.only_relayed(name)
+    dialled = [
+        other for other in near if agreed.dials(name, other) and other not in alone
+    ]
     calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
     here = "does not listen" if me.address is None else f"listens for {me.address}"
     written = (
@@ -532,11 +566,20 @@ def _place(driver: Networked, task: Assignment) -> Iterator[str]:
         f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
         f"masks and one masked vector of {numbers}"
     )
-    if driver.drop is None:
-        yield f"your computer {here}; dials {calls or 'nobody'}"
+    if driver.drop is not None:
+        yield (
+            "your computer makes no connection; letters are files in "
+            f"{driver.drop.path}, sealed to whom they are for. Who carries them sees "
+            "from whom to whom they go, their numbers, sizes and times"
+        )
         return
-    yield (
-        f"your computer makes no connection; letters are files in {driver.drop.path}, "
-        "sealed to whom they are for. Who carries them sees from whom to whom they "
-        "go, their numbers, sizes and times"
-    )
+    yield f"your computer {here}; dials {calls or 'nobody'}"
+    if agreed.relays is not None:
+        places = ", ".join(map(str, agreed.relays.places))
+        whom = f"with {', '.join(alone)}, and " if alone else ""
+        yield (
+            f"{whom}where a call does not get through, you meet at the relay {places}: "
+            "your computer shows it the token of relay.token (or VEILSUM_RELAY_TOKEN); "
+            "it learns your network address, when and how much you send, and no name "
+            "or number"
+        )
