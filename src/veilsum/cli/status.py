@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 @click.argument("folder", type=FILE, default=Path())
 @json_option
 def command(*, folder: Path, as_json: bool) -> None:
-    """Show how far the runs are whose keys are in FOLDER, or right below it.
+    """Show how far the runs are whose files are in FOLDER, or right below it.
 
-    Reads the small .status files beside the keys: which phase and round a party is in,
-    whom it waits for, and what waits for a person. No lock is taken and nothing is
-    written; there is no private value in them. FOLDER is the current one by default.
+    Reads the small .status files beside the runs' own, which are beside the party's key
+    unless --state says otherwise: which phase and round a party is in, whom it waits
+    for, and what waits for a person. No lock is taken and nothing is written; there is
+    no private value in them. FOLDER is the current one by default.
 
     \b
     Example:
@@ -57,7 +58,7 @@ def _row(one: RunStatus, now: float) -> tuple[str, ...]:
     waits = ", ".join(one.waiting) or "-"
     words = (one.run[-8:], one.party, state, one.phase or "-")
     counts = (str(one.epoch), str(one.round))
-    return (*map(escape, words), *counts, escape(waits), one.moved or "-")
+    return (*map(escape, words), *counts, escape(waits), escape(one.moved or "-"))
 
 
 def _lines(one: RunStatus, now: float) -> list[str]:

@@ -80,6 +80,7 @@ class Telling:
         self._listeners = listeners
         self._waiting: tuple[str, ...] = ()
         self._lost: tuple[str, ...] = ()
+        self._failed: set[tuple[int, str]] = set()
         self.begun = False
         self.last = RunEvent(what="phase", run=run, party=party)
 
@@ -87,12 +88,14 @@ class Telling:
         """Tell of something that has happened where the party is."""
         self.begun = True
         event = replace(self.last, what=what, **about)
-        for listener in self._listeners:
+        for place, listener in enumerate(self._listeners):
             try:
                 listener(event)
             except Exception as error:
                 kind = type(error).__name__  # its words may hold anything
-                LOG.warning("a listener to events failed", extra={"error": kind})
+                if (place, kind) not in self._failed:
+                    self._failed.add((place, kind))
+                    LOG.warning("a listener to events failed", extra={"error": kind})
 
     def watch(self, machine: Machine) -> None:
         """Look at a machine that has moved."""

@@ -90,7 +90,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_file(identity_file: Path, party: str, run: str) -> Path:
-    """Return where the status of a run is kept: beside the party's key."""
+    """Return where the status of a run is kept whose own file is beside the key."""
     return identity_file.parent / f"{party}-{run[-8:]}{ENDING}"
 
 

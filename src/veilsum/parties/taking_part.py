@@ -41,7 +41,7 @@ from veilsum.parties.joining import (
 )
 from veilsum.parties.networked import Networked
 from veilsum.parties.own_rules import OwnRules, own_rules_in, read_own_rules
-from veilsum.parties.run_status import StatusFile, status_file
+from veilsum.parties.run_status import ENDING, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
@@ -158,15 +158,15 @@ def take_part(
     own = own_rules_in(beside) if rules is None else rules
     own.check(consortium, alone=alone)
     part = own_part(consortium, data=data, cost=cost, **(how or {}))
+    state = state or beside / f"{identity.name}-{consortium.run[-8:]}.run"
     driver = Networked(
         identity=identity,
         consortium=consortium,
-        state=state or beside / f"{identity.name}-{consortium.run[-8:]}.run",
+        state=state,
         listen=listen,
         looping=looping,
     )
-    where = status_file(identity.key_file, identity.name, consortium.run)
-    status = StatusFile(where, consortium, identity.name)
+    status = StatusFile(state.with_suffix(ENDING), consortium, identity.name)
     listeners = (status,) if on_event is None else (status, on_event)
     telling = Telling(consortium.run, identity.name, *listeners)
     driver.watch, driver.record = telling.watch, telling.note
