@@ -68,9 +68,7 @@ def command(
     rules = own_rules_in(plan.parent, own)
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    parts, good = _at_home(
-        consortium, page, rules, name, files, ledger_file, taken(how)
-    )
+    parts, good = at_home(consortium, page, rules, name, files, ledger_file, taken(how))
     page = replace(page, own=parts)
     if as_json:
         looked = any(files.values())  # what was not looked at is neither
@@ -105,7 +103,7 @@ def _read(plan: Path) -> tuple[Consortium, bool]:
     return read_plan(plan), False
 
 
-def _at_home(
+def at_home(
     consortium: Consortium,
     page: Consent,
     own: OwnRules,
