@@ -478,7 +478,7 @@ COLUMNS = {
 }
 TABLES = {
     name: pd.DataFrame(
-        np.rint(np.random.default_rng(k).uniform(-90, 90, (30, 2)) * 4) / 4,
+        np.rint(np.random.default_rng(k).uniform(-90, 90, (60, 2)) * 4) / 4,
         columns=["x", "y"],
     )
     for k, name in enumerate(NAMES)
@@ -486,7 +486,7 @@ TABLES = {
 POOLED = pd.concat(TABLES.values())
 ABOUT_TABLES = {
     "title": "three wards",
-    "schema": {"minimum_rows": 20, "columns": COLUMNS},
+    "schema": {"minimum_rows": 50, "columns": COLUMNS},
     "policy": {"tolerate": 0},
 }
 
@@ -572,7 +572,7 @@ def test_every_round_of_a_regression_is_a_sum_in_letters(tmp_path):
     columns = {**COLUMNS, "y": {"kind": "integer", "minimum": 0, "maximum": 1}}
     table = {
         **ABOUT_TABLES,
-        "schema": {"minimum_rows": 20, "columns": columns},
+        "schema": {"minimum_rows": 50, "columns": columns},
         "model": {"formula": "y ~ x", "family": "logistic"},
     }
     folders = Folders(tmp_path, data_files(table, rows, tmp_path))
