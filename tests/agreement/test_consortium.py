@@ -603,7 +603,10 @@ def test_real_parties_agree_on_what_they_count_in(column):
         ({"names": ("ann", "bob")}, "no certificate of cem: .* identity new"),
         ({"names": ("ann", "bob", "cem", "dan")}, "unknown party 'dan'"),
         ({"addresses": {"anne": Address("a", 1)}}, "did you mean 'ann'"),
-        ({"addresses": {}}, "the link ann - bob joins two parties without an address"),
+        (
+            {"addresses": {"cem": Address("a", 1)}},
+            "the link ann - bob joins two parties without an address",
+        ),
         ({"graph": {"file": "net.txt"}}, "'net.txt', which is not read here"),
         ({"graph": {"family": "complete:4"}}, "expected 4 different party names"),
         ({"deployment": {"adresses": {}}}, "did you mean 'addresses'"),
@@ -618,6 +621,12 @@ def test_real_parties_agree_on_what_they_count_in(column):
 def test_an_odd_plan_is_refused(changes, words):
     with pytest.raises(InvalidScenarioError, match=words):
         drafted(**changes)
+
+
+def test_without_any_address_all_meet_through_files():
+    agreed, _ = drafted(addresses={})
+    assert agreed.by_files
+    assert not drafted()[0].by_files
 
 
 def test_a_graph_with_one_way_links_is_refused():

@@ -128,4 +128,4 @@ def test_bad_input_is_one_sentence_and_code_2(words, message):
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    assert "choose another --out" in refusal("float", "--out", tmp_path / "file")
+    assert "choose another folder" in refusal("float", "--out", tmp_path / "file")

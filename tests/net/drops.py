@@ -12,7 +12,9 @@ import pytest
 import tomli_w
 
 from net.village import Village
+from veilsum.agreement.consortium import consortium_from
 from veilsum.errors import WaitingError
+from veilsum.files.consortiums import write_consortium
 from veilsum.files.ledger import open_ledger
 from veilsum.net.drop import SUFFIX, Drop, DropFolder, file_name, split
 from veilsum.net.identity import read_identity
@@ -152,6 +154,13 @@ class Office:
         return file_name(self.agreed.run, sender, receiver, number)
 
 
+def _without_addresses(agreed):
+    table = agreed.to_table()
+    for member in table["members"]:
+        del member["address"]
+    return consortium_from(table)
+
+
 class Folders:
     """The parties of a scenario; every visit of one is a process of its own.
 
@@ -166,7 +175,11 @@ class Folders:
         scenario = folder / "scenario.toml"
         scenario.write_text(tomli_w.dumps(table))
         local = local_run(scenario, folder / "parties")
-        self.consortium, self.seats = local.consortium, local.seats
+        self.consortium, self.seats = _without_addresses(local.consortium), local.seats
+        for name in self.names:
+            path = self.folder(name) / "consortium.toml"
+            path.unlink()
+            write_consortium(path, self.consortium)
         self.waits, self.found, self.drivers, self.records = {}, {}, {}, {}
         for name in self.names:
             self.letters(name).mkdir()

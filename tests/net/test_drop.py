@@ -2,17 +2,25 @@
 
 import asyncio
 import itertools
+import json
 import os
 import shutil
+import time
+from contextlib import suppress
+from dataclasses import replace
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from statsmodels.api import Logit
 
 from net.drops import NAMES, THREE, Folders, Office
+from net.runs import data_files
 from veilsum.errors import (
+    InvalidInputError,
     PeerProtocolError,
     StoreError,
     WaitingError,
@@ -33,6 +41,7 @@ from veilsum.net.identity import PartyKeys
 from veilsum.net.links import Network
 from veilsum.net.receipt import verify_receipts
 from veilsum.net.runner import Links
+from veilsum.parties import local
 from veilsum.protocol.messages import Status
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -463,21 +472,215 @@ def test_whatever_a_carrier_does_frames_arrive_in_order_or_are_named(hands, tmp_
 
 
 MEAN = np.mean(THREE["cost"]["targets"], axis=0)
+COLUMNS = {
+    "x": {"kind": "number", "minimum": -100, "maximum": 100, "unit": 0.25},
+    "y": {"kind": "number", "minimum": -100, "maximum": 100, "unit": 0.25},
+}
+TABLES = {
+    name: pd.DataFrame(
+        np.rint(np.random.default_rng(k).uniform(-90, 90, (60, 2)) * 4) / 4,
+        columns=["x", "y"],
+    )
+    for k, name in enumerate(NAMES)
+}
+POOLED = pd.concat(TABLES.values())
+ABOUT_TABLES = {
+    "title": "three wards",
+    "schema": {"minimum_rows": 50, "columns": COLUMNS},
+    "policy": {"tolerate": 0},
+}
+
+
+def about_tables(folder, **section):
+    return Folders(folder, data_files({**ABOUT_TABLES, **section}, TABLES, folder))
 
 
 def test_a_run_through_folders(tmp_path):
-    village = Folders(tmp_path, THREE)
-    rounds = village.rounds()
-    for one in village.found.values():
+    folders = Folders(tmp_path, THREE)
+    assert folders.rounds() <= 9
+    for one in folders.found.values():
         np.testing.assert_allclose(one.answer, MEAN, atol=1e-9)
-    assert rounds <= 9
-    assert verify_receipts(village.receipts(), village.consortium).good
-    stored = village.state("a").read_bytes()
+    assert verify_receipts(folders.receipts(), folders.consortium).good
+    stored = folders.state("a").read_bytes()
     assert KEY.encode() not in stored
     assert b"drop/in/" not in stored
     # Over as it is, it writes what somebody may lack: the last letters again.
-    for path in village.files("a"):
+    for path in folders.files("a"):
         path.unlink()
-    assert village.visit("a")
-    assert village.drivers["a"].was_over
-    assert [p.name for p in village.files("a") if p.name.startswith("a-to-b")]
+    assert folders.visit("a")
+    assert folders.drivers["a"].was_over
+    assert [p.name for p in folders.files("a") if p.name.startswith("a-to-b")]
+
+
+class Careless:
+    """A carrier that loses, doubles, renames, cuts and mixes up, now and then."""
+
+    def __init__(self, folders, seed):
+        self.folders, self.chance = folders, np.random.default_rng(seed)
+
+    def __call__(self):
+        folders = self.folders
+        carried = [(n, p) for n in folders.names for p in folders.files(n)]
+        self.chance.shuffle(carried)
+        for name, path in carried:
+            found = split(path.read_bytes())
+            if found is None or found[0].sender != name:
+                continue
+            way = self.chance.choice(["well"] * 6 + ["lose", "double", "cut", "rename"])
+            to, raw = folders.letters(found[0].receiver), path.read_bytes()
+            if way == "lose":
+                path.unlink()
+            elif way == "cut":
+                (to / path.name).write_bytes(raw[: len(raw) // 2])
+            elif way == "rename":
+                (to / f"{self.chance.integers(10**9)}").write_bytes(raw)
+            else:
+                (to / path.name).write_bytes(raw)
+            if way == "double":
+                (to / f"copy of {path.name}").write_bytes(raw)
+
+
+@pytest.mark.slow
+def test_least_squares_through_a_careless_carrier(tmp_path):
+    folders = about_tables(tmp_path, model={"formula": "y ~ x"})
+    folders.rounds(carry=Careless(folders, 5))
+    design = np.column_stack([np.ones(len(POOLED)), POOLED["x"]])
+    wanted, *_ = np.linalg.lstsq(design, POOLED["y"].to_numpy(), rcond=None)
+    for one in folders.found.values():
+        found = [*one.coefficients.values()]
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    assert verify_receipts(folders.receipts(), folders.consortium).good
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_statistics_through_careless_carriers(tmp_path, seed):
+    folders = about_tables(tmp_path, statistics={"columns": ["x", "y"]})
+    folders.rounds(carry=Careless(folders, seed))
+    for one in folders.found.values():
+        mean, variance = POOLED.mean().to_numpy(), POOLED.var().to_numpy()
+        np.testing.assert_allclose(one.moments.mean, mean, rtol=1e-12)
+        np.testing.assert_allclose(one.moments.variance, variance, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_every_round_of_a_regression_is_a_sum_in_letters(tmp_path):
+    rows = {
+        name: one.assign(y=(one["y"] > one["x"] / 2 + 20).astype(int))
+        for name, one in TABLES.items()
+    }
+    columns = {**COLUMNS, "y": {"kind": "integer", "minimum": 0, "maximum": 1}}
+    table = {
+        **ABOUT_TABLES,
+        "schema": {"minimum_rows": 50, "columns": columns},
+        "model": {"formula": "y ~ x", "family": "logistic"},
+    }
+    folders = Folders(tmp_path, data_files(table, rows, tmp_path))
+    assert folders.rounds(60) > 15
+    pooled = pd.concat(rows.values())
+    design = np.column_stack([np.ones(len(pooled)), pooled["x"]])
+    wanted = Logit(pooled["y"].to_numpy(), design).fit(disp=False).params
+    for one in folders.found.values():
+        np.testing.assert_allclose([*one.coefficients.values()], wanted, rtol=1e-6)
+
+
+def command(folders, name, *words):
+    return [*folders.seats[name].command, "--drop", "letters", *words]
+
+
+class Processes:
+    """Every party as a process of its own, started by the very command."""
+
+    def __init__(self, folders):
+        self.folders, self.running = folders, {}
+
+    def start(self, name, *words):
+        process = local._processes().Process(
+            target=local._party,
+            args=(command(self.folders, name, *words), str(self.folders.folder(name))),
+        )
+        self.running[name] = process
+        process.start()
+        return process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running.values():
+            process.kill()
+            process.join()
+
+
+def results(folders):
+    return [
+        json.loads((folders.folder(name) / "out" / "result.json").read_text())
+        for name in folders.names
+    ]
+
+
+@pytest.mark.slow
+def test_processes_that_end_whenever_they_wait(tmp_path):
+    """Nothing but files is between them, and whoever carries these moves them."""
+    folders = Folders(tmp_path, THREE)
+    over = set()
+    with Processes(folders) as parties:
+        for _ in range(20):
+            for name in set(folders.names) - over:
+                process = parties.start(name, "--once")
+                process.join(120)
+                assert process.exitcode in {0, 3}, folders.folder(name) / "log.jsonl"
+                if process.exitcode == 0:
+                    over.add(name)
+            for name in folders.names:
+                for path in folders.files(name):
+                    to = path.name.split("-to-")[1].split("-")[0]
+                    if to != name:
+                        path.rename(folders.letters(to) / path.name)
+            if len(over) == 3:
+                break
+    for one in results(folders):
+        np.testing.assert_allclose(one["minimiser"], MEAN, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_processes_that_wait_and_one_that_is_killed(tmp_path):
+    folders = Folders(tmp_path, THREE)
+    with Processes(folders) as parties:
+        for name in folders.names:
+            parties.start(name)
+        killed = False
+        for _ in range(1200):
+            with suppress(FileNotFoundError):  # what has arrived is removed meanwhile
+                folders.carry_all()
+            if not killed and any("-0003-" in p.name for p in folders.files("b")):
+                parties.running["b"].kill()
+                parties.running["b"].join()
+                parties.start("b")
+                killed = True
+            if not any(one.is_alive() for one in parties.running.values()):
+                break
+            time.sleep(0.1)
+        codes = {name: one.exitcode for name, one in parties.running.items()}
+    assert killed
+    assert set(codes.values()) == {0}
+    for one in results(folders):
+        np.testing.assert_allclose(one["minimiser"], MEAN, atol=1e-9)
+
+
+def test_a_run_that_began_one_way_goes_on_that_way(tmp_path):
+    folders = Folders(tmp_path, THREE)
+    driver = folders.driver("a")
+    driver.drop = None
+    with pytest.raises(StoreError, match="began through files: add --drop"):
+        driver._check_way({"self": b"", KEY: b""})
+    driver.drop = folders.driver("a").drop
+    with pytest.raises(StoreError, match="began without --drop"):
+        driver._check_way({"self": b""})
+
+
+def test_a_consortium_without_addresses_needs_a_folder(tmp_path):
+    folders = Folders(tmp_path, THREE)
+    assert folders.consortium.by_files
+    with pytest.raises(InvalidInputError, match="all meet through files"):
+        replace(folders.driver("a"), drop=None)

@@ -28,7 +28,7 @@ def prepare_folder(folder: Path) -> Path:
             pass
     except OSError as error:
         raise OutputError(
-            f"cannot write into {folder}: {error.strerror}; choose another --out"
+            f"cannot write into {folder}: {error.strerror}; choose another folder"
         ) from None
     return folder
 
