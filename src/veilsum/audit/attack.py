@@ -237,6 +237,11 @@ class Batch:
         """Everybody's masks, (n, executions, p)."""
         return self._by_execution(self.shares.masks())
 
+    @property
+    def each_share(self) -> Shaped[Array[Any], "e arcs executions p"]:
+        """All shares; as an auditor has them, and no coalition does."""
+        return self._by_execution(self.shares.values)
+
     def sight(
         self,
         coalition: Iterable[str],

@@ -38,25 +38,28 @@ from veilsum.audit import (
     refusals,
     repeated,
     reused,
+    share_law,
     sums_say,
     timing,
     weak_randomness,
 )
 from veilsum.audit.attack import FALSE_ALARMS, Outcome, Player, Scene, Worlds, played
+from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
     covariance_of,
     distance_for,
+    is_hidden,
     learned,
 )
-from veilsum.audit.noninterference import same_frames
+from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import Played, Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
-from veilsum.drivers.loopback import Loopback
-from veilsum.errors import InvalidInputError
+from veilsum.drivers.faults import Faults
+from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float, Int
@@ -114,9 +117,17 @@ PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
     "masks of another epoch": reused.across_epochs,
     "few seeds": weak_randomness.look_up,
     "guesses": guesses.play,
+    share_law.ATTACK: share_law.play,
+    share_law.SYSTEM: share_law.of_the_system,
 }
 # How often: no more than one batch, but not fewer than tell something.
-MOST_TRIALS = {"masks of another epoch": 1_000, "few seeds": 16, "guesses": 2_000}
+MOST_TRIALS = {
+    "masks of another epoch": 1_000,
+    "few seeds": 16,
+    "guesses": 2_000,
+    share_law.ATTACK: 2_000,
+    share_law.SYSTEM: 2_000,
+}
 FEWEST_TRIALS = 100
 WORD_BITS = 60
 # Attacks on what sums say, and on what is said before them.
@@ -517,11 +528,17 @@ def audit(
     if not groups:
         raise InvalidInputError("an audit needs at least one coalition to play")
     executions = executions_of(scene, depth, executions)
-    hidden = [one for one in groups if aim(scene, one, 1.0) is not None]
+    hidden = [one for one in groups if is_hidden(scene, one)]
     if distance is None:
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
     common: dict[str, Any] = {"seed": seed, "on": on}
-    guessers = _guessers(scene, hidden, distance, seed)
+    try:
+        guessers = _guessers(scene, hidden, distance, seed)
+    except (NumericalError, OverflowError):
+        raise InvalidInputError(
+            f"two inputs at distance {distance:g} are beyond the numbers that were "
+            "agreed on: leave --distance out, or give a smaller one"
+        ) from None
     tally, done = play(
         scene, guessers, executions, what="play", progress=progress, **common
     )
@@ -671,9 +688,7 @@ def _planted_controls(
         ]
         further = [one for one in PLAYED if one in leak.found_by]
         guessed = not players and not further
-        if (guessed or "likelihood ratio" in leak.found_by) and aim(
-            altered, group, 1.0
-        ) is not None:
+        if (guessed or LIKELIHOOD in leak.found_by) and is_hidden(altered, group):
             players += _guessers(altered, [group], distance, seed_of(seed, name))
         count = min(CONTROLLED, 10 * batch_of(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
@@ -766,7 +781,7 @@ def audit_question(
             _take(attack, question, group, seed, TRIALS[depth], outcomes, skipped)
         for attack in (late_unmasking, timing):
             _take(attack, question, group, seed, RUNS[depth], outcomes, skipped)
-        outcomes += _same_frames(question, group, depth, seed)
+        _keep(_same_frames(question, group, depth, seed), outcomes, skipped)
     outcomes += _tapped(question, depth, seed)
     said = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
     return replace(
@@ -793,6 +808,12 @@ def _take(
         found = play_it(question, coalition=group, seed=seed, trials=trials)
     except InvalidInputError as error:
         found = (Skipped(attack.ATTACK, str(error)),)
+    _keep(found, outcomes, skipped)
+
+
+def _keep(
+    found: Iterable[Outcome | Skipped], outcomes: list[Outcome], skipped: list[str]
+) -> None:
     for one in found:
         if isinstance(one, Skipped):
             skipped.append(f"{one.attack}: {one.why}")
@@ -814,13 +835,15 @@ def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
             "seed": seed_of(seed, f"tap/{k}") % 2**32,
             "watched": True,
         }
-        ways = (Arrays(**seeds), Loopback(**seeds))
+        ways = (Arrays(**seeds), machines := Recorded(faults=Faults(), **seeds))
         both = [question.ask(held, driver=one, run="tap").played for one in ways]
         one, other = (
             None if way is None else _transcript(question, way) for way in both
         )
-        # Machines that come to no answer where the theory does are different, too.
-        different += one != other
+        # Machines that come to no answer where the theory does are different, too. A
+        # transcript has the first word of each, and nobody has a second one.
+        twice = any(map(says_twice, machines.worlds))
+        different += one != other or twice
     return [
         Outcome(
             attack="what machines really send",
@@ -836,22 +859,23 @@ def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
 
 def _same_frames(
     question: Rehearsal, group: Coalition, depth: Depth, seed: int
-) -> list[Outcome]:
-    """Compare what real machines send for two dealings that must look the same."""
+) -> list[Outcome | Skipped]:
+    """Compare what real machines send for two dealings that must look the same.
+
+    Where totals are not the same, that is what is found.
+    """
     honest = question.honest(group)
     if len(honest) < 2:
-        return []
+        why = "one honest party alone has nobody to exchange with"
+        return [Skipped(FRAMES, why)]
     different = 0
     for k in range(RUNS[depth]):
         chance = np.random.default_rng((seed, k, 3))
-        held, played = question.sound((seed, k, 3))
-        for _ in range(reassignment.DEALINGS):
-            other = {**held, **reassignment.dealt(question, held, honest, chance)}
-            again = question.ask(other).played
-            if again is not None and again.totals == played.totals:
-                break
-        else:
-            return []
+        held, played = reassignment.with_some_to_spare(question, honest, (seed, k, 3))
+        dealt = reassignment.dealt_anew(question, held, played, honest, chance)
+        if dealt is None:
+            return [Skipped(FRAMES, reassignment.NO_OTHER)]
+        other = dealt[0]
 
         def run(holdings: Any, driver: Any) -> None:
             ended = question.ask(holdings, driver=driver, run="audit", seed=seed)

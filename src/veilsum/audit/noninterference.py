@@ -41,6 +41,7 @@ from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import Stream
 from veilsum.protocol.effects import Emission, Persist
+from veilsum.protocol.messages import Deposit, Share
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
 
@@ -324,6 +325,28 @@ def _bits(value: Any) -> Any:
     if is_dataclass(value):
         return [_bits(getattr(value, one.name)) for one in fields(value)]
     return value
+
+
+def says_twice(world: World) -> bool:
+    """Say whether a machine sent other numbers where it had sent some already.
+
+    A frame's numbers have one place: whose they are, of which epoch and round, and for
+    whom, if they are for one neighbour alone.
+    """
+    known: dict[tuple[Any, ...], Any] = {}
+    for event in world.history:
+        if event.what != "send":
+            continue
+        message = world.plan.codec.decode(event.detail)
+        holder = message.masked if isinstance(message, Deposit) else message
+        if (numbers := getattr(holder, "numbers", None)) is None:
+            continue
+        author = getattr(holder, "party", event.party)
+        whom = event.peer if isinstance(message, Share) else None
+        place = type(holder), holder.epoch, getattr(holder, "index", 0), author, whom
+        if known.setdefault(place, numbers.tolist()) != numbers.tolist():
+            return True
+    return False
 
 
 def _frames(met: Sequence[Met]) -> int:
