@@ -40,6 +40,7 @@ from veilsum.numbers.laws import Law, Numbers
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import Stream
+from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Emission, Persist
 from veilsum.protocol.messages import Deposit, Share
 from veilsum.protocol.plan import Plan
@@ -331,19 +332,24 @@ def says_twice(world: World) -> bool:
     """Say whether a machine sent other numbers where it had sent some already.
 
     A frame's numbers have one place: whose they are, of which epoch and round, and for
-    whom, if they are for one neighbour alone.
+    whom, if they are for one neighbour alone. A frame that nobody can read is other
+    numbers, too.
     """
     known: dict[tuple[Any, ...], Any] = {}
     for event in world.history:
         if event.what != "send":
             continue
-        message = world.plan.codec.decode(event.detail)
+        try:
+            message = world.plan.codec.decode(event.detail)
+        except MalformedMessageError:
+            return True
         holder = message.masked if isinstance(message, Deposit) else message
         if (numbers := getattr(holder, "numbers", None)) is None:
             continue
         author = getattr(holder, "party", event.party)
         whom = event.peer if isinstance(message, Share) else None
-        place = type(holder), holder.epoch, getattr(holder, "index", 0), author, whom
+        when = getattr(holder, "epoch", 0), getattr(holder, "index", 0)
+        place = type(holder), when, author, whom
         if known.setdefault(place, numbers.tolist()) != numbers.tolist():
             return True
     return False
