@@ -85,8 +85,7 @@ def accused(law, seed, depth):
 @pytest.mark.statistical
 def test_of_20_sound_audits_no_more_are_accused_than_is_stated(monkeypatch):
     """Each is at most 5 % of the time: more than 5 of 20 three times in 10,000."""
-    few = {name: leak for name, leak in PLANTED.items() if "16 bits" not in name}
-    monkeypatch.setattr(auditing, "PLANTED", few)
+    monkeypatch.setattr(auditing, "PLANTED", {})
     laws = [*SOUND, "a question"]
     assert sum(accused(laws[k % 4], k, "quick") for k in range(20)) <= 5
 
@@ -201,6 +200,23 @@ def test_too_many_coalitions_are_refused_before_work_is_done():
     big = vs.Topology.family("complete:40")
     with pytest.raises(vs.InvalidInputError, match="9,880 coalitions"):
         coalitions_of(big, "all:3", 1)
+    with pytest.raises(vs.InvalidInputError, match="501 coalitions"):
+        coalitions_of(big, ";".join(["0"] * 501), 1)
+    assert coalitions_of(big, "1,0;0,1;0", 1) == [("0", "1"), ("0",)]
+
+
+def test_a_distance_beyond_what_was_agreed_on_is_refused_in_words(monkeypatch):
+    monkeypatch.setattr(auditing, "PLANTED", {})
+    asked = auditing.scene_of(named("logistic"))
+    assert audit(asked, [("ann",)], executions=20, depth="quick").distance < 1
+    with pytest.raises(vs.InvalidInputError, match="beyond the numbers"):
+        audit(asked, [("ann",)], executions=20, depth="quick", distance=1e30)
+
+
+def test_too_few_executions_say_that_nothing_would_be_found(monkeypatch):
+    monkeypatch.setattr(auditing, "PLANTED", {})
+    found = audit(scene(), [("0",)], executions=4, depth="quick", seed=2)
+    assert "so few executions that no excess" in found.power
 
 
 def test_executions_are_counted():

@@ -462,18 +462,24 @@ def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coaliti
                 f"--coalitions all:K takes a number of at most {len(names) - 2} "
                 f"colluders, so that two others are left; found {asked!r}"
             )
-        many = comb(len(names), int(size))
-        if many > MOST_COALITIONS:
-            raise InvalidInputError(
-                f"{asked} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
-                "audited at a time: ask for worst, or name some"
-            )
+        _check_many(asked, comb(len(names), int(size)))
         return list(combinations(names, int(size)))
+    groups = asked.split(";")
+    _check_many("these", len(groups))
     found = []
-    for group in asked.split(";"):
+    for group in groups:
         members = [one.strip() for one in group.split(",") if one.strip()]
-        found.append(topology.names(topology.indices(members)))
-    return found
+        found.append(topology.names(sorted(topology.indices(members))))
+    # Each once: said twice it would count as two statements.
+    return list(dict.fromkeys(found))
+
+
+def _check_many(what: str, many: int) -> None:
+    if many > MOST_COALITIONS:
+        raise InvalidInputError(
+            f"{what} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
+            "audited at a time: ask for worst, or name some"
+        )
 
 
 def one_word(scene: Scene) -> Scene:
