@@ -5,9 +5,11 @@ import pytest
 
 from scenes import LAWS, PETERSEN, RING, TRIANGLE, coins, rate_of, scene_of
 from veilsum.audit import float_bits
-from veilsum.audit.attack import Player
+from veilsum.audit.attack import Player, Scene
 from veilsum.audit.planted import PLANTED
 from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import Masks
+from veilsum.privacy.float_leak import float_excluded, masked
 
 LEAK = PLANTED["floats"]
 ARCS = Topology.from_edges([(2, 0), (2, 1), (1, 0)], directed=True)
@@ -56,3 +58,16 @@ def test_two_parties_with_one_edge():
     assert float_bits.aim(scene, ["0"]) is None
     assert float_bits.aim(scene, ["0", "2", "3"]) is None
     assert float_bits.aim(scene, ["0", "1", "2"]).pair == (3, 4)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 1e3])
+def test_the_command_s_attack_rules_out_the_same_runs(sigma):
+    """`veilsum attack float` shows three parties; an audit has any graph."""
+    law = Masks("gaussian", sigma).on(TRIANGLE)
+    scene = Scene(topology=TRIANGLE, law=law, width=1)
+    batch, player = scene.batch(5, 2_000), float_bits.aim(scene, ("2",))
+    sight = batch.sight(("2",), player.held[0, 0])
+    found = player.play(sight, np.zeros(2_000, dtype=np.int64))
+    views = masked(np.moveaxis(batch.shares.values, -1, 0), (0.1, 0.2, 0.3))
+    assert found.tolist() == float_excluded(views, 0.2, 0.1).tolist()
+    assert 0 < found.sum() < 2_000

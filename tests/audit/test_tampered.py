@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import veilsum as vs
 from audit.test_record import QUICK, SCENARIO
 from net.test_transcript_file import MASKS, made
+from veilsum.audit import auditing
 from veilsum.audit.attack import Scene
 from veilsum.audit.own_run import check
 from veilsum.audit.record import SIGNED, AuditRecord, read_record
@@ -43,6 +44,8 @@ def audited_fixture(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_audited", keeping)
+        patch.setattr(command, "_drawn", lambda found: {})
+        patch.setattr(auditing, "PLANTED", {})  # which take long, and write no more
         key = next((folder / "a").glob("*.key"))
         found = run(folder, *QUICK, "--out", folder, "--identity", key)
     assert found.exit_code == 0, found.output

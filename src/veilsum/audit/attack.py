@@ -234,6 +234,11 @@ class Batch:
         shape = (self.scene.topology.n_parties, self.scene.width)
         return self.sight(coalition, np.zeros(shape, self.scene.law.dtype)).stripped
 
+    @property
+    def each_share(self) -> Shaped[Array[Any], "e arcs executions p"]:
+        """All shares; as an auditor has them, and no coalition does."""
+        return self._by_execution(self.shares.values)
+
     def sight(
         self,
         coalition: Iterable[str],

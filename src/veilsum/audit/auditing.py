@@ -40,6 +40,7 @@ from veilsum.audit import (
     refusals,
     repeated,
     reused,
+    share_law,
     sums_say,
     timing,
     weak_randomness,
@@ -53,20 +54,21 @@ from veilsum.audit.attack import (
     clopper_pearson,
     played,
 )
+from veilsum.audit.late_unmasking import Recorded
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
     covariance_of,
     distance_for,
+    is_hidden,
     learned,
 )
-from veilsum.audit.made_up import farthest
-from veilsum.audit.noninterference import same_frames
+from veilsum.audit.noninterference import same_frames, says_twice
 from veilsum.audit.planted import PLANTED
 from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
-from veilsum.drivers.loopback import Loopback
-from veilsum.errors import InvalidInputError
+from veilsum.drivers.faults import Faults
+from veilsum.errors import InvalidInputError, NumericalError
 from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array, FloatArray, listed
@@ -133,9 +135,17 @@ PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
     "masks of another epoch": reused.across_epochs,
     "few seeds": weak_randomness.look_up,
     "guesses": guesses.play,
+    share_law.ATTACK: share_law.play,
+    share_law.SYSTEM: share_law.of_the_system,
 }
 # How often: no more than one batch, but not fewer than tell something.
-MOST_TRIALS = {"masks of another epoch": 1_000, "few seeds": 16, "guesses": 2_000}
+MOST_TRIALS = {
+    "masks of another epoch": 1_000,
+    "few seeds": 16,
+    "guesses": 2_000,
+    share_law.ATTACK: 2_000,
+    share_law.SYSTEM: 2_000,
+}
 FEWEST_TRIALS = 100
 # Attacks on what sums say, and on what is said before them.
 ON_SUMS = (
@@ -549,18 +559,24 @@ def coalitions_of(
                 f"--coalitions all:K takes a number of at most {len(names) - 2} "
                 f"colluders, so that two others are left; found {asked!r}"
             )
-        many = comb(len(names), int(size))
-        if many > MOST_COALITIONS:
-            raise InvalidInputError(
-                f"{asked} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
-                "audited at a time: ask for worst, or name some"
-            )
+        _check_many(asked, comb(len(names), int(size)))
         return list(combinations(names, int(size)))
+    groups = asked.split(";")
+    _check_many("these", len(groups))
     found = []
-    for group in asked.split(";"):
+    for group in groups:
         members = [one.strip() for one in group.split(",") if one.strip()]
-        found.append(topology.names(topology.indices(members)))
-    return found
+        found.append(topology.names(sorted(topology.indices(members))))
+    # Each once: said twice it would count as two statements.
+    return list(dict.fromkeys(found))
+
+
+def _check_many(what: str, many: int) -> None:
+    if many > MOST_COALITIONS:
+        raise InvalidInputError(
+            f"{what} are {many:,} coalitions, and at most {MOST_COALITIONS} are "
+            "audited at a time: ask for worst, or name some"
+        )
 
 
 def _worst(topology: Topology, tolerate: int, most_work: float) -> Coalition:
@@ -632,11 +648,17 @@ def audit(
     if not groups:
         raise InvalidInputError("an audit needs at least one coalition to play")
     executions = executions_of(scene, depth, executions)
-    hidden = [one for one in groups if farthest(scene.topology, one) is not None]
+    hidden = [one for one in groups if is_hidden(scene, one)]
     if distance is None:
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
     common: dict[str, Any] = {"seed": seed, "on": on}
-    guessers = _guessers(scene, hidden, distance, seed)
+    try:
+        guessers = _guessers(scene, hidden, distance, seed)
+    except (NumericalError, OverflowError):
+        raise InvalidInputError(
+            f"two inputs at distance {distance:g} are beyond the numbers that were "
+            "agreed on: leave --distance out, or give a smaller one"
+        ) from None
     bar = None if progress is None else progress("executions", executions)
     tally, done = play(scene, guessers, executions, what="play", progress=bar, **common)
     outcomes = _outcomes(guessers, tally)
@@ -780,9 +802,7 @@ def _planted_controls(
         players: list[Player] = _aimed(altered, [group], names)
         further = [one for one in PLAYED if one in leak.found_by]
         guessed = not players and not further
-        if (guessed or LIKELIHOOD in leak.found_by) and farthest(
-            altered.topology, group
-        ) is not None:
+        if (guessed or LIKELIHOOD in leak.found_by) and is_hidden(altered, group):
             players += _guessers(altered, [group], distance, seed_of(seed, name))
         # Only a guesser needs many executions to be believed.
         most = CONTROLLED if any(one.attack in GUESSERS for one in players) else FEW
@@ -991,13 +1011,15 @@ def _tapped(
             "seed": seed_of(seed, f"tap/{k}") % 2**32,
             "watched": True,
         }
-        ways = (Arrays(**seeds), Loopback(**seeds))
+        ways = (Arrays(**seeds), machines := Recorded(faults=Faults(), **seeds))
         both = [question.ask(held, driver=one, run="tap").played for one in ways]
         one, other = (
             None if way is None else _transcript(question, way) for way in both
         )
-        # Machines that come to no answer where the theory does are different, too.
-        different += one != other
+        # Machines that come to no answer where the theory does are different, too. A
+        # transcript has the first word of each, and nobody has a second one.
+        twice = any(map(says_twice, machines.worlds))
+        different += one != other or twice
     yield Outcome(
         attack=TAPPED,
         coalition=coalition,
@@ -1012,27 +1034,23 @@ def _tapped(
 def _same_frames(
     question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
 ) -> Iterator[Outcome | Skipped]:
-    """Compare what real machines send for two dealings that must look the same."""
+    """Compare what real machines send for two dealings that must look the same.
+
+    Where totals are not the same, that is what is found.
+    """
     honest = question.honest(coalition)
     if len(honest) < 2:
-        yield Skipped(FRAMES, "one honest party has nobody to hide among")
+        yield Skipped(FRAMES, "one honest party alone has nobody to exchange with")
         return
     different = 0
     for k in range(trials):
         chance = np.random.default_rng((seed, k, 3))
-        held, played = question.sound((seed, k, 3))
-        for _ in range(reassignment.DEALINGS):
-            other = {**held, **reassignment.dealt(question, held, honest, chance)}
-            again = question.ask(other).played
-            if again is not None and again.totals == played.totals:
-                break
-        else:
-            yield Skipped(
-                FRAMES,
-                f"none of {reassignment.DEALINGS} other dealings of the same rows had "
-                "the same sums",
-            )
+        held, played = reassignment.with_some_to_spare(question, honest, (seed, k, 3))
+        dealt = reassignment.dealt_anew(question, held, played, honest, chance)
+        if dealt is None:
+            yield Skipped(FRAMES, reassignment.NO_OTHER)
             return
+        other = dealt[0]
 
         def run(holdings: Any, driver: Any) -> None:
             ended = question.ask(holdings, driver=driver, run="audit", seed=seed)

@@ -86,6 +86,12 @@ class LikelihoodRatio:
         return (self.scores(sight.stripped - self.inputs[0]) > 0) == (worlds == 1)
 
 
+def is_hidden(scene: Scene, coalition: Iterable[str]) -> bool:
+    """Say whether there is something to guess: two honest parties hide each other."""
+    honest = scene.topology.induced(scene.others(coalition))
+    return any(len(part) > 1 for part in components(honest))
+
+
 def aim(
     scene: Scene, coalition: Iterable[str], distance: float
 ) -> LikelihoodRatio | None:

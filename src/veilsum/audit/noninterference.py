@@ -40,7 +40,9 @@ from veilsum.numbers.laws import Law, Numbers
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.streams import Stream
+from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Emission, Persist
+from veilsum.protocol.messages import Deposit, Share
 from veilsum.protocol.plan import Plan
 from veilsum.protocol.work import Work
 
@@ -313,6 +315,33 @@ def _bits(value: Any) -> Any:
     if is_dataclass(value):
         return [_bits(getattr(value, one.name)) for one in fields(value)]
     return value
+
+
+def says_twice(world: World) -> bool:
+    """Say whether a machine sent other numbers where it had sent some already.
+
+    A frame's numbers have one place: whose they are, of which epoch and round, and for
+    whom, if they are for one neighbour alone. A frame that nobody can read is other
+    numbers, too.
+    """
+    known: dict[tuple[Any, ...], Any] = {}
+    for event in world.history:
+        if event.what != "send":
+            continue
+        try:
+            message = world.plan.codec.decode(event.detail)
+        except MalformedMessageError:
+            return True
+        holder = message.masked if isinstance(message, Deposit) else message
+        if (numbers := getattr(holder, "numbers", None)) is None:
+            continue
+        author = getattr(holder, "party", event.party)
+        whom = event.peer if isinstance(message, Share) else None
+        when = getattr(holder, "epoch", 0), getattr(holder, "index", 0)
+        place = type(holder), when, author, whom
+        if known.setdefault(place, numbers.tolist()) != numbers.tolist():
+            return True
+    return False
 
 
 def _frames(met: Sequence[Met]) -> int:

@@ -22,6 +22,7 @@ from veilsum.tables.frames import load_pandas
 ATTACK = "reassignment"
 # Dealings that are tried for one that everybody's rules admit.
 DEALINGS = 8
+NO_OTHER = "no other dealing of made-up rows passes everybody's rules"
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -41,18 +42,15 @@ def play(
     honest = question.honest(coalition)
     if len(honest) < 2:
         return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
-    # With some rows to spare, everybody has enough of them in other dealings, too.
-    sizes = dict.fromkeys(honest, question.size[0] * 5 // 4)
     chance, told = np.random.default_rng((seed, 2)), 0
     for trial in range(trials):
-        held, played = question.sound((seed, trial), sizes)
+        held, played = with_some_to_spare(question, honest, (seed, trial))
         if not played.totals:
             return (Skipped(ATTACK, "the method releases no sums"),)
-        other = _dealt_anew(question, held, played, honest, chance)
+        other = dealt_anew(question, held, played, honest, chance)
         if other is None:
-            why = "no other dealing of made-up rows passes everybody's rules"
-            return (Skipped(ATTACK, why),)
-        worlds = {0: played.totals, 1: other.totals}
+            return (Skipped(ATTACK, NO_OTHER),)
+        worlds = {0: played.totals, 1: other[1].totals}
         told += len(possible(played.totals, worlds)) == 1
     what = "rows are" if question.by_row else "holdings are"
     return (
@@ -68,25 +66,33 @@ def play(
     )
 
 
-def _dealt_anew(
+def with_some_to_spare(
+    question: Rehearsal, honest: Sequence[str], seed: Any
+) -> tuple[dict[str, Held], Played]:
+    """Return what everybody holds, with enough rows for other dealings, too."""
+    return question.sound(seed, dict.fromkeys(honest, question.size[0] * 5 // 4))
+
+
+def dealt_anew(
     question: Rehearsal,
     held: Holdings,
     played: Played,
     honest: Sequence[str],
     chance: np.random.Generator,
-) -> Played | None:
-    """Return the run on another dealing, in which the same parties hold each level.
+) -> tuple[Holdings, Played] | None:
+    """Return another dealing and the run on it; the same parties hold each level.
 
     Who holds a level is asked first, in counts of parties, and no dealing that changes
     them is promised to be hidden.
     """
     for _ in range(DEALINGS):
-        found = question.ask({**held, **dealt(question, held, honest, chance)})
+        other = {**held, **dealt(question, held, honest, chance)}
+        found = question.ask(other)
         if found.played is None:
             continue
         if found.screened and found.played.totals[0] != played.totals[0]:
             continue
-        return found.played
+        return other, found.played
     return None
 
 
