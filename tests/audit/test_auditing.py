@@ -354,10 +354,12 @@ def test_residues_are_audited_alike_whatever_they_count():
 
     counts = Counts((Fraction(1), Fraction(1, 2**90)), 152)
     law = Masks("uniform").for_sums(FIVE, counts)
-    far = Scene(topology=FIVE, law=law, width=2)
-    found = audit(far, [("0",)], executions=500, depth="quick")
-    assert found.exit_code == 0
-    player = auditing.aim(auditing.one_word(far), ("0",), found.distance)
+    far = auditing.one_word(Scene(topology=FIVE, law=law, width=2))
+    player = auditing.aim(far, ("0",), auditing.distance_for(far, ("0",), 0.6))
+    assert player.promised == 0.5
+    tally, done = auditing.play(far, [player], 4_000, seed=1, what="play")
+    # Four standard errors of as many coins.
+    assert tally.counts[0, 1] / done == pytest.approx(0.5, abs=0.032)
     moved = player.held[1, 0] - player.held[0, 0]
     assert (moved != 0).any(axis=0).all()  # in both columns
 
