@@ -318,14 +318,17 @@ def test_each_defect_is_found(defect, monkeypatch):
     assert attack in found_by(found), found_by(found)
 
 
+RUNS = {"seed": 4, "trials": auditing.RUNS["standard"]}
+
+
 @pytest.mark.parametrize("defect", [None, *QUICK])
 def test_frames_alone_show_what_a_machine_says_too_much(defect, monkeypatch):
     asked = question(**ASKED["a mean"])
     if defect is not None:
         defect(monkeypatch)
     found = [
-        *auditing._tapped(asked, "standard", 4),
-        *auditing._same_frames(asked, asked.parties[:1], "standard", 4),
+        *auditing._tapped(asked, coalition=asked.parties, **RUNS),
+        *auditing._same_frames(asked, coalition=asked.parties[:1], **RUNS),
     ]
     by = {one.attack for one in found if one.exceeds(1e-3)}
     assert by == ({DEFECTS[defect][0]} if defect else set())
@@ -334,5 +337,5 @@ def test_frames_alone_show_what_a_machine_says_too_much(defect, monkeypatch):
 def test_machines_are_compared_or_it_is_said_why_not():
     """Where rules admit no other dealing, nothing is compared, and that is a line."""
     asked = question(**ASKED["a mean"])
-    alone = auditing._same_frames(asked, asked.parties[:-1], "standard", 4)
+    alone = auditing._same_frames(asked, coalition=asked.parties[:-1], **RUNS)
     assert [type(one) for one in alone] == [Skipped]

@@ -10,11 +10,12 @@ from net.runs import ONE_SHOT, Company
 from veilsum.audit import own_run, run_folder
 from veilsum.audit.auditing import scene_of_run
 from veilsum.audit.run_folder import RunFolder
-from veilsum.cli import join
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.net.identity import new_identity
 from veilsum.net.transcript_file import is_transcript
+from veilsum.parties import taking_part
+from veilsum.parties.events import Telling
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -29,8 +30,9 @@ def ran_fixture(tmp_path_factory):
     found = company.run()
     home, driver = company.folder("a"), company.drivers["a"]
     (home / "out").mkdir()
-    join._report(home / "out", driver, found["a"], style="text", as_json=False)
-    join._keep_transcript(home / "a.transcript", driver, "text")
+    telling = Telling(driver.consortium.run, "a")
+    taking_part._joined(driver, found["a"], telling, home / "out")
+    taking_part._wind_up(driver, telling, home / "a.transcript", home / "out")
     return home
 
 

@@ -68,7 +68,7 @@ def of_the_system(
     del coalition
     if not (scene.law.hides and scene.law.deployable and scene.topology.n_edges):
         return None
-    law, size = widened(scene.law, trials), trials * scene.width
+    law, size = widened(scene.law, scene.width, trials), trials * scene.width
     try:
         streams = SystemStreams()
         shares = draw_shares(scene.topology, law, streams, size=size)
