@@ -44,6 +44,8 @@ from veilsum.numbers.secrets import Secret
 
 # Bytes in one frame to a relay.
 CHUNK = 1 << 16
+# Seconds in which a relay joins two that are there.
+MOMENT = 1.0
 # What a relay's answers mean that are not a yes.
 _STATUS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it does not admit this party's token",
@@ -55,7 +57,15 @@ _STATUS: dict[int, str] = {
 
 
 class RelayError(Exception):
-    """A relay that did not lead to the other end; its text says why."""
+    """A relay that did not lead to the other end; its text says why.
+
+    Attributes:
+        is_own: whether this party's own veilsum is there already.
+    """
+
+    def __init__(self, why: str, *, is_own: bool = False) -> None:
+        super().__init__(why)
+        self.is_own = is_own
 
 
 UNJOINED = (*UNANSWERED, RelayError, ConnectionClosed)
@@ -101,6 +111,7 @@ class Passage(asyncio.Transport):
         self.ended: asyncio.Future[None] = outer.loop.create_future()
         self._protocol: asyncio.BufferedProtocol | None = None
         self._held: list[bytes] = []
+        self._error: Exception | None = None
         self._reads, self._closing = False, False
         outer.stream, outer.take = self, self.feed
 
@@ -127,7 +138,7 @@ class Passage(asyncio.Transport):
         if not self.ended.done():
             self.ended.set_result(None)
         if self._protocol is not None:
-            self._protocol.connection_lost(error)
+            self._protocol.connection_lost(error or self._error)
 
     def pause_writing(self) -> None:
         """Pass on that the relay takes no more for now."""
@@ -207,6 +218,11 @@ class Passage(asyncio.Transport):
         """End at once."""
         self._closing = True
         self._outer.transport.abort()
+
+    def _force_close(self, error: Exception | None) -> None:
+        """End at once, as asyncio's TLS has it of a transport that failed."""
+        self._error = self._error or error
+        self.abort()
 
 
 async def dial_over(
@@ -312,6 +328,11 @@ class Tunnels(Secret):
         assert self.agreed.relays is not None
         return self.agreed.relays
 
+    @property
+    def places(self) -> tuple[Relay, ...]:
+        """Where to go."""
+        return self.relays.places
+
     async def call(self, relay: Relay, other: str, *, look: bool = False) -> Outer:
         """Return a connection with a relay, at which this member waits for another.
 
@@ -335,7 +356,8 @@ class Tunnels(Secret):
         except InvalidStatus as error:
             status = error.response.status_code
             why = _STATUS.get(status, f"it answers HTTP {status}")
-            raise RelayError(why) from None
+            own = status == HTTPStatus.CONFLICT
+            raise RelayError(why, is_own=own) from None
 
     async def join(
         self,
@@ -392,7 +414,7 @@ class Tunnels(Secret):
         Returns:
             How long the best connection lasted; None if they did not meet.
         """
-        places, spoilt = self.relays.places, self._spoilt[other]
+        places, spoilt = self.places, self._spoilt[other]
         if spoilt.issuperset(places):
             spoilt.clear()
         end = asyncio.get_running_loop().time() + wait
@@ -439,7 +461,8 @@ class Tunnels(Secret):
         """Wait at a relay, and come again if it fails, until the time is over."""
         loop, pause = asyncio.get_running_loop(), self.limits.first_retry
         while True:
-            left = end - loop.time()
+            # However long the way there was, whoever waits there is met.
+            left = max(end - loop.time(), MOMENT)
             try:
                 return await self.join(relay, other, wait=left, note=note)
             except UNJOINED as error:
