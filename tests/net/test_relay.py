@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import ssl
 from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +23,9 @@ from veilsum.errors import InvalidInputError, InvalidScenarioError, OutputError
 from veilsum.net import relay, tunnel
 from veilsum.net.identity import new_identity
 from veilsum.net.passes import (
+    JOINED,
+    MOST_FRAME,
+    RELAY_PATH,
     VARIABLE,
     Pass,
     admits,
@@ -276,7 +282,7 @@ def test_who_has_another_token_is_told_so(tmp_path, caplog):
         (request(Pass("0" * 32, "x" * 32, "2" * 32)), "400"),
         (request(Pass("0" * 32, "2" * 32, "2" * 32)), "400"),
         (request().replace(b"Veilsum-To", b"Veilsum-Run"), "400"),
-        (request(upgrade=False), "200"),
+        (request(upgrade=False), "426"),
         (request(), "101"),
         (b"GET /veilsum/relay HTTP/1.1\r\n" + b"x: y\r\n" * 1000 + b"\r\n", ""),
         (b"\x16\x03\x01" + bytes(200) + b"\r\n\r\n", ""),
@@ -594,3 +600,23 @@ def test_pseudonyms_differ_by_run_name_and_token(tmp_path):
     assert (one.run, one.me, one.to) == (other.run, other.to, other.me)
     names = [["r"], ["r", "a"], ["r", "b"], ["s", "a"], ["r", "ab"]]
     assert len({pseudonym(t, n) for t in (TOKEN, "0" * 64) for n in names}) == 10
+
+
+def test_the_wire_page_says_what_is_sent(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
+    (part,) = re.findall(r"### A relay\n(.*?)\n### ", page.read_text(), re.DOTALL)
+    village = Village(tmp_path, silent=("a", "b"))
+    agreed = village.consortium(deployment=deployment(1))
+    shown = Pass.between(agreed, TOKEN, "a", "b", look=True)
+    for header in shown.headers(TOKEN):
+        assert f"`{header}`" in part
+    codes = (relay.LEFT, relay.REPLACED, relay.LATE, relay.BREACH, relay.RESTART)
+    for number in (*codes, f"{MOST_FRAME:,}", f"`{JOINED}`", f"`{RELAY_PATH}`"):
+        assert str(number) in part
+    # As it is written there, byte by byte.
+    said = b"veilsum relay\0" + TOKEN.encode() + b"\0" + agreed.run.encode()
+    assert shown.run == sha256(said).hexdigest()[:32]
+    assert shown.me == sha256(said + b"\0a").hexdigest()[:32]
+    assert shown.to == sha256(said + b"\0b").hexdigest()[:32]
+    whole = sha256(b"veilsum relay token\0" + TOKEN.encode()).hexdigest()
+    assert agreed.relays.token == whole

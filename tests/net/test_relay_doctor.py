@@ -101,7 +101,7 @@ def test_a_direct_link_is_told_as_such(tmp_path):
             return await asyncio.gather(*(doctor(village, n, agreed) for n in "ab"))
 
     for found, other in zip(patiently(main()), "ba", strict=True):
-        assert lines(found, other, "way") == []
+        assert lines(found, other, "way") == [("good", "direct: no relay is needed")]
         assert "relay" not in lines(found, other, "TCP")[0][1]
 
 

@@ -288,6 +288,8 @@ def neighbour_checks(
         found.append(_over_relay(way, best, looks))
     elif best.through and best.dialled is not way.calls:
         found.append(_other_way(way, looks))
+    elif best.through and way.relayed:
+        found.append(way.checked("way", Health.GOOD, "direct: no relay is needed"))
     return found
 
 

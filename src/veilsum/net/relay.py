@@ -13,7 +13,6 @@ their way, bytes a second, how long somebody waits, is silent or stays.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import ssl
 from asyncio import sslproto
@@ -281,9 +280,8 @@ class RelayServer(Door):
         if found is None:
             return None
         status, words = found
-        if status >= HTTPStatus.BAD_REQUEST:
-            self.counts[f"refused_{status.value}"] += 1
-            self._note(caller(connection.transport), words)
+        self.counts[f"refused_{status.value}"] += 1
+        self._note(caller(connection.transport), words)
         return connection.respond(status, f"{words}\n")
 
     def _refusal(self, half: Half, request: Request) -> tuple[HTTPStatus, str] | None:
@@ -298,9 +296,6 @@ class RelayServer(Door):
             return HTTPStatus.BAD_REQUEST, "no pass"
         place = (digest, shown.run, frozenset((shown.me, shown.to)))
         room = self._rooms.get(place, {})
-        if "Upgrade" not in headers:
-            there = shown.to in room
-            return HTTPStatus.OK, json.dumps({"there": there})
         if self._draining or len(self._halves) >= bounds.connections:
             return HTTPStatus.SERVICE_UNAVAILABLE, "no room"
         if self._runs[digest, shown.run] >= bounds.per_run:
