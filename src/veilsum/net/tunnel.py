@@ -16,6 +16,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -328,6 +329,10 @@ class Tunnels(Secret):
         assert self.agreed.relays is not None
         return self.agreed.relays
 
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        return relay_context(self.relays)
+
     @property
     def places(self) -> tuple[Relay, ...]:
         """Where to go."""
@@ -340,7 +345,6 @@ class Tunnels(Secret):
             RelayError: it does not want this member; or one of `UNANSWERED`.
         """
         shown = Pass.between(self.agreed, self.token, self.me, other, look=look)
-        context = relay_context(self.relays) if relay.secure else None
         address = relay.address
         try:
             return await dial_at(
@@ -351,7 +355,7 @@ class Tunnels(Secret):
                 proxy=proxy_for(address) if relay.secure else None,
                 additional_headers=shown.headers(self.token),
                 max_size=MOST_FRAME,
-                **({} if context is None else {"ssl": context}),
+                **({"ssl": self._context} if relay.secure else {}),
             )
         except InvalidStatus as error:
             status = error.response.status_code
@@ -417,23 +421,30 @@ class Tunnels(Secret):
         places, spoilt = self.places, self._spoilt[other]
         if spoilt.issuperset(places):
             spoilt.clear()
-        end = asyncio.get_running_loop().time() + wait
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait
         waiting: set[asyncio.Task[float]] = set()
 
         async def one(relay: Relay) -> float:
             if calls and relay in spoilt:  # the others have a start
                 await asyncio.sleep(10 * self.limits.first_retry)
-            stream = await self._joined(relay, other, end, note)
             me = cast("asyncio.Task[float]", asyncio.current_task())
-            waiting.discard(me)
-            for task in tuple(waiting) if calls else ():
-                task.cancel()
-            lasted = await serve(stream)
+            while True:
+                stream = await self._joined(relay, other, end, note)
+                waiting.discard(me)
+                for task in tuple(waiting) if calls else ():
+                    task.cancel()
+                lasted = await serve(stream)
+                if calls or lasted or elsewhere.is_set() or loop.time() > end:
+                    break
+                # The other end has chosen another relay: should nothing come of that,
+                # it will be back.
+                waiting.add(me)
+                await asyncio.sleep(self.limits.first_retry)
             good = lasted >= self.limits.settled
             (spoilt.discard if good else spoilt.add)(relay)
             return lasted
 
-        loop = asyncio.get_running_loop()
         tasks = {loop.create_task(one(relay)) for relay in places}
         waiting |= tasks
         up = loop.create_task(elsewhere.wait())
