@@ -12,13 +12,16 @@ JOBS   ?= 3
 # time of a run, so one run in CI does it.
 SHAPES := veilsum.numbers,veilsum.graphs,veilsum.costs,veilsum.methods,veilsum.models,veilsum.privacy,veilsum.drivers,veilsum.engines,typechecker.checker
 
-.PHONY: demo paper test test-shapes test-all check format lint types imports docs bench lock dist wheelhouse pythons clean help
+.PHONY: demo demo-relay paper test test-shapes test-all check format lint types imports docs bench lock dist wheelhouse pythons clean help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(RUN)  ## five hospitals on a network fit one regression; one is killed on the way
 	$(BIN)/python examples/hospitals.py out/hospitals
+
+demo-relay: $(RUN)  ## the same, four of them dial-only, over a relay that is killed on the way
+	$(BIN)/python examples/relayed.py out/relayed
 
 paper: $(RUN)  ## reproduce the paper's Section V: numbers, figures, in out/paper
 	$(BIN)/veilsum paper --out out/paper
@@ -59,6 +62,7 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/engines.py
 	$(BIN)/python benchmarks/network.py
+	$(BIN)/python benchmarks/relay.py
 
 lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
 	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \

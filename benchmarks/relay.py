@@ -82,9 +82,9 @@ class RelayProcess:
 
 
 def free_port() -> int:
-    from veilsum.parties.local import _free_ports
+    from veilsum.parties.local import free_ports
 
-    return _free_ports(1)[0]
+    return free_ports(1)[0]
 
 
 def rate(*, relayed: bool) -> float:

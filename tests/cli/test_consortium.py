@@ -138,6 +138,29 @@ def test_the_plan_may_name_certificates_and_addresses(keys, tmp_path):
     )
 
 
+def test_the_plan_may_name_a_relay(keys, tmp_path):
+    """Then nobody needs an address; the page says who meets where."""
+    own = keys["alder"].certificate  # as a relay's certificate would be
+    (tmp_path / "relay.crt").write_text(own)
+    relays = ["wss://relay.example.org", "wss://relay.example.net:8443/veil"]
+    plan = [
+        (EXAMPLES / "diabetes.toml").read_text(),
+        f"[deployment]\nrelay = {json.dumps(relays)}",
+        f'relay_token = "{"6f" * 32}"\nrelay_certificate = "relay.crt"',
+    ]
+    (tmp_path / "plan.toml").write_text("\n".join(plan))
+    given = ["new", tmp_path / "plan.toml", *certificates(keys, HOSPITALS)]
+    made = document(*given, "-o", tmp_path / "study.veil")
+    assert made["relays"] == ["wss://relay.example.org:443", relays[1]]
+    agreed = read_consortium(tmp_path / "study.veil")
+    assert agreed.relays.certificate == own
+    shown = call("show", tmp_path / "study.veil").stdout
+    assert "hospital-1 and hospital-2 meet at a relay" in shown
+    assert f"  {relays[1]}\n" in shown
+    (tmp_path / "plan.toml").write_text("\n".join([*plan[:2], 'relay_token = "x"']))
+    assert "64 hexadecimal" in refusal(*given, "-o", tmp_path / "other.veil")
+
+
 def test_a_file_is_never_replaced(words, tmp_path):
     first = document(*words)
     assert "never replaced" in refusal(*words)

@@ -44,3 +44,12 @@ def test_a_demonstration_without_its_killing_has_failed(tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     assert "the same at all 5: yes" in done.stdout
     assert "nobody was to be killed, and had ended before" in done.stdout
+
+
+@pytest.mark.slow
+def test_five_hospitals_over_a_relay_that_is_killed(tmp_path):
+    done = shown("relayed.py", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hospital-3 has met hospital-5: ws://127.0.0.1:" in done.stdout
+    assert "the relay: KILLED (SIGKILL)" in done.stdout
+    assert "the same to the last bit: yes" in done.stdout

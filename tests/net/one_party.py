@@ -11,6 +11,7 @@ from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import open_ledger
 from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import read_identity
+from veilsum.net.passes import own_token
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.networked import Networked
 from veilsum.privacy.accountant import Budget
@@ -36,6 +37,7 @@ def _take_part(here, kill_after):
         identity=identity,
         consortium=consortium,
         state=here / "state.run",
+        token=consortium.relays and own_token(consortium.relays, None, here),
         record=Recorder(here / "history", identity.name, kill_after),
     )
     ledger = key.with_suffix(".ledger")

@@ -8,6 +8,7 @@ else's, and with the proxies between them.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -22,6 +23,7 @@ from net.village import HOST, QUICK, free_port
 from veilsum.agreement.consortium import Address
 from veilsum.files.ledger import open_ledger
 from veilsum.net.identity import read_identity
+from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.local import local_run
@@ -119,12 +121,12 @@ class Company:
         over: set when everybody who was started has ended.
     """
 
-    def __init__(self, folder, table, *, limits=QUICK):
+    def __init__(self, folder, table, *, limits=QUICK, **how):
         folder.mkdir(parents=True, exist_ok=True)
         scenario = folder / "scenario.toml"
         scenario.write_text(tomli_w.dumps(table))
         self.table, self.scenario = table, scenario
-        self.local = local_run(scenario, folder / "parties")
+        self.local = local_run(scenario, folder / "parties", **how)
         self.consortium, self.seats = self.local.consortium, self.local.seats
         self.limits, self.records, self.budgets, self.options = limits, {}, {}, {}
         self.drivers, self.proxies, self._doors = {}, {}, {}
@@ -153,6 +155,8 @@ class Company:
             "consortium": self.consortium,
             "state": self.folder(name) / "state.run",
             "listen": self._doors.get(name),
+            "token": self.consortium.relays
+            and own_token(self.consortium.relays, None, self.folder(name)),
             "record": self.records.get(name),
             "watch": lambda _: self._moved.set(),
             **self.options.get(name, {}),
@@ -265,7 +269,7 @@ async def _nothing_left(found):
     """Fail if a task of a run is still there after it."""
     for _ in range(50):
         left = asyncio.all_tasks() - {asyncio.current_task()}
-        left = {task for task in left if "Proxy" not in repr(task)}
+        left = {task for task in left if not re.search("Proxy|Relay|serve", repr(task))}
         if not left:
             return
         await asyncio.sleep(0.01)

@@ -57,10 +57,10 @@ LONGEST = 600.0
 class Parties:
     """The processes of one run, in folders under one place."""
 
-    def __init__(self, table, place):
+    def __init__(self, table, place, **how):
         scenario = place / "scenario.toml"
         scenario.write_text(tomli_w.dumps(table))
-        self.run = local_run(scenario, place / "parties")
+        self.run = local_run(scenario, place / "parties", **how)
         self.folders = {n: seat.folder for n, seat in self.run.seats.items()}
 
     def start(self, name, kill_after=0):

@@ -8,7 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from veilsum.agreement.pem import der_of, pem_of
-from veilsum.errors import InvalidScenarioError, printable
+from veilsum.errors import InvalidScenarioError, is_seen, printable
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+")
 # All of them are called at once when two members look for each other.
@@ -98,15 +98,17 @@ class Relay:
         >>> str(Relay.of("wss://relay.example.org"))
         'wss://relay.example.org:443'
         """
-        found = urlsplit(text.strip())
-        secure = found.scheme == "wss"
-        odd = found.query or found.fragment or "@" in found.netloc
-        if found.scheme not in {"ws", "wss"} or odd or len(text) > 200:
-            raise _no_relay(text)
-        if not _RELAY_PATH.fullmatch(found.path):
+        if not is_seen(text) or len(text) > 200:
             raise _no_relay(text)
         try:
-            port = found.port or (443 if secure else 80)
+            found = urlsplit(text.strip())
+            secure = found.scheme == "wss"
+            odd = found.query or found.fragment or "@" in found.netloc
+            if found.scheme not in {"ws", "wss"} or odd:
+                raise _no_relay(text)
+            if not _RELAY_PATH.fullmatch(found.path):
+                raise _no_relay(text)
+            port = (443 if secure else 80) if found.port is None else found.port
             host = found.hostname or ""
             address = Address.of(
                 f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -171,7 +171,7 @@ class Consortium:
 
     def only_relayed(self, name: str) -> tuple[str, ...]:
         """Return the neighbours that a member can meet at a relay only."""
-        if self.member(name).address is not None:
+        if self.relays is None or self.member(name).address is not None:
             return ()
         near = self.topology.neighbours(name)
         return tuple(one for one in near if self.member(one).address is None)

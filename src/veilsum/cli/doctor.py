@@ -61,6 +61,13 @@ WAIT = 10.0
     help="With --network: where to listen, if others dial another address.",
 )
 @click.option(
+    "--relay-token",
+    "token",
+    type=FILE,
+    help="With --network: the token that admits this party to the consortium's relays; "
+    "by default as for veilsum join.",
+)
+@click.option(
     "--wait",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
@@ -110,6 +117,7 @@ def _look_around(
     *,
     key: Path | None,
     listen: str | None,
+    token: Path | None,
     wait: float | None,
     as_json: bool,
 ) -> None:
@@ -118,6 +126,7 @@ def _look_around(
     from veilsum.cli.join import only_key
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.doctor import check_up
+    from veilsum.net.passes import own_token
     from veilsum.net.trust import check_certificates
 
     consortium = read_consortium(file)
@@ -132,7 +141,11 @@ def _look_around(
     seconds = WAIT if wait is None else wait
     if not as_json:
         say(f"calling the neighbours, and listening for {seconds:g} s")
-    found = asyncio.run(check_up(key_file, consortium, wait=seconds, listen=place))
+    relays = consortium.relays
+    shown = None if relays is None else own_token(relays, token, key_file.parent)
+    found = asyncio.run(
+        check_up(key_file, consortium, wait=seconds, listen=place, token=shown)
+    )
     if as_json:
         print_json(found.to_dict())
     else:

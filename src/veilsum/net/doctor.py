@@ -27,7 +27,7 @@ from pathlib import Path
 from socket import SOCK_STREAM, socket
 from typing import TYPE_CHECKING, Any
 
-from veilsum.agreement.addresses import Address, is_anywhere
+from veilsum.agreement.addresses import Address, Relay, is_anywhere
 from veilsum.agreement.consortium import Consortium
 from veilsum.errors import InvalidInputError
 from veilsum.net.hello import (
@@ -49,6 +49,7 @@ from veilsum.net.identity import (
     validity,
 )
 from veilsum.net.links import cannot_listen, exchanged, own_hello
+from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,
@@ -63,6 +64,14 @@ from veilsum.net.sockets import (
     proxy_for,
 )
 from veilsum.net.trust import check_member, client_context, owner, server_context
+from veilsum.net.tunnel import (
+    UNJOINED,
+    RelayError,
+    Tunnels,
+    answer_over,
+    dial_over,
+    words_about,
+)
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 
@@ -183,6 +192,7 @@ class Look:
         own: what this party said, at the time it heard that.
         refusal: how it ended after TLS; `Close.DONE` if nothing was wrong.
         proxied: whether it went through a proxy.
+        relay: the relay that it went over, if it did.
     """
 
     name: str
@@ -194,6 +204,7 @@ class Look:
     own: Hello | None = None
     refusal: Refusal | None = None
     proxied: bool = False
+    relay: str = ""
 
     @property
     def through(self) -> bool:
@@ -209,6 +220,8 @@ class Look:
     @property
     def place(self) -> str:
         """Where the call went."""
+        if self.relay:
+            return f"the other end of the relay {self.relay}"
         by = ", through the proxy of the environment" if self.proxied else ""
         return f"{self.address}{by}"
 
@@ -234,6 +247,7 @@ class Way:
         there: where the neighbour is called, if it is.
         here: where this party is called, if it is.
         listening: how it is with that place just now.
+        relayed: how it is with the relays, if there are any.
     """
 
     name: str
@@ -243,6 +257,7 @@ class Way:
     there: Address | None
     here: Address | None
     listening: str
+    relayed: str = ""
 
     def checked(
         self, check: str, state: Health, detail: str, advice: str = ""
@@ -264,20 +279,30 @@ def neighbour_checks(
     best = _best(looks)
     if best is None or (best.unreached and not way.calls):
         return [_direction(way), _not_called(way, best)]
+    if best.unreached and way.relayed:
+        return [_direction(way), *_reached(way, best), _not_met(way, best)]
     if best.hello is None:
         return [_direction(way), *_reached(way, best), _ended(way, best)]
     found = [_direction(way), *_reached(way, best), *_said(way, best, clock_skew)]
-    if best.through and best.dialled is not way.calls:
+    if best.through and best.relay:
+        found.append(_over_relay(way, best, looks))
+    elif best.through and best.dialled is not way.calls:
         found.append(_other_way(way, looks))
+    elif best.through and way.relayed:
+        found.append(way.checked("way", Health.GOOD, "direct: no relay is needed"))
     return found
 
 
 def _best(looks: Sequence[Look]) -> Look | None:
-    """Return the look that came furthest, the first of several."""
-    return max(looks, key=lambda one: (one.through, one.stage), default=None)
+    """Return the look that came furthest, a direct one first, the first of several."""
+    key = lambda one: (one.through, not one.relay if one.through else one.stage)  # noqa: E731
+    return max(looks, key=key, default=None)
 
 
 def _direction(way: Way) -> Check:
+    if way.there is None and way.here is None:
+        words = "they meet at a relay: neither has an address"
+        return way.checked("direction", Health.GOOD, words)
     words = (
         f"this party dials it at {way.there}"
         if way.calls
@@ -288,15 +313,34 @@ def _direction(way: Way) -> Check:
 
 def _not_called(way: Way, tried: Look | None) -> Check:
     """Return what to do about a neighbour that is to call, and has not."""
-    assert way.here is not None
+    if way.here is None:
+        return _not_met(way, tried)
     detail = f"waits for {way.name} to dial {way.here}; {way.listening}"
     if tried is not None:
         detail += f"; calling it instead: {tried.trouble}"
+    if way.relayed:
+        detail += f"; {way.relayed}"
     advice = (
         f"ask {way.name} to {_START} now; if it does, ask IT to let inbound TCP "
         f"{way.here.port} through to this machine"
     )
     return way.checked("call", Health.OPEN, detail, advice)
+
+
+def _not_met(way: Way, tried: Look | None) -> Check:
+    """Return what to do about a neighbour that was nowhere to be met."""
+    called = "" if tried is None else f"calling it fails ({tried.trouble}); "
+    detail = f"{called}{way.relayed}"
+    return way.checked("relay", Health.OPEN, detail, f"ask {way.name} to {_START} now")
+
+
+def _over_relay(way: Way, best: Look, looks: Sequence[Look]) -> Check:
+    """Say why a link is not a direct one."""
+    direct = [one.trouble for one in looks if not one.relay]
+    why = f"calling it fails ({direct[0]})" if direct else "it has not called"
+    if way.there is None and way.here is None:
+        why = "neither has an address"
+    return way.checked("way", Health.GOOD, f"over the relay {best.relay}: {why}")
 
 
 def _other_way(way: Way, looks: Sequence[Look]) -> Check:
@@ -314,7 +358,7 @@ def _reached(way: Way, look: Look) -> list[Check]:
     found = []
     if look.stage > Stage.TCP:
         words = f"it answers at {look.place}"
-        if not look.dialled:
+        if not look.dialled and not look.relay:
             words = f"it called this party from {look.address}"
         found.append(way.checked("TCP", Health.GOOD, words))
     if look.stage > Stage.TLS:
@@ -378,7 +422,8 @@ def _refused(way: Way, look: Look) -> Check:
 
 def _advice(way: Way, look: Look) -> str:
     """Return what to do about a call that nobody, or nobody right, answered."""
-    assert way.there is not None
+    if look.relay or way.there is None:
+        return _mend_tls(way, look) if look.stage is Stage.TLS else _ask_again(way)
     if look.stage is Stage.NAME:
         return (
             f"ask {way.name} whether {way.there.host} is right; if it is, ask IT why "
@@ -400,7 +445,8 @@ def _open_up(way: Way, there: Address, look: Look) -> str:
 
 
 def _mend_tls(way: Way, look: Look) -> str:
-    error, untouched = look.error, f"ask IT to let TLS to {way.there} through untouched"
+    there = f"the relay {look.relay}" if look.relay else way.there
+    error, untouched = look.error, f"ask IT to let TLS to {there} through untouched"
     if isinstance(error, ssl.SSLCertVerificationError):
         return _mend_certificate(way, error.verify_code, untouched)
     mistaken = f"{way.name} may have another certificate of this party"
@@ -435,6 +481,7 @@ async def check_up(
     *,
     wait: float = 10.0,
     listen: Address | None = None,
+    token: str | None = None,
     limits: Limits = LIMITS,
     clock: Callable[[], float] = time.time,
 ) -> Checkup:
@@ -445,6 +492,7 @@ async def check_up(
         agreed: the consortium.
         wait: seconds to listen for callers, and to try again who does not answer.
         listen: where to listen, if it is not where the others call.
+        token: what admits the party to the consortium's relays.
         limits: sizes and waits of one connection.
         clock: the time of day.
     """
@@ -461,6 +509,7 @@ async def check_up(
         wait=wait,
         limits=limits,
         clock=clock,
+        token=token,
     )
     checks = await doctor.look()
     return Checkup(party=identity.name, checks=tuple(checks), **about)
@@ -474,6 +523,7 @@ class Doctor(Secret):
         seen: the neighbours that have called.
         strangers: callers that did not get through TLS: address and reason.
         listening: how it is with this party's own port, for a person.
+        relays: what was wrong with a relay; None if it admits this party.
     """
 
     identity: Identity
@@ -482,9 +532,11 @@ class Doctor(Secret):
     wait: float
     limits: Limits
     clock: Callable[[], float]
+    token: str | None = None
     seen: dict[str, Look] = field(default_factory=dict)
     strangers: dict[str, str] = field(default_factory=dict)
     listening: str = "this party does not listen"
+    relays: dict[Relay, BaseException | None] = field(default_factory=dict)
 
     @property
     def me(self) -> str:
@@ -511,7 +563,8 @@ class Doctor(Secret):
         finally:
             await door.close()
         near = [check for name in called for check in self._about(name, called[name])]
-        return [*found, *self._turned_away_checks(near), *near]
+        relays = self._relay_checks()
+        return [*found, *relays, *self._turned_away_checks(near), *near]
 
     # This party
 
@@ -581,7 +634,9 @@ class Doctor(Secret):
         loop = asyncio.get_running_loop()
         end = loop.time() + self.wait
         near = self.agreed.topology.neighbours(self.me)
-        calls = await asyncio.gather(*(self._reach(name, end) for name in near))
+        direct = asyncio.gather(*(self._reach(name, end) for name in near))
+        over = asyncio.gather(*(self._over(name, end, door) for name in near))
+        calls = [a + b for a, b in zip(await direct, await over, strict=True)]
         if door.ports:
             await asyncio.sleep(end - loop.time())
         return dict(zip(near, calls, strict=True))
@@ -596,6 +651,104 @@ class Doctor(Secret):
             if not look.unreached or loop.time() + PAUSE > end:
                 return [look]
             await asyncio.sleep(PAUSE)
+
+    async def _over(self, name: str, end: float, door: Door) -> list[Look]:
+        """Look for a neighbour at every relay, until the time is over."""
+        agreed = self.agreed
+        if agreed.relays is None or self.token is None:
+            return []
+        if out_of_date(agreed.member(name).certificate) is not None:
+            return []
+        tunnels = Tunnels(
+            agreed=agreed, me=self.me, token=self.token, limits=self.limits
+        )
+        tries = (self._met(tunnels, one, name, end, door) for one in tunnels.places)
+        return [look for look in await asyncio.gather(*tries) if look is not None]
+
+    async def _met(
+        self, tunnels: Tunnels, relay: Relay, name: str, end: float, door: Door
+    ) -> Look | None:
+        """Meet a neighbour at one relay, if it comes."""
+        wait = max(end - asyncio.get_running_loop().time(), 1.0)
+        calls = self.agreed.dials(self.me, name)
+        look = Look(
+            name=name, address=str(relay.address), dialled=calls, relay=str(relay)
+        )
+        try:
+            met = await tunnels.join(
+                relay,
+                name,
+                wait=wait,
+                look=True,
+                note=lambda _: self.relays.update({relay: None}),
+            )
+        except UNJOINED as error:
+            self.relays.setdefault(relay, error)
+            return None
+        if not calls:
+            found = [dataclasses.replace(look, stage=Stage.TLS, error=EOFError())]
+
+            async def hold(connection: Answered) -> float:
+                found[:] = [await self._greeted(connection, look)]
+                return 0.0
+
+            await answer_over(met, door, self.limits, hold)
+            return found[0]
+        context = client_context(self.identity, self.agreed.certificates)
+        try:
+            connection = await dial_over(met, context, self.limits)
+        except UNANSWERED as error:
+            stage = _stage(Stage.TLS, error)
+            return dataclasses.replace(look, stage=stage, error=error)
+        try:
+            return await self._greeted(connection, look)
+        finally:
+            connection.transport.abort()
+
+    def _relay_checks(self) -> list[Check]:
+        """Return how it is with the relays themselves."""
+        agreed = self.agreed.relays
+        if agreed is None:
+            return []
+        if self.token is None:
+            alone = self.agreed.only_relayed(self.me)
+            words = "there is no token here that admits this party to the relay"
+            advice = (
+                f"ask the organiser for it, and keep it as {TOKEN_FILE} beside the key"
+            )
+            state = Health.BAD if alone else Health.OPEN
+            return [self._checked("relay", state, words, advice)]
+        return [self._relay_check(one, self.relays.get(one)) for one in agreed.places]
+
+    def _relay_check(self, relay: Relay, error: BaseException | None) -> Check:
+        if error is None:
+            words = f"{relay} answers, and admits this party"
+            return self._checked("relay", Health.GOOD, words)
+        words, place = words_about(relay, error), relay.address
+        if isinstance(error, RelayError):
+            if error.is_own:
+                return self._checked("relay", Health.GOOD, words)
+            advice = "ask whoever hosts it whether it admits the consortium's token"
+        elif isinstance(error, ProxyError):
+            advice = error.advice("whoever hosts the relay", "start it")
+        else:
+            advice = (
+                f"ask IT for outbound TCP {place.port} to {place.host}; ask whoever "
+                "hosts the relay whether it runs"
+            )
+        # One is enough.
+        others = [one for one, why in self.relays.items() if why is None]
+        state = Health.OPEN if others else Health.BAD
+        return self._checked("relay", state, words, advice)
+
+    def _relayed(self, name: str) -> str:
+        """Say what came of a neighbour at the relays, if there are any."""
+        if self.agreed.relays is None:
+            return ""
+        there = [str(one) for one, why in self.relays.items() if why is None]
+        if not there:
+            return "no relay could be used"
+        return f"{name} has not come to the relay {' or '.join(there)} either"
 
     async def _call(self, name: str, address: Address) -> Look:
         """Call once, step by step on one connection."""
@@ -690,6 +843,7 @@ class Doctor(Secret):
             there=member.address,
             here=self.agreed.member(self.me).address,
             listening=self.listening,
+            relayed=self._relayed(name),
         )
         seen = [self.seen[name]] if name in self.seen else []
         looks = [*calls, *seen] if way.calls else [*seen, *calls]

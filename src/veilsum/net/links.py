@@ -726,14 +726,15 @@ class Network(Secret):
                 return 0.0
             return await self._hold(connection, peer)
 
-        # While a call could come or be answered, that is tried again and again.
+        # Where a call may be answered yet, it only looks whether the other is there:
+        # who waits to be called comes to the relay later, and for longer.
         direct = peer.address is not None or self._listen is not None
         eager = peer.designated and direct
         return await tunnels.meet(
             peer.name,
             serve,
             calls=peer.designated,
-            wait=0.8 * limits.fallback if eager else limits.relay_wait,
+            wait=0.0 if eager else limits.relay_wait,
             elsewhere=peer.up,
             note=partial(self._noted, peer),
         )

@@ -13,7 +13,6 @@ their way, bytes a second, how long somebody waits, is silent or stays.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import ssl
 from asyncio import sslproto
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
 LOG = logging.getLogger("veilsum.net")
-# Seconds between two looks at everybody.
-LOOK = 1.0
+# Seconds between two looks at everybody, and to take leave of a relay that ends.
+LOOK, LAST_WORDS = 1.0, 2.0
 # What asyncio keeps for every connection under TLS: 256 kB, if nobody says less.
 TLS_BYTES = 1 << 13
 # Why a relay ends a connection: codes of the close frame.
@@ -109,13 +108,14 @@ class Half(Answered):
     other: Half | None = None
     since = 0.0
     sent, now, most = 0, 0, 0
-    _slowed, _stopped = False, False
+    _slowed, _stopped, _sent_away = False, False, False
 
     def carry(self, data: bytes) -> None:
         """Pass a frame on."""
         other = self.other
         if other is None:
-            self.dismiss(BREACH, "nobody is there yet")
+            if not self._sent_away:
+                self.dismiss(BREACH, "nobody is there yet")
             return
         self.sent += len(data)
         self.now += len(data)
@@ -129,7 +129,7 @@ class Half(Answered):
         """Read again or not, as the other end takes it and the second has room."""
         self._slowed = is_fast
         stop = is_fast or (self.other is not None and self.other.paused)
-        if stop is self._stopped or self.transport.is_closing():
+        if stop is self._stopped or self._sent_away or self.transport.is_closing():
             return
         self._stopped = stop
         (self.transport.pause_reading if stop else self.transport.resume_reading)()
@@ -148,6 +148,10 @@ class Half(Answered):
 
     def dismiss(self, code: int, why: str) -> None:
         """End it in good order; at once if it does not go."""
+        self._sent_away = True
+        if self._stopped:  # it cannot go while nobody listens to it
+            self._stopped = False
+            self.transport.resume_reading()
         if self.is_open:
             self.protocol.send_close(code, why)
             self.send_data()
@@ -224,6 +228,10 @@ class RelayServer(Door):
                 await asyncio.wait_for(self._emptied.wait(), grace)
         for half in self._halves:
             half.dismiss(RESTART, "the relay restarts")
+        if self._server.handler_tasks:
+            await asyncio.wait(self._server.handler_tasks, timeout=LAST_WORDS)
+        for half in self._halves:
+            half.transport.abort()
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
@@ -272,9 +280,8 @@ class RelayServer(Door):
         if found is None:
             return None
         status, words = found
-        if status >= HTTPStatus.BAD_REQUEST:
-            self.counts[f"refused_{status.value}"] += 1
-            self._note(caller(connection.transport), words)
+        self.counts[f"refused_{status.value}"] += 1
+        self._note(caller(connection.transport), words)
         return connection.respond(status, f"{words}\n")
 
     def _refusal(self, half: Half, request: Request) -> tuple[HTTPStatus, str] | None:
@@ -289,9 +296,6 @@ class RelayServer(Door):
             return HTTPStatus.BAD_REQUEST, "no pass"
         place = (digest, shown.run, frozenset((shown.me, shown.to)))
         room = self._rooms.get(place, {})
-        if "Upgrade" not in headers:
-            there = shown.to in room
-            return HTTPStatus.OK, json.dumps({"there": there})
         if self._draining or len(self._halves) >= bounds.connections:
             return HTTPStatus.SERVICE_UNAVAILABLE, "no room"
         if self._runs[digest, shown.run] >= bounds.per_run:

@@ -16,6 +16,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -44,6 +45,8 @@ from veilsum.numbers.secrets import Secret
 
 # Bytes in one frame to a relay.
 CHUNK = 1 << 16
+# Seconds in which a relay joins two that are there.
+MOMENT = 1.0
 # What a relay's answers mean that are not a yes.
 _STATUS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "it does not admit this party's token",
@@ -55,7 +58,15 @@ _STATUS: dict[int, str] = {
 
 
 class RelayError(Exception):
-    """A relay that did not lead to the other end; its text says why."""
+    """A relay that did not lead to the other end; its text says why.
+
+    Attributes:
+        is_own: whether this party's own veilsum is there already.
+    """
+
+    def __init__(self, why: str, *, is_own: bool = False) -> None:
+        super().__init__(why)
+        self.is_own = is_own
 
 
 UNJOINED = (*UNANSWERED, RelayError, ConnectionClosed)
@@ -101,6 +112,7 @@ class Passage(asyncio.Transport):
         self.ended: asyncio.Future[None] = outer.loop.create_future()
         self._protocol: asyncio.BufferedProtocol | None = None
         self._held: list[bytes] = []
+        self._error: Exception | None = None
         self._reads, self._closing = False, False
         outer.stream, outer.take = self, self.feed
 
@@ -127,7 +139,7 @@ class Passage(asyncio.Transport):
         if not self.ended.done():
             self.ended.set_result(None)
         if self._protocol is not None:
-            self._protocol.connection_lost(error)
+            self._protocol.connection_lost(error or self._error)
 
     def pause_writing(self) -> None:
         """Pass on that the relay takes no more for now."""
@@ -207,6 +219,11 @@ class Passage(asyncio.Transport):
         """End at once."""
         self._closing = True
         self._outer.transport.abort()
+
+    def _force_close(self, error: Exception | None) -> None:
+        """End at once, as asyncio's TLS has it of a transport that failed."""
+        self._error = self._error or error
+        self.abort()
 
 
 async def dial_over(
@@ -312,6 +329,15 @@ class Tunnels(Secret):
         assert self.agreed.relays is not None
         return self.agreed.relays
 
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        return relay_context(self.relays)
+
+    @property
+    def places(self) -> tuple[Relay, ...]:
+        """Where to go."""
+        return self.relays.places
+
     async def call(self, relay: Relay, other: str, *, look: bool = False) -> Outer:
         """Return a connection with a relay, at which this member waits for another.
 
@@ -319,7 +345,6 @@ class Tunnels(Secret):
             RelayError: it does not want this member; or one of `UNANSWERED`.
         """
         shown = Pass.between(self.agreed, self.token, self.me, other, look=look)
-        context = relay_context(self.relays) if relay.secure else None
         address = relay.address
         try:
             return await dial_at(
@@ -330,12 +355,13 @@ class Tunnels(Secret):
                 proxy=proxy_for(address) if relay.secure else None,
                 additional_headers=shown.headers(self.token),
                 max_size=MOST_FRAME,
-                **({} if context is None else {"ssl": context}),
+                **({"ssl": self._context} if relay.secure else {}),
             )
         except InvalidStatus as error:
             status = error.response.status_code
             why = _STATUS.get(status, f"it answers HTTP {status}")
-            raise RelayError(why) from None
+            own = status == HTTPStatus.CONFLICT
+            raise RelayError(why, is_own=own) from None
 
     async def join(
         self,
@@ -392,26 +418,33 @@ class Tunnels(Secret):
         Returns:
             How long the best connection lasted; None if they did not meet.
         """
-        places, spoilt = self.relays.places, self._spoilt[other]
+        places, spoilt = self.places, self._spoilt[other]
         if spoilt.issuperset(places):
             spoilt.clear()
-        end = asyncio.get_running_loop().time() + wait
+        loop = asyncio.get_running_loop()
+        end = loop.time() + wait
         waiting: set[asyncio.Task[float]] = set()
 
         async def one(relay: Relay) -> float:
             if calls and relay in spoilt:  # the others have a start
                 await asyncio.sleep(10 * self.limits.first_retry)
-            stream = await self._joined(relay, other, end, note)
             me = cast("asyncio.Task[float]", asyncio.current_task())
-            waiting.discard(me)
-            for task in tuple(waiting) if calls else ():
-                task.cancel()
-            lasted = await serve(stream)
+            while True:
+                stream = await self._joined(relay, other, end, note)
+                waiting.discard(me)
+                for task in tuple(waiting) if calls else ():
+                    task.cancel()
+                lasted = await serve(stream)
+                if calls or lasted or elsewhere.is_set() or loop.time() > end:
+                    break
+                # The other end has chosen another relay: should nothing come of that,
+                # it will be back.
+                waiting.add(me)
+                await asyncio.sleep(self.limits.first_retry)
             good = lasted >= self.limits.settled
             (spoilt.discard if good else spoilt.add)(relay)
             return lasted
 
-        loop = asyncio.get_running_loop()
         tasks = {loop.create_task(one(relay)) for relay in places}
         waiting |= tasks
         up = loop.create_task(elsewhere.wait())
@@ -439,7 +472,8 @@ class Tunnels(Secret):
         """Wait at a relay, and come again if it fails, until the time is over."""
         loop, pause = asyncio.get_running_loop(), self.limits.first_retry
         while True:
-            left = end - loop.time()
+            # However long the way there was, whoever waits there is met.
+            left = max(end - loop.time(), MOMENT)
             try:
                 return await self.join(relay, other, wait=left, note=note)
             except UNJOINED as error:

@@ -228,7 +228,7 @@ def local_run(
         )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.chmod(0o700)
-    ports = _free_ports(len(parts))
+    ports = free_ports(len(parts))
     identities = {name: new_identity(name, folder / name) for name in parts}
     consortium, left_out = draft_consortium(
         scenario,
@@ -323,7 +323,7 @@ def _private(path: Path) -> IO[str]:
     return os.fdopen(handle, "w", encoding="utf-8")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return ports that nobody has now, and that no outgoing call will be given."""
     chance, found = random.SystemRandom(), list[int]()
     with ExitStack() as stack:

@@ -1,0 +1,59 @@
+"""Relays for tests: one token, in this process, with a port of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager
+
+from net.village import HOST
+from veilsum.agreement.addresses import Address
+from veilsum.net.passes import RELAY_PATH, Pass, token_digest
+from veilsum.net.relay import RelayLimits, RelayServer
+
+TOKEN = secrets.token_hex(32)
+
+
+@asynccontextmanager
+async def relay_at(
+    port, *, token=TOKEN, context=None, kind=RelayServer, metrics=None, **limits
+):
+    server = kind({token_digest(token)}, RelayLimits(**limits), context)
+    await server.start(Address(HOST, port), metrics)
+    try:
+        yield server
+    finally:
+        await server.stop(0.0)
+
+
+def deployment(*ports, scheme="ws", **more):
+    return {
+        "relay": [f"{scheme}://{HOST}:{port}" for port in ports],
+        "relay_token": token_digest(TOKEN),
+        **more,
+    }
+
+
+def request(shown=None, *, token=TOKEN, path=RELAY_PATH, upgrade=True):
+    """The bytes of a request, as a member would send it."""
+    shown = shown or Pass(*(secrets.token_hex(16) for _ in range(3)))
+    lines = {
+        "Host": HOST,
+        **({"Upgrade": "websocket", "Connection": "Upgrade"} if upgrade else {}),
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        **shown.headers(token),
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"GET {path} HTTP/1.1\r\n{head}\r\n".encode()
+
+
+async def asked(port, content):
+    """The first line of what a relay answers."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(content)
+    try:
+        async with asyncio.timeout(30):
+            return (await reader.readline()).decode()
+    finally:
+        writer.transport.abort()
