@@ -19,7 +19,9 @@ from statsmodels.api import Logit
 
 from net.drops import NAMES, THREE, Folders, Office
 from net.runs import data_files
+from veilsum.drivers.driver import GivenUpError
 from veilsum.errors import (
+    BudgetError,
     InvalidInputError,
     PeerProtocolError,
     StoreError,
@@ -42,6 +44,7 @@ from veilsum.net.links import Network
 from veilsum.net.receipt import verify_receipts
 from veilsum.net.runner import Links
 from veilsum.parties import local
+from veilsum.parties.networked import Networked
 from veilsum.protocol.messages import Status
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -220,6 +223,30 @@ def test_many_frames_are_several_letters(office, monkeypatch):
     office.carry("a")
     office.visit("b")
     assert office.once("b") == [("a", one) for one in frames]
+
+
+def test_all_may_have_one_folder(office):
+    shared = DropFolder(office.folder("a"), once=True)
+    for name in NAMES:
+        office.visit(name, folder=shared)
+    for name in NAMES:
+        frames = [(one, b"from %s" % name.encode()) for one in office.others(name)]
+        office.visit(name, frames, folder=shared)
+    for name in NAMES:
+        office.visit(name, folder=shared)
+        others = [one for one in NAMES if one != name]
+        assert sorted(office.once(name)) == [
+            (o, b"from %s" % o.encode()) for o in others
+        ]
+
+
+def test_refused_files_do_not_fill_the_log(office, caplog):
+    office.meet()
+    made = office.drop("b")
+    for k in range(30):
+        (office.folder("b") / f"{k}{SUFFIX}").write_bytes(b"%d" % k)
+    made._look()
+    assert len(caplog.records) == 5
 
 
 def test_a_goodbye_arrives(office):
@@ -510,6 +537,36 @@ def test_a_run_through_folders(tmp_path):
     assert folders.visit("a")
     assert folders.drivers["a"].was_over
     assert [p.name for p in folders.files("a") if p.name.startswith("a-to-b")]
+
+
+class Refusing(Networked):
+    """A party whose ledger refuses at the last moment."""
+
+    def _runner(self, assignment, store):
+        made = super()._runner(assignment, store)
+
+        def refuse(*_):
+            raise BudgetError("no")
+
+        made.charge = refuse
+        return made
+
+
+@pytest.mark.slow
+def test_who_leaves_tells_the_others_in_a_letter(tmp_path):
+    folders = Folders(tmp_path, THREE)
+    ended = {}
+    for _ in range(12):
+        for name in set(folders.names) - ended.keys():
+            folders.kind = Refusing if name == "b" else Networked
+            try:
+                folders.visit(name)
+            except GivenUpError as error:
+                ended[name] = str(error)
+        folders.carry_all()
+    assert ended.keys() == {"a", "b", "c"}
+    assert "'b' left: refused" in ended["a"]
+    assert "'b' left: refused" in ended["c"]
 
 
 class Careless:
