@@ -464,9 +464,9 @@ def test_whatever_a_carrier_does_frames_arrive_in_order_or_are_named(hands, tmp_
         elif hand == "lose":
             path.unlink()
         elif hand == "double":
-            shutil.copy(path, path.with_name(f"{chance}{SUFFIX}"))
+            shutil.copy(path, path.with_name(f"copy {next(count)}{SUFFIX}"))
         elif hand == "rename":
-            path.rename(path.with_name(f"{chance}.x"))
+            path.rename(path.with_name(f"{next(count)}.x"))
         elif hand == "cut":
             path.write_bytes(path.read_bytes()[: chance % (path.stat().st_size + 1)])
         elif hand == "flip":
