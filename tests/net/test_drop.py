@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -17,9 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from statsmodels.api import Logit
 
+from histories import POINTS
 from net.drops import NAMES, THREE, Folders, Office
 from net.runs import data_files
+from rules import broken_rules
 from veilsum.drivers.driver import GivenUpError
+from veilsum.drivers.loopback import Event, World
 from veilsum.errors import (
     BudgetError,
     InvalidInputError,
@@ -27,6 +32,7 @@ from veilsum.errors import (
     StoreError,
     WaitingError,
 )
+from veilsum.jobs.recipes import PartyWork
 from veilsum.net import drop as module
 from veilsum.net.drop import (
     KEY,
@@ -43,8 +49,11 @@ from veilsum.net.identity import PartyKeys
 from veilsum.net.links import Network
 from veilsum.net.receipt import verify_receipts
 from veilsum.net.runner import Links
+from veilsum.net.store import RunStore
+from veilsum.numbers.masking import SystemStreams
 from veilsum.parties import local
 from veilsum.parties.networked import Networked
+from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.messages import Status
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -557,7 +566,7 @@ def test_who_leaves_tells_the_others_in_a_letter(tmp_path):
     folders = Folders(tmp_path, THREE)
     ended = {}
     for _ in range(12):
-        for name in set(folders.names) - ended.keys():
+        for name in sorted(set(folders.names) - ended.keys()):
             folders.kind = Refusing if name == "b" else Networked
             try:
                 folders.visit(name)
@@ -683,7 +692,7 @@ def test_processes_that_end_whenever_they_wait(tmp_path):
     over = set()
     with Processes(folders) as parties:
         for _ in range(20):
-            for name in set(folders.names) - over:
+            for name in sorted(set(folders.names) - over):
                 process = parties.start(name, "--once")
                 process.join(120)
                 assert process.exitcode in {0, 3}, folders.folder(name) / "log.jsonl"
@@ -741,3 +750,83 @@ def test_a_consortium_without_addresses_needs_a_folder(tmp_path):
     assert folders.consortium.by_files
     with pytest.raises(InvalidInputError, match="all meet through files"):
         replace(folders.driver("a"), drop=None)
+
+
+class Died(BaseException):
+    """What ends a process at once, wherever it is."""
+
+
+class Mortal:
+    """Takes down what happens, and lets processes die at any writing or sending."""
+
+    def __init__(self, folders, seed, monkeypatch):
+        self.folders, self.chance = folders, np.random.default_rng(seed)
+        self.history, self.left, self.deaths = [], 0, 0
+        folders.records = {name: partial(self.note, name) for name in folders.names}
+        for kind, name in ((RunStore, "write"), (DropFolder, "put")):
+            monkeypatch.setattr(kind, name, self.dying(getattr(kind, name)))
+
+    def note(self, party, what, detail, peer):
+        self.history.append(Event(len(self.history), party, what, detail, peer))
+        if what in POINTS:
+            self.step()
+
+    def step(self):
+        self.left -= 1
+        if self.left == 0:
+            self.deaths += 1
+            raise Died
+
+    def dying(self, act):
+        """Die before, or after, something is on the disk."""
+
+        def mortal(*given):
+            self.step()
+            act(*given)
+            self.step()
+
+        return mortal
+
+    def visit(self, name):
+        self.left = int(self.chance.integers(1, 100))
+        with suppress(Died):
+            self.folders.visit(name)
+
+    def broken(self):
+        owned = {
+            name: PartyCost.of(
+                self.folders.consortium,
+                tomllib.loads((self.folders.folder(name) / "cost.toml").read_text()),
+            )
+            for name in self.folders.names
+        }
+        works = {
+            name: PartyWork(one.recipe, one.recipe.contribution(name, one.cost))
+            for name, one in owned.items()
+        }
+        world = World(owned["a"].plan, works, SystemStreams())
+        world.history = self.history
+        for event in self.history:
+            if event.what == "finish":
+                world.finished[event.party] = event.detail
+        return broken_rules(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_processes_that_die_anywhere_go_on_and_break_no_rule(
+    seed, tmp_path, monkeypatch
+):
+    """No share drawn twice, nothing shown before the commit, masks that cancel."""
+    folders = Folders(tmp_path, THREE)
+    fate = Mortal(folders, seed, monkeypatch)
+    for _ in range(12):
+        for name in sorted(set(folders.names) - folders.found.keys()):
+            fate.visit(name)
+        folders.carry_all()
+    fate.left = -1
+    folders.rounds()
+    assert fate.deaths > 10
+    assert fate.broken() == []
+    for one in folders.found.values():
+        np.testing.assert_allclose(one.answer, MEAN, atol=1e-9)
