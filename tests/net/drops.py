@@ -168,6 +168,7 @@ class Folders:
         waits: what each party was told last, unless it has finished.
         found: the results, by party.
         records: by party: told of everything that happens to it.
+        kind: of party.
     """
 
     def __init__(self, folder, table):
@@ -181,6 +182,7 @@ class Folders:
             path.unlink()
             write_consortium(path, self.consortium)
         self.waits, self.found, self.drivers, self.records = {}, {}, {}, {}
+        self.kind = Networked
         for name in self.names:
             self.letters(name).mkdir()
 
@@ -201,7 +203,7 @@ class Folders:
         return sorted(self.letters(name).glob(f"*{SUFFIX}"))
 
     def driver(self, name, **options):
-        return Networked(
+        return self.kind(
             identity=read_identity(self.folder(name) / f"{name}.key"),
             consortium=self.consortium,
             state=self.state(name),

@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import time
+import tomllib
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -17,14 +19,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from statsmodels.api import Logit
 
+from histories import POINTS
 from net.drops import NAMES, THREE, Folders, Office
 from net.runs import data_files
+from rules import broken_rules
+from veilsum.drivers.driver import GivenUpError
+from veilsum.drivers.loopback import Event, World
 from veilsum.errors import (
+    BudgetError,
     InvalidInputError,
     PeerProtocolError,
     StoreError,
     WaitingError,
 )
+from veilsum.jobs.recipes import PartyWork
 from veilsum.net import drop as module
 from veilsum.net.drop import (
     KEY,
@@ -41,7 +49,11 @@ from veilsum.net.identity import PartyKeys
 from veilsum.net.links import Network
 from veilsum.net.receipt import verify_receipts
 from veilsum.net.runner import Links
+from veilsum.net.store import RunStore
+from veilsum.numbers.masking import SystemStreams
 from veilsum.parties import local
+from veilsum.parties.networked import Networked
+from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.messages import Status
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -220,6 +232,30 @@ def test_many_frames_are_several_letters(office, monkeypatch):
     office.carry("a")
     office.visit("b")
     assert office.once("b") == [("a", one) for one in frames]
+
+
+def test_all_may_have_one_folder(office):
+    shared = DropFolder(office.folder("a"), once=True)
+    for name in NAMES:
+        office.visit(name, folder=shared)
+    for name in NAMES:
+        frames = [(one, b"from %s" % name.encode()) for one in office.others(name)]
+        office.visit(name, frames, folder=shared)
+    for name in NAMES:
+        office.visit(name, folder=shared)
+        others = [one for one in NAMES if one != name]
+        assert sorted(office.once(name)) == [
+            (o, b"from %s" % o.encode()) for o in others
+        ]
+
+
+def test_refused_files_do_not_fill_the_log(office, caplog):
+    office.meet()
+    made = office.drop("b")
+    for k in range(30):
+        (office.folder("b") / f"{k}{SUFFIX}").write_bytes(b"%d" % k)
+    made._look()
+    assert len(caplog.records) == 5
 
 
 def test_a_goodbye_arrives(office):
@@ -437,9 +473,9 @@ def test_whatever_a_carrier_does_frames_arrive_in_order_or_are_named(hands, tmp_
         elif hand == "lose":
             path.unlink()
         elif hand == "double":
-            shutil.copy(path, path.with_name(f"{chance}{SUFFIX}"))
+            shutil.copy(path, path.with_name(f"copy {next(count)}{SUFFIX}"))
         elif hand == "rename":
-            path.rename(path.with_name(f"{chance}.x"))
+            path.rename(path.with_name(f"{next(count)}.x"))
         elif hand == "cut":
             path.write_bytes(path.read_bytes()[: chance % (path.stat().st_size + 1)])
         elif hand == "flip":
@@ -510,6 +546,36 @@ def test_a_run_through_folders(tmp_path):
     assert folders.visit("a")
     assert folders.drivers["a"].was_over
     assert [p.name for p in folders.files("a") if p.name.startswith("a-to-b")]
+
+
+class Refusing(Networked):
+    """A party whose ledger refuses at the last moment."""
+
+    def _runner(self, assignment, store):
+        made = super()._runner(assignment, store)
+
+        def refuse(*_):
+            raise BudgetError("no")
+
+        made.charge = refuse
+        return made
+
+
+@pytest.mark.slow
+def test_who_leaves_tells_the_others_in_a_letter(tmp_path):
+    folders = Folders(tmp_path, THREE)
+    ended = {}
+    for _ in range(12):
+        for name in sorted(set(folders.names) - ended.keys()):
+            folders.kind = Refusing if name == "b" else Networked
+            try:
+                folders.visit(name)
+            except GivenUpError as error:
+                ended[name] = str(error)
+        folders.carry_all()
+    assert ended.keys() == {"a", "b", "c"}
+    assert "'b' left: refused" in ended["a"]
+    assert "'b' left: refused" in ended["c"]
 
 
 class Careless:
@@ -626,7 +692,7 @@ def test_processes_that_end_whenever_they_wait(tmp_path):
     over = set()
     with Processes(folders) as parties:
         for _ in range(20):
-            for name in set(folders.names) - over:
+            for name in sorted(set(folders.names) - over):
                 process = parties.start(name, "--once")
                 process.join(120)
                 assert process.exitcode in {0, 3}, folders.folder(name) / "log.jsonl"
@@ -684,3 +750,83 @@ def test_a_consortium_without_addresses_needs_a_folder(tmp_path):
     assert folders.consortium.by_files
     with pytest.raises(InvalidInputError, match="all meet through files"):
         replace(folders.driver("a"), drop=None)
+
+
+class Died(BaseException):
+    """What ends a process at once, wherever it is."""
+
+
+class Mortal:
+    """Takes down what happens, and lets processes die at any writing or sending."""
+
+    def __init__(self, folders, seed, monkeypatch):
+        self.folders, self.chance = folders, np.random.default_rng(seed)
+        self.history, self.left, self.deaths = [], 0, 0
+        folders.records = {name: partial(self.note, name) for name in folders.names}
+        for kind, name in ((RunStore, "write"), (DropFolder, "put")):
+            monkeypatch.setattr(kind, name, self.dying(getattr(kind, name)))
+
+    def note(self, party, what, detail, peer):
+        self.history.append(Event(len(self.history), party, what, detail, peer))
+        if what in POINTS:
+            self.step()
+
+    def step(self):
+        self.left -= 1
+        if self.left == 0:
+            self.deaths += 1
+            raise Died
+
+    def dying(self, act):
+        """Die before, or after, something is on the disk."""
+
+        def mortal(*given):
+            self.step()
+            act(*given)
+            self.step()
+
+        return mortal
+
+    def visit(self, name):
+        self.left = int(self.chance.integers(1, 100))
+        with suppress(Died):
+            self.folders.visit(name)
+
+    def broken(self):
+        owned = {
+            name: PartyCost.of(
+                self.folders.consortium,
+                tomllib.loads((self.folders.folder(name) / "cost.toml").read_text()),
+            )
+            for name in self.folders.names
+        }
+        works = {
+            name: PartyWork(one.recipe, one.recipe.contribution(name, one.cost))
+            for name, one in owned.items()
+        }
+        world = World(owned["a"].plan, works, SystemStreams())
+        world.history = self.history
+        for event in self.history:
+            if event.what == "finish":
+                world.finished[event.party] = event.detail
+        return broken_rules(world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_processes_that_die_anywhere_go_on_and_break_no_rule(
+    seed, tmp_path, monkeypatch
+):
+    """No share drawn twice, nothing shown before the commit, masks that cancel."""
+    folders = Folders(tmp_path, THREE)
+    fate = Mortal(folders, seed, monkeypatch)
+    for _ in range(12):
+        for name in sorted(set(folders.names) - folders.found.keys()):
+            fate.visit(name)
+        folders.carry_all()
+    fate.left = -1
+    folders.rounds()
+    assert fate.deaths > 10
+    assert fate.broken() == []
+    for one in folders.found.values():
+        np.testing.assert_allclose(one.answer, MEAN, atol=1e-9)

@@ -56,7 +56,7 @@ from veilsum.net.hello import (
 )
 from veilsum.net.hello import said as said_to
 from veilsum.net.identity import Identity, PartyKeys
-from veilsum.net.links import Hear, Tell, own_hello
+from veilsum.net.links import Hear, Refusals, Tell, own_hello
 from veilsum.net.trust import check_member
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.codec import MalformedMessageError
@@ -324,7 +324,8 @@ class Drop(Secret):
         self._hear, self._met, self._left = hear, met, left
         self._own = own_hello(identity.name, consortium, plan.digest)
         self._longest = FULL + plan.codec.max_frame + AROUND
-        self._bye = False
+        self._bye, self._stirred = False, True
+        self._refusals = Refusals(Limits())
         self._known: dict[str, Found] = {}
         self._told: set[tuple[object, ...]] = set()
         neighbours = consortium.topology.neighbours(identity.name)
@@ -447,7 +448,7 @@ class Drop(Secret):
 
         None need be waited for: what they may lack is in letters.
         """
-        self._bye = True
+        self._bye = self._stirred = True
         for name in self._peers:
             self._left(name)
 
@@ -468,6 +469,7 @@ class Drop(Secret):
             peer.to_say = frame
         elif (mark := self._mark(frame)) not in peer.sent:
             peer.waiting[mark] = frame
+            self._stirred = True
 
     def _mark(self, frame: bytes) -> bytes:
         """Return what a frame is known by; nobody else can compute it."""
@@ -476,7 +478,9 @@ class Drop(Secret):
 
     def _write_letters(self) -> bool:
         """Write a letter to everybody for whom there is something new; say whether."""
-        moved = False
+        if not self._stirred:
+            return False
+        moved = self._stirred = False
         for peer in self._peers.values():
             if peer.key is None:
                 continue
@@ -546,6 +550,7 @@ class Drop(Secret):
             except UnfitError as error:
                 self._refuse(peer, found, str(error))
         if moved:
+            self._stirred = True
             # What came too early for the machine may be in time now.
             self._tell_again()
         return moved
@@ -748,11 +753,11 @@ class Drop(Secret):
         self._log(found.name, found.digest, problem)
 
     def _log(self, name: str, what: object, problem: str) -> None:
-        """Say once what is wrong with a file."""
+        """Say once what is wrong with a file; nobody can fill the log."""
         if (name, what) not in self._told:
             self._told.add((name, what))
             about = {"file": shown(name), "reason": problem}
-            LOG.warning("file refused", extra=about)
+            self._refusals.note("folder", "file refused", **about)
 
     # Saying how things are
 
