@@ -159,8 +159,8 @@ STAGES = {
     type=FILE,
     default=Path("out"),
     show_default=True,
-    help="Folder for consent.txt, consent.json, result.json and receipt.json; and for "
-    "evidence of members that contradict themselves.",
+    help="Folder for consent.txt, consent.json, result.json, sums.json and "
+    "receipt.json; and for evidence of members that contradict themselves.",
 )
 @click.option(
     "--yes",
@@ -523,6 +523,7 @@ def _report(
     from veilsum.files.output import as_json as text
     from veilsum.files.output import write_files
     from veilsum.parties.joining import receipt_of
+    from veilsum.parties.replay import SUMS, sums_file
 
     assert driver.ending is not None
     assert driver.ending.finish is not None
@@ -532,6 +533,8 @@ def _report(
         "receipt.json": receipt_of(driver, result).to_json().encode(),
     }
     paths = write_files(folder, files)
+    if driver.ending.sums:
+        write_files(folder, {SUMS: sums_file(driver.ending.sums)}, private=True)
     if driver.was_over and style == "json":
         LOG.info("was over", extra={"reason": WAS_OVER})
     elif driver.was_over:
