@@ -78,13 +78,14 @@ def command(
     evidence = [one for one in given if isinstance(one, Evidence)]
     verdict = None
     if receipts or answer is not None:
-        whole = answer is not None and consortium is not None and _has_sums(answer)
-        result = None if answer is None or whole else read_result(answer)
+        more = None
+        if consortium is not None and answer is not None:
+            more = _followed(receipts, consortium, answer)
+        result = None if answer is None or more is not None else read_result(answer)
         verdict = verify_receipts(receipts, consortium, result=result)
-        more = [] if consortium is None else [*agreed_findings(receipts, consortium)]
-        if whole:
-            more += _followed(receipts, consortium, answer)
-        verdict = replace(verdict, findings=(*verdict.findings, *more))
+        agreed_ = () if consortium is None else agreed_findings(receipts, consortium)
+        found = (*verdict.findings, *agreed_, *(more or ()))
+        verdict = replace(verdict, findings=found)
     proofs = [judged(one, consortium, receipts=receipts) for one in evidence]
     report = Report(verdict, receipts, list(zip(evidence, proofs, strict=True)))
     if as_json:
@@ -94,19 +95,15 @@ def command(
     click.get_current_context().exit(0 if report.good else 1)
 
 
-def _has_sums(result: Path) -> bool:
-    from veilsum.parties.replay import SUMS
-
-    return result.with_name(SUMS).exists()
-
-
 def _followed(
     receipts: list[Receipt], consortium: Consortium, result: Path
-) -> list[Finding]:
-    """Return whether a result follows from the sums beside it."""
+) -> list[Finding] | None:
+    """Return whether a result follows from the sums beside it; None without them."""
     from veilsum.parties.replay import SUMS, read_plain, read_sums, result_findings
 
-    sums = read_sums(result.with_name(SUMS))
+    if not receipts or not (path := result.with_name(SUMS)).exists():
+        return None
+    sums = read_sums(path)
     found = read_plain(result)
     return [*result_findings(receipts, consortium, result=found, sums=sums)]
 
