@@ -1,20 +1,42 @@
 """`veilsum verify`: a line for each finding, and an exit code to rely on."""
 
 import json
+from functools import cached_property
 
 import pytest
 from click.testing import CliRunner
 
 from contradictions import MASKED, OTHER_START, Accuser, moved
 from receipts import OTHER, PARTIES, Study
+from veilsum import __version__
 from veilsum.cli.app import app
 from veilsum.files.consortiums import write_consortium
+from veilsum.files.output import as_json
 from veilsum.net.identity import fingerprint, new_identity
+from veilsum.parties.agreed import agreed_on
+from veilsum.parties.replay import planned
+
+
+class Agreed(Study):
+    """Whose receipts say what follows from the consortium file."""
+
+    @cached_property
+    def true(self):
+        asked = agreed_on(self.consortium)
+        promise = asked.recipe.stated(asked.terms.guarantee, [])
+        return {
+            "plan": planned(self.consortium, asked).digest.hex(),
+            "guarantee": json.loads(as_json(promise.to_dict())),
+            "released": asked.recipe.shown(PARTIES, []),
+        }
+
+    def fields(self, party, **changes):
+        return super().fields(party, **{**self.true, "epochs": [0], **changes})
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    return Study(tmp_path_factory.mktemp("keys"))
+    return Agreed(tmp_path_factory.mktemp("keys"))
 
 
 @pytest.fixture
@@ -59,15 +81,42 @@ def test_without_a_consortium_people_compare_fingerprints(study, tmp_path):
 
 def test_one_changed_digit_is_found(study, consortium, tmp_path):
     paths = write(tmp_path, study.receipts())
-    paths[2].write_text(paths[2].read_text().replace("0.125", "0.001"))
+    changed = paths[2].read_text().replace('"epsilon": 0.0', '"epsilon": -1.0')
+    paths[2].write_text(changed)
+    signed = [
+        "NOT ok  signatures are good: not of c",
+        "NOT ok  the same guarantee: a, b, d, e against c",
+    ]
+    agreed = "NOT ok  the guarantee is the file's: not of c"
     for words in ([], ["--consortium", consortium]):
         found = call(*paths, *words)
         assert found.exit_code == 1
-        assert lines(found, "NOT ok") == [
-            "NOT ok  signatures are good: not of c",
-            "NOT ok  the same guarantee: a, b, d, e against c",
-        ]
+        assert lines(found, "NOT ok") == [*signed, *([agreed] if words else [])]
         assert found.stdout.endswith("NOT everything holds\n")
+
+
+def test_what_everybody_signs_together_is_held_against_the_file(
+    study, consortium, tmp_path
+):
+    """All signatures are good, and all say the same: only the file knows better."""
+    lies = {
+        "the guarantee is the file's": {
+            "guarantee": {**study.true["guarantee"], "epsilon": -1.0}
+        },
+        "what was released is what the file asks for": {"released": []},
+        "the plan is the file's": {"plan": OTHER},
+        "the page that was agreed to is the file's": {
+            "consent": OTHER,
+            "version": __version__,
+        },
+    }
+    for check, lie in lies.items():
+        paths = write(tmp_path, study.receipts(**lie))
+        assert call(*paths).exit_code == 0, "the twin: without the file it passes"
+        found = call(*paths, "--consortium", consortium)
+        assert found.exit_code == 1
+        (line,) = lines(found, "NOT ok")
+        assert line.startswith(f"NOT ok  {check}: not of a")
 
 
 WRONG = {
@@ -175,24 +224,24 @@ def test_what_proves_nothing_says_why_and_ends_with_1(study, consortium, tmp_pat
     assert "of two starts, and whoever has lost its disk starts anew" in other
 
 
-def test_receipts_and_the_evidence_they_speak_of(study, consortium, tmp_path):
+def test_receipts_and_the_evidence_they_speak_of(study, tmp_path):
+    """Under a plan of their own: no consortium file has it."""
     proof = Accuser(study).lie()
     spoken = {"plan": proof.plan, "evidence": [proof.digest]}
     receipts = [study.receipt("b", **spoken), *study.receipts("b", plan=proof.plan)]
     paths = write(tmp_path, receipts)
-    words = ["--consortium", consortium]
-    found = call(*paths, *words)
+    found = call(*paths)
     assert found.exit_code == 0, found.output
     assert lines(found, "note") == [
         f"note    b has evidence that is not here: {proof.digest}"
     ]
     paths += shown(tmp_path, proof)
-    found = call(*paths, *words)
+    found = call(*paths)
     assert found.exit_code == 0, found.output
     assert lines(found, "note") == []
     assert len(lines(found, "proved")) == 1
     assert found.stdout.endswith("5 receipts: everything holds\n")
-    document = json.loads(call(*paths, *words, "--json").stdout)
+    document = json.loads(call(*paths, "--json").stdout)
     assert document["absent"] == []
     (told,) = document["evidence"]
     assert (told["party"], told["digest"], told["proved"]) == ("d", proof.digest, True)

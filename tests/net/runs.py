@@ -8,6 +8,7 @@ else's, and with the proxies between them.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +23,14 @@ from net.proxy import Proxy
 from net.village import HOST, QUICK, free_port
 from veilsum.agreement.consortium import Address
 from veilsum.files.ledger import open_ledger
+from veilsum.files.output import as_json
 from veilsum.net.identity import read_identity
 from veilsum.net.passes import own_token
 from veilsum.net.receipt import verify_receipts
 from veilsum.parties.joining import own_part, receipt_of
 from veilsum.parties.local import local_run
 from veilsum.parties.networked import Networked
+from veilsum.parties.replay import agreed_findings, result_findings
 from veilsum.privacy.accountant import Budget
 
 # Idle seconds: no run here may be silent for longer, what hangs is an error.
@@ -254,7 +257,24 @@ class Company:
         return [receipt_of(self.drivers[name], one) for name, one in found.items()]
 
     def verdict(self, found):
-        return verify_receipts(self.receipts(found), self.consortium)
+        """What everybody's receipts prove, and the result and sums of the first."""
+        receipts, agreed = self.receipts(found), self.consortium
+        name, result = next(iter(found.items()))
+        sums = self.drivers[name].ending.sums
+        plain = self.result(name, result)
+        more = [
+            *agreed_findings(receipts, agreed),
+            *result_findings(receipts, agreed, result=plain, sums=sums),
+        ]
+        verdict = verify_receipts(receipts, agreed)
+        made = replace(verdict, findings=(*verdict.findings, *more))
+        assert made.good, [one for one in made.findings if not one.good]
+        return made
+
+    def result(self, name, result):
+        """What a party's result file says."""
+        seal = self.drivers[name].ending.finish.seal.hex()
+        return json.loads(as_json({**result.to_dict(), "seal": seal}))
 
     def files(self, name):
         """Every file that a party has written or was given."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from receipts import OTHER, PARTIES, Study, promised
+from receipts import DIGEST, OTHER, PARTIES, Study, promised
 from veilsum.agreement.consortium import canonical
 from veilsum.errors import InvalidInputError, VeilsumError
 from veilsum.net.identity import new_identity, public_key
@@ -15,6 +15,7 @@ from veilsum.net.receipt import (
     ALIKE,
     FIELDS,
     FORMAT,
+    OPTIONAL,
     Receipt,
     make_receipt,
     read_receipt,
@@ -59,13 +60,13 @@ def test_a_receipt_comes_back_from_its_file_as_it_was(study, tmp_path):
     assert read_receipt(path).is_signed
     assert list(file_of(receipt)) == [
         "format",
-        *(one for one in FIELDS if one != "evidence"),
+        *(one for one in FIELDS if one not in OPTIONAL),
     ]
 
 
 def test_a_receipt_speaks_of_evidence_only_where_there_is_some(study):
     """So receipts from before, and of runs without any, are what they were."""
-    receipt = study.receipt("a", evidence=[OTHER])
+    receipt = study.receipt("a", evidence=[OTHER], sums=OTHER)
     assert list(file_of(receipt)) == ["format", *FIELDS]
     assert receipt_from(file_of(receipt)) == receipt
     assert receipt.is_signed
@@ -145,6 +146,7 @@ LIKELY = {
     "finished": "2030-01-31T12:00:06+00:00",
     "version": "1.1",
     "evidence": [OTHER],
+    "sums": OTHER,
     "signature": "00" * 64,
 }
 
@@ -358,7 +360,8 @@ def test_the_order_of_receipts_and_names_means_nothing(study):
 @pytest.mark.parametrize("field", ALIKE)
 def test_one_who_says_something_else_is_caught_and_named(study, field):
     other = study.receipt("c", **{field: LIKELY[field]})
-    receipts = [other, *study.receipts("c")]
+    said = {"sums": DIGEST} if field == "sums" else {}
+    receipts = [other, *study.receipts("c", **said)]
     for consortium in (None, study.consortium):
         assert wrong(receipts, consortium)[ALIKE[field]] == "c against a, b, d, e"
 

@@ -172,8 +172,8 @@ STAGES = {
     type=FILE,
     default=Path("out"),
     show_default=True,
-    help="Folder for consent.txt, consent.json, result.json and receipt.json; and for "
-    "evidence of members that contradict themselves.",
+    help="Folder for consent.txt, consent.json, result.json, sums.json and "
+    "receipt.json; and for evidence of members that contradict themselves.",
 )
 @click.option(
     "--yes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 from veilsum.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
     from veilsum.net.evidence import Evidence, Judgement
     from veilsum.net.receipt import Finding, Receipt, Verdict
 
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     "answer",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A party's result.json: whether its minimiser and its guarantee are those "
-    "that were signed. Nothing else in it is compared.",
+    help="A party's result.json: with --consortium, and with sums.json beside it, "
+    "whether all that it says follows from the sums that were signed; without them, "
+    "whether its minimiser and its guarantee are those that were signed.",
 )
 @json_option
 def command(
@@ -50,29 +52,40 @@ def command(
 
     Signatures are good, all speak of the same run, plan and result, every edge was
     confirmed by both ends, nobody's receipt is missing, and nobody was left out whom
-    the policy does not let go. Evidence that join kept of a member may be among the
-    files, or stand alone: it is said who contradicted itself, or why that is not
-    proved. The exit code is 0 only if all of this holds and all evidence proves
-    something, 1 if not, 2 if a file cannot be read or compared.
+    the policy does not let go. With the consortium file plan, page, guarantee and what
+    was released are worked out again, and with a member's result and sums every number
+    in the result: what all members have signed together may still be wrong. Evidence
+    that join kept of a member may be among the files, or stand alone: it is said who
+    contradicted itself, or why that is not proved. The exit code is 0 only if all of
+    this holds and all evidence proves something, 1 if not, 2 if a file cannot be read
+    or compared.
 
     \b
     Example:
       veilsum verify out/*/receipt.json --consortium study.veil
-      veilsum verify out/*/receipt.json --result out/mine/result.json
+      veilsum verify out/*/receipt.json --consortium study.veil \
+        --result out/mine/result.json
       veilsum verify out/mine/evidence-ward3.json --consortium study.veil
     """
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.evidence import Evidence, judged, read_signed
     from veilsum.net.receipt import Receipt, read_result, verify_receipts
+    from veilsum.parties.replay import agreed_findings
 
     consortium = None if agreed is None else read_consortium(agreed)
     given = [read_signed(file) for file in files]
     receipts = [one for one in given if isinstance(one, Receipt)]
     evidence = [one for one in given if isinstance(one, Evidence)]
-    result = None if answer is None else read_result(answer)
     verdict = None
-    if receipts or result is not None:
+    if receipts or answer is not None:
+        more = None
+        if consortium is not None and answer is not None:
+            more = _followed(receipts, consortium, answer)
+        result = None if answer is None or more is not None else read_result(answer)
         verdict = verify_receipts(receipts, consortium, result=result)
+        agreed_ = () if consortium is None else agreed_findings(receipts, consortium)
+        found = (*verdict.findings, *agreed_, *(more or ()))
+        verdict = replace(verdict, findings=found)
     proofs = [judged(one, consortium, receipts=receipts) for one in evidence]
     report = Report(verdict, receipts, list(zip(evidence, proofs, strict=True)))
     if as_json:
@@ -80,6 +93,19 @@ def command(
     else:
         report.print(telephone=agreed is None)
     click.get_current_context().exit(0 if report.good else 1)
+
+
+def _followed(
+    receipts: list[Receipt], consortium: Consortium, result: Path
+) -> list[Finding] | None:
+    """Return whether a result follows from the sums beside it; None without them."""
+    from veilsum.parties.replay import SUMS, read_plain, read_sums, result_findings
+
+    if not receipts or not (path := result.with_name(SUMS)).exists():
+        return None
+    sums = read_sums(path)
+    found = read_plain(result)
+    return [*result_findings(receipts, consortium, result=found, sums=sums)]
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,13 @@ from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
 from veilsum.numbers.arrays import FloatArray, is_number, listed
 from veilsum.protocol.codec import Codec
+from veilsum.protocol.messages import Numbers
 
 FORMAT = "veilsum receipt 2"
 # A signature under a receipt is for that, and for no other use of the key.
 CONTEXT = b"veilsum receipt\0"
+# What a receipt has only where there is something to say.
+OPTIONAL = frozenset({"evidence", "sums"})
 # Results whose files do not hold the answer that was signed, by a key they have.
 DERIVED = {"price": "a [dispatch]", "covariance": "a [statistics]"}
 
@@ -63,6 +66,8 @@ class Receipt:
         epochs: those that were committed.
         confirmed: neighbours with whom every one of these epochs was confirmed.
         result: keyed digest of the released result, see `keyed_digest`.
+        sums: keyed digest of all sums that everybody knows, see `sums_digest`; a
+            receipt of a run without any does not have the field.
         released: what was released, in words.
         guarantee: what was promised.
         started: when, UTC, by this party's clock.
@@ -90,6 +95,7 @@ class Receipt:
     finished: str
     version: str
     evidence: tuple[str, ...] = ()
+    sums: str = ""
     signature: str
 
     def to_json(self) -> str:
@@ -98,7 +104,7 @@ class Receipt:
 
     def _content(self) -> dict[str, Any]:
         found = {"format": FORMAT, **asdict(self)}
-        return {key: found[key] for key in found if key != "evidence" or self.evidence}
+        return {key: found[key] for key in found if key not in OPTIONAL or found[key]}
 
     @property
     def is_signed(self) -> bool:
@@ -193,9 +199,18 @@ def keyed_digest(numbers: FloatArray, seal: bytes) -> str:
     return hmac.digest(seal, Codec.digest(numbers), "sha256").hex()
 
 
+def sums_digest(sums: Sequence[Numbers], seal: bytes) -> str:
+    """Return the digest of all sums of a run as receipts have it, hexadecimal.
+
+    Whatever a result file says beyond its answer follows from these.
+    """
+    content = b"".join(map(Codec.digest, sums))
+    return hmac.digest(seal, b"veilsum sums\0" + content, "sha256").hex()
+
+
 def receipt_from(table: Any) -> Receipt:
     """Return the receipt that plain values describe; refuse all that is odd."""
-    content = checked(table, FORMAT, FIELDS, optional={"evidence"})
+    content = checked(table, FORMAT, FIELDS, optional=OPTIONAL)
     public_key(content["certificate"])
     return Receipt(**{key: _frozen(value) for key, value in content.items()})
 
@@ -320,6 +335,7 @@ FIELDS: Fields = {
         lambda value: bool(value) and _is_list(_is_hex(64))(value),
         "a list of digests of 64 hexadecimal digits, and absent without any",
     ),
+    "sums": DIGEST,
     "signature": (_is_hex(128), "a signature of 128 hexadecimal digits"),
 }
 
@@ -335,6 +351,7 @@ ALIKE = {
     "result": "the same result",
     "released": "the same release",
     "guarantee": "the same guarantee",
+    "sums": "the same sums",
 }
 
 # How far two machines' guarantees may be apart, each number by itself.
@@ -424,7 +441,7 @@ def _finding(check: str, wrong: Sequence[str], right: str) -> Finding:
     return Finding(check, not wrong, listed(wrong) if wrong else right)
 
 
-def _of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Finding:
+def of_each(check: str, receipts: Sequence[Receipt], wrong: Iterable[str]) -> Finding:
     """Return a finding about each receipt by itself."""
     bad = sorted(wrong)
     return _finding(check, [f"not of {name}" for name in bad], _all_of(receipts))
@@ -436,12 +453,12 @@ def _all_of(receipts: Sequence[Receipt]) -> str:
 
 def _signatures(receipts: Sequence[Receipt]) -> Finding:
     wrong = (one.party for one in receipts if not one.is_signed)
-    return _of_each("signatures are good", receipts, wrong)
+    return of_each("signatures are good", receipts, wrong)
 
 
 def _own_names(receipts: Sequence[Receipt]) -> Finding:
     wrong = (one.party for one in receipts if not _is_own(one))
-    return _of_each("certificates name their party", receipts, wrong)
+    return of_each("certificates name their party", receipts, wrong)
 
 
 def _is_own(receipt: Receipt) -> bool:
@@ -457,25 +474,25 @@ def _agreed(receipts: Sequence[Receipt], consortium: Consortium) -> Iterator[Fin
     strangers = (
         r.party for r in receipts if known.get(r.party) != der_of(r.certificate)
     )
-    yield _of_each("certificates are the members'", receipts, strangers)
+    yield of_each("certificates are the members'", receipts, strangers)
     here = (consortium.run, consortium.digest.hex())
     others = (r.party for r in receipts if (r.run, r.consortium) != here)
-    yield _of_each("run and consortium are the file's", receipts, others)
+    yield of_each("run and consortium are the file's", receipts, others)
 
 
 def _as_signed(receipts: Sequence[Receipt], result: ResultFile) -> Iterator[Finding]:
     """Yield what can be compared with a party's result file."""
     others = (one.party for one in receipts if one.result != result.digest)
-    yield _of_each("the file's minimiser is the signed one", receipts, others)
+    yield of_each("the file's minimiser is the signed one", receipts, others)
     told = result.guarantee
-    to_the_word = any(_same(one.guarantee, told) for one in receipts)
+    to_the_word = any(same(one.guarantee, told) for one in receipts)
     others = (
         one.party
         for one in receipts
         # A caveat that was taken out is in nobody's receipt either.
-        if not (to_the_word and _same_promise(one.guarantee, told))
+        if not (to_the_word and same_promise(one.guarantee, told))
     )
-    yield _of_each("the file's guarantee is the signed one", receipts, others)
+    yield of_each("the file's guarantee is the signed one", receipts, others)
 
 
 def _once_each(receipts: Sequence[Receipt]) -> Finding:
@@ -487,10 +504,12 @@ def _once_each(receipts: Sequence[Receipt]) -> Finding:
 def _alike(receipts: Sequence[Receipt], field: str) -> Finding:
     """Return whether all say the same; if not, who stands against whom."""
     camps: list[tuple[Any, list[str]]] = []
-    same = _same_promise if field == "guarantee" else _same
+    alike = same_promise if field == "guarantee" else same
     for one in receipts:
         value = getattr(one, field)
-        camp = next((names for said, names in camps if same(said, value)), None)
+        if field == "sums" and not value:
+            continue  # another program may not speak of them
+        camp = next((names for said, names in camps if alike(said, value)), None)
         if camp is None:
             camps.append((value, [one.party]))
         else:
@@ -514,7 +533,7 @@ def _agreed_to(receipts: Sequence[Receipt]) -> Finding:
     return _finding(check, wrong, _all_of(receipts))
 
 
-def _same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Say whether two guarantees promise the same.
 
     Their limits are sentences of the program that wrote them. What holds against every
@@ -523,21 +542,21 @@ def _same_promise(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     private = one.get("status") == other.get("status") == "private"
     named = private and "worst_coalition" in one and "worst_coalition" in other
     left_out = {"limits", *(ABOUT_THE_WORST if named else ())}
-    return _same(
+    return same(
         *({k: v for k, v in each.items() if k not in left_out} for each in (one, other))
     )
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Say whether two parties say the same, each with its own machine's last digits.
 
     The order of names means nothing.
     """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         left, right = _sorted_names(one), _sorted_names(other)
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(same, left, right))
     if is_number(one) and is_number(other) and one != other:
         return _is_close(one, other)
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
@@ -558,13 +577,13 @@ def _sorted_names(listed_: Sequence[Any]) -> Sequence[Any]:
 
 def _committed(receipts: Sequence[Receipt]) -> Finding:
     wrong = (one.party for one in receipts if not one.epochs)
-    return _of_each("an epoch was committed", receipts, wrong)
+    return of_each("an epoch was committed", receipts, wrong)
 
 
 def _in_order(receipts: Sequence[Receipt]) -> Finding:
     read = datetime.fromisoformat
     wrong = (one.party for one in receipts if read(one.started) > read(one.finished))
-    return _of_each("runs started before they finished", receipts, wrong)
+    return of_each("runs started before they finished", receipts, wrong)
 
 
 def _members(receipts: Sequence[Receipt], consortium: Consortium | None) -> Finding:
@@ -608,7 +627,7 @@ def _why_not(
 def _promised(receipts: Sequence[Receipt]) -> Finding:
     """Return whether the guarantee was worked out for those who took part."""
     wrong = (r.party for r in receipts if _covered(r.guarantee) != sorted(r.parties))
-    return _of_each("guarantees are about those who took part", receipts, wrong)
+    return of_each("guarantees are about those who took part", receipts, wrong)
 
 
 def _covered(promise: Mapping[str, Any]) -> list[str]:

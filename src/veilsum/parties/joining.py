@@ -27,7 +27,8 @@ from veilsum.jobs.job_file import JobFile, job_of
 from veilsum.jobs.minimise import Minimised
 from veilsum.jobs.running import JobResult
 from veilsum.net.evidence import Evidence, make_evidence
-from veilsum.net.receipt import Receipt, keyed_digest, make_receipt
+from veilsum.net.receipt import Receipt, keyed_digest, make_receipt, sums_digest
+from veilsum.net.runner import Ending
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import unit_of
@@ -263,7 +264,13 @@ def receipt_of(driver: Networked, result: JobResult) -> Receipt:
         finished=ending.notes["ended"],
         version=__version__,
         **({"evidence": shown} if shown else {}),
+        **_signed_sums(ending),
     )
+
+
+def _signed_sums(ending: Ending) -> dict[str, str]:
+    assert ending.finish is not None
+    return {"sums": sums_digest(ending.sums, ending.finish.seal)} if ending.sums else {}
 
 
 def evidence_of(driver: Networked) -> list[Evidence]:

@@ -44,6 +44,7 @@ from veilsum.parties.joining import (
 )
 from veilsum.parties.networked import Networked
 from veilsum.parties.own_rules import OwnRules, own_rules_in, read_own_rules
+from veilsum.parties.replay import SUMS, sums_file
 from veilsum.parties.run_status import ENDING, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit
@@ -496,6 +497,8 @@ def _joined(
             "receipt.json": found.receipt.to_json().encode(),
         }
         write_files(out, files)
+        if driver.ending.sums:
+            write_files(out, {SUMS: sums_file(driver.ending.sums)}, private=True)
     reason = "was over" if driver.was_over else ""
     telling.tell("done", phase=FINISHED, reason=reason)
     return found
