@@ -56,7 +56,8 @@ from veilsum.net.hello import (
 )
 from veilsum.net.hello import said as said_to
 from veilsum.net.identity import Identity, PartyKeys
-from veilsum.net.links import Hear, Refusals, Tell, own_hello
+from veilsum.net.links import Hear, Tell, own_hello
+from veilsum.net.refusals import Refusals
 from veilsum.net.trust import check_member
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.codec import MalformedMessageError
