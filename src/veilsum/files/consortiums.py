@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
-from veilsum.agreement.drafting import consortium_of
+from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import DeploymentSection, ScenarioFile
+from veilsum.agreement.study import AgreedStudy, is_study, study_from
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
 from veilsum.files.contents import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
@@ -28,6 +29,15 @@ def read_consortium(path: Path) -> Consortium:
     table = read_toml(path, most_bytes=MOST_BYTES)
     try:
         return consortium_from(table)
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"{path}: {error}") from None
+
+
+def read_agreement(path: Path) -> Consortium | AgreedStudy:
+    """Return what members hold a copy of: a consortium file, or that of a study."""
+    table = read_toml(path, most_bytes=MOST_BYTES)
+    try:
+        return study_from(table) if is_study(table) else consortium_from(table)
     except InvalidScenarioError as error:
         raise InvalidScenarioError(f"{path}: {error}") from None
 
@@ -69,8 +79,8 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
     )
 
 
-def write_consortium(path: Path, consortium: Consortium) -> None:
-    """Write a new consortium file; one that is there is never replaced.
+def write_consortium(path: Path, consortium: Consortium | AgreedStudy) -> None:
+    """Write a new file of a consortium or study; one that is there is never replaced.
 
     Members hold copies of it: another file under its name would be taken for it.
     """
@@ -112,8 +122,8 @@ def draft_consortium(
     certificates: Mapping[str, str] | None = None,
     addresses: Mapping[str, Address | None] | None = None,
     organiser: str | None = None,
-) -> tuple[Consortium, tuple[str, ...]]:
-    """Return the consortium that a scenario file plans, and what was left out.
+) -> tuple[Consortium | AgreedStudy, tuple[str, ...]]:
+    """Return the consortium or study that a scenario file plans, and what is left out.
 
     Graphs and certificates are found beside the file. What is given here goes before
     what the file's [deployment] says.
@@ -136,7 +146,8 @@ def draft_consortium(
         name: Address.of(text) if text.strip() else None
         for name, text in (deployment.addresses or {}).items()
     }
-    return consortium_of(
+    draft = consortium_of if file.question is None else study_of
+    return draft(
         file,
         certificates={**read, **given},
         addresses={**named, **(addresses or {})},

@@ -50,6 +50,8 @@ class Networked(Secret):
     Attributes:
         state: the run's own file; a run that was interrupted goes on from it.
         listen: where to listen, if not at the address that others dial.
+        later: runs of later questions of the same study; who is at one of them will not
+            come back to this one.
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
@@ -67,6 +69,7 @@ class Networked(Secret):
     consortium: Consortium
     state: Path
     listen: Address | None = None
+    later: frozenset[str] = frozenset()
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
@@ -162,6 +165,7 @@ class Networked(Secret):
                 plan=plan.digest,
                 limits=limits,
                 listen=self.listen,
+                later=self.later,
             ),
             charge=None if charge is None else partial(charge, self.party),
             watch=self.watch,
