@@ -31,6 +31,7 @@ COMMANDS = {
     "schema": "Draft what parties agree their tables look like.",
     "solve": "Run the scenario in a TOML file and report the result.",
     "stats": "Count and average several parties' rows.",
+    "study": "Say how far a study of several questions is, or add questions to one.",
     "survival": "Estimate survival curves over several parties' rows.",
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",

@@ -167,6 +167,12 @@ STAGES = {
     "allow it, and no rule is weaker than usual unless they say so.",
 )
 @click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="Of a study, a question to stay away from. May be repeated.",
+)
+@click.option(
     "--log",
     "style",
     type=click.Choice(("text", "json")),
@@ -184,6 +190,7 @@ def command(
     out: Path,
     as_json: bool,
     yes: bool,
+    without: tuple[str, ...],
     style: str,
     **how: Any,
 ) -> None:
@@ -191,7 +198,9 @@ def command(
 
     Shows what is asked, every number that becomes known, who can compute what from it
     and what is not protected, and asks. What was agreed to is kept in consent.txt. If
-    it is interrupted, however rudely, the same command goes on where it was.
+    it is interrupted, however rudely, the same command goes on where it was. The file
+    of a study has several questions: they are agreed to at once, each has a folder of
+    its own in --out, and one that fails does not stop the others (exit code 1).
 
     \b
     Example:
@@ -199,7 +208,10 @@ def command(
       veilsum join consortium.toml --data ward7.csv
       veilsum join consortium.toml --cost mine.toml --yes --json
     """
+    from veilsum.agreement.study import AgreedStudy
     from veilsum.cli.join import set_up
+    from veilsum.cli.study import join_study
+    from veilsum.files.consortiums import read_agreement
     from veilsum.files.output import prepare_folder
     from veilsum.tables.frames import load_pandas_alone
 
@@ -214,6 +226,13 @@ def command(
             load_pandas_alone()
         files = {"data": data, "cost": cost}
         how["out"] = folder
+        agreed = read_agreement(consortium)
+        if isinstance(agreed, AgreedStudy):
+            how |= {"style": style, "yes": yes, "without": without}
+            join_study(agreed, consortium, key, files, how, as_json=as_json)
+            return
+        if without:
+            raise BadInput("--without leaves out a question of a study; this is none")
         driver, result = _take_part(consortium, key, files, how, style=style, yes=yes)
         _report(folder, driver, result, style=style, as_json=as_json)
 
