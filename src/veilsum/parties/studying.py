@@ -360,6 +360,7 @@ class StudyPart(Secret):
             DisclosureError: some of them single rows out together; nothing was sent.
         """
         party = self.identity.name
+        page = consent_to_study(self.study)  # a file that nobody could use says so
         status = begun_status(prepare_folder(self.out), self.study, party)
         left = [name for name, one in status.stages.items() if one.stage == "open"]
         ruled = {
@@ -379,7 +380,7 @@ class StudyPart(Secret):
             refused=ruled,
         )
         if home.wanted:
-            page = self._page(home)
+            page = replace(page, own=self._own(home))
             consent(page)
             page.write(self.out)
             self.ledger.reserve_all(home.wanted)
@@ -392,8 +393,8 @@ class StudyPart(Secret):
                 self.tell(status.stages[name], result)
         return status
 
-    def _page(self, home: StudyAtHome) -> Consent:
-        """Return what its owner agrees to: all of it was checked by now."""
+    def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
+        """Return what the page says to its owner alone: all of it was checked."""
         away = [*home.refused, *home.left_out]
         said = (STAY_AWAY.format(listed(away, most=len(away))),) if away else ()
         before = tuple(
@@ -404,23 +405,18 @@ class StudyPart(Secret):
         rounded = (self.part.rounded,) if self.part.rounded else ()
         history = self.ledger.history()
         numbers = sum(one.reservation.numbers for one in home.wanted.values())
-        return replace(
-            consent_to_study(self.study),
-            own=(
-                *([Part("ASKED BEFORE", before)] if before else []),
-                Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
-                Part("YOUR CHECKS", (*home.lines, *said)),
-                Part("YOUR OWN RULES", self.own.lines),
-                Part(
-                    "YOUR LEDGER",
-                    (
-                        f"kept in {self.ledger.path}; it knows of "
-                        f"{len(history.releases)} sums that were shown so far",
-                        f"for the study {numbers} numbers are reserved; what the "
-                        "questions do not use of them is given back",
-                    ),
-                ),
-            ),
+        books = (
+            f"kept in {self.ledger.path}; it knows of {len(history.releases)} sums "
+            "that were shown so far",
+            f"for the study {numbers} numbers are reserved; what the questions do not "
+            "use of them is given back",
+        )
+        return (
+            *([Part("ASKED BEFORE", before)] if before else []),
+            Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
+            Part("YOUR CHECKS", (*home.lines, *said)),
+            Part("YOUR OWN RULES", self.own.lines),
+            Part("YOUR LEDGER", books),
         )
 
     def _question(
