@@ -12,7 +12,7 @@ JOBS   ?= 3
 # time of a run, so one run in CI does it.
 SHAPES := veilsum.numbers,veilsum.graphs,veilsum.costs,veilsum.methods,veilsum.models,veilsum.privacy,veilsum.drivers,veilsum.engines,typechecker.checker
 
-.PHONY: demo paper test test-shapes test-all check format lint types imports docs bench lock clean help
+.PHONY: demo paper test test-shapes test-all check format lint types imports docs bench lock dist wheelhouse pythons clean help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -64,8 +64,36 @@ lock: $(DEV)  ## compile requirements/*.txt anew, with hashes and no host
 	for name in run dev bench; do (cd requirements && ../$(BIN)/uv pip compile --quiet --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate $$name.in -o $$name.txt); done
 
+# A commit's wheel and source archive have the same bytes wherever they are built: every file
+# is dated as the commit is.
+dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 1767225600)
+dist: $(DEV)  ## wheel, source archive and list of parts (CycloneDX) into out/dist
+	rm -rf out/dist
+	$(BIN)/python -m hatchling build -d out/dist
+	$(BIN)/cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml \
+	  --short-PURLs --output-reproducible -o out/dist/veilsum.cdx.json
+	cd out/dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+# For a machine of the same kind that reaches no package index:
+#   pip install --no-index --find-links wheelhouse --require-hashes -r wheelhouse/requirements.txt
+wheelhouse: dist  ## every wheel that an offline machine needs, with hashes, into out/wheelhouse
+	rm -rf out/wheelhouse
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --only-binary :all: \
+	  --require-hashes -r requirements/run.txt -d out/wheelhouse
+	cp out/dist/*.whl out/dist/veilsum.cdx.json out/wheelhouse
+	(cat requirements/run.txt; cd out/dist; sha256sum *.whl | \
+	  sed 's/\([0-9a-f]*\)  veilsum-\([^-]*\)-.*/veilsum==\2 --hash=sha256:\1/') \
+	  > out/wheelhouse/requirements.txt
+	cd out/wheelhouse && sha256sum * > SHA256SUMS && wc -l < SHA256SUMS
+
+pythons:  ## the tests under every Python from 3.11 to 3.14 that this machine has
+	@for version in 3.11 3.12 3.13 3.14; do \
+	  if command -v python$$version > /dev/null; \
+	  then $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  else echo "python$$version: not on this machine, not run"; fi; done
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* out site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -9,7 +9,7 @@ import pytest
 
 import veilsum as vs
 from veilsum.audit import auditing
-from veilsum.audit.attack import Outcome, Scene
+from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
 from veilsum.audit.planted import PLANTED
 from veilsum.numbers.laws import Masks
@@ -19,12 +19,17 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 FIVE = vs.Topology.family("complete:5")
 PETERSEN = vs.Topology.family("petersen")
+MASKS = {
+    "gaussian": Masks("gaussian", 1.0),
+    "lattice": Masks("lattice", 1.0, 20),
+    "uniform": Masks("uniform"),
+}
 
 
 # One law object for all: tables of seeds are made once.
 @cache
 def scene(graph=FIVE, masks=None, width=3):
-    masks = masks or Masks("lattice", 1.0, 20)
+    masks = masks or MASKS["lattice"]
     return Scene(topology=graph, law=masks.on(graph), width=width)
 
 
@@ -86,6 +91,17 @@ def test_the_same_seed_gives_the_same_audit_however_it_is_spread():
     assert other.to_dict() != first.to_dict()
 
 
+@pytest.mark.parametrize("law", MASKS)
+def test_guessers_who_share_what_they_see_guess_as_each_alone(law):
+    """On the coalition's own view of each world, and on noise that is moved."""
+    here, groups = scene(masks=MASKS[law]), [("0", "1"), ("4",), ()]
+    players = auditing._guessers(here, groups, 1.0, 3)
+    shared = auditing.Playing(here, tuple(players), 500)("some", 9)
+    worlds = auditing.coins(auditing.seed_of(9, "some, which world"), 500)
+    alone = [played(here.batch(9, 500), one, worlds) for one in players]
+    assert shared.counts.tolist() == [list(one) for one in alone]
+
+
 def test_an_audit_whose_controls_fail_says_that_it_is_broken(monkeypatch):
     """An adversary that always says the same finds no leak, and must not pass."""
     monkeypatch.setattr(
@@ -104,7 +120,7 @@ def same(scene):
 def test_a_guesser_that_is_wrong_on_purpose_breaks_the_audit(monkeypatch):
     right = auditing.LikelihoodRatio.scores
     monkeypatch.setattr(
-        auditing.LikelihoodRatio, "scores", lambda self, sight: -right(self, sight)
+        auditing.LikelihoodRatio, "scores", lambda self, left: -right(self, left)
     )
     found = audit(scene(), [("0",)], executions=500, depth="quick", distance=4.0)
     assert "reversed" in {one.name for one in found.broken}

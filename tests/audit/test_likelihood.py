@@ -145,8 +145,7 @@ def test_who_has_learned_does_no_better_on_a_sound_run(graph):
     scene = Scene(topology=graph, law=Masks("gaussian", 1.0).on(graph), width=4)
     coalition = graph.parties[:1]
     player = aim(scene, coalition, distance_for(scene, coalition, 0.7))
-    held = player.held[0, 0]
-    moments = covariance_of(scene.batch(5, 4_000).sight(coalition, held), held)
+    moments = covariance_of(scene, scene.batch(5, 4_000).noise(player.coalition))
     rest = [i for i in range(graph.n_parties) if i != 0]
     exact = 2.0 * graph.induced(rest).laplacian.toarray()
     assert moments == pytest.approx(exact, abs=0.5)
@@ -168,9 +167,7 @@ def test_who_has_learned_finds_a_link_that_is_not_there():
 
     assert graph.parties == path.parties
     scene = Scene(topology=graph, law=masks.on(graph), width=2, draw=without_a_link)
-    player = aim(scene, (), distance_for(scene, (), 0.6))
-    held = player.held[0, 0]
-    moments = covariance_of(scene.batch(5, 2_000).sight((), held), held)
+    moments = covariance_of(scene, scene.batch(5, 2_000).noise(()))
     found = counted(
         scene, learned(scene, (), distance_for(scene, (), 0.6), moments), 4_000
     )

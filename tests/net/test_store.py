@@ -21,12 +21,14 @@ from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.pem import pem_of
 from veilsum.errors import SecretError, StoreError
 from veilsum.files.ledger import open_ledger
-from veilsum.net.store import STORE, RunStore
+from veilsum.files.sqlite import inspected
+from veilsum.net.store import STORE, RunStore, Sealing
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.effects import Persist
 
 PLAN, OTHER_PLAN = bytes(range(32)), bytes(32)
 ENDINGS = ("", "-wal", "-shm")
+SEALING = Sealing(b"k")
 
 posix = pytest.mark.skipif(os.name != "posix", reason="a matter of POSIX")
 
@@ -36,10 +38,14 @@ def path(tmp_path):
     return tmp_path / "a.run"
 
 
+def opening(path, **owner):
+    return RunStore.open(path, **{"sealing": SEALING, **owner})
+
+
 @contextmanager
 def opened(path, plan=PLAN, **owner):
     owner = {"party": "a", **owner}
-    with closing(RunStore.open(path, plan=plan, **owner)) as store:
+    with closing(opening(path, plan=plan, **owner)) as store:
         yield store
 
 
@@ -112,9 +118,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
-from veilsum.net.store import RunStore
+from veilsum.net.store import RunStore, Sealing
 
-store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a")
+store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a", sealing=Sealing(b"k"))
 for number in range(int(sys.argv[2]), 100_000):
     value = number.to_bytes(8, "big") * 500
     store.write([Persist(key, value) for key in ("left", f"n/{number % 7}", "right")])
@@ -182,9 +188,9 @@ import resource, sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
 from veilsum.errors import StoreError
-from veilsum.net.store import RunStore
+from veilsum.net.store import RunStore, Sealing
 
-store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a")
+store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a", sealing=Sealing(b"k"))
 limit = int(sys.argv[2])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -268,7 +274,7 @@ def test_a_disk_that_is_really_full_is_named(small_disk):
 
 def test_a_store_that_cannot_be_made_says_why(tmp_path):
     with pytest.raises(StoreError, match=r"cannot create .*No such file"):
-        RunStore.open(tmp_path / "nowhere" / "a.run", plan=PLAN, party="a")
+        opening(tmp_path / "nowhere" / "a.run", plan=PLAN, party="a")
 
 
 # Whose it is
@@ -277,7 +283,7 @@ def test_a_store_that_cannot_be_made_says_why(tmp_path):
 def test_another_partys_store_is_refused_by_name(path):
     before = filled(path)
     with pytest.raises(StoreError, match="is the store of 'a', not of 'b'"):
-        RunStore.open(path, plan=PLAN, party="b")
+        opening(path, plan=PLAN, party="b")
     assert path.read_bytes() == before
 
 
@@ -286,7 +292,7 @@ def test_another_plans_store_is_refused_and_both_plans_are_named(path, sign):
     before = filled(path, **{"self": b"number", sign: b""})
     words = "the plan 0001020304050607, this run has the plan 0000000000000000"
     with pytest.raises(StoreError, match=words):
-        RunStore.open(path, plan=OTHER_PLAN, party="a")
+        opening(path, plan=OTHER_PLAN, party="a")
     assert path.read_bytes() == before
     with opened(path) as store:  # its own plan and party are admitted
         assert store.read()["self"] == b"number"
@@ -337,7 +343,7 @@ def test_a_store_that_another_process_turned_meanwhile_is_refused(path, monkeypa
 
     monkeypatch.setattr(store_module, "_held", late)
     with pytest.raises(StoreError, match="belongs to the plan 0000000000000000"):
-        RunStore.open(path, plan=PLAN, party="a")
+        opening(path, plan=PLAN, party="a")
     with opened(path, plan=OTHER_PLAN) as store:  # and the lock is free again
         assert of_run(store) == {"input/0": b""}
 
@@ -366,7 +372,7 @@ def test_a_run_goes_on_with_the_file_that_it_began_with(path, sign, plan):
     before = path.read_bytes()
     words = r"differs from this one in policy, title: put that .* --state"
     with pytest.raises(StoreError, match=words):
-        RunStore.open(path, plan=plan, party="a", consortium=OTHER_FILE)
+        opening(path, plan=plan, party="a", consortium=OTHER_FILE)
     assert path.read_bytes() == before
     with opened(path, consortium=FILE) as store:
         assert of_run(store) == {sign: b""}
@@ -379,16 +385,16 @@ def test_until_shares_are_drawn_the_file_may_be_mended(path):
         assert of_run(store) == {"self": b"number"}
         write(store, **{"input/0": b""})
     with pytest.raises(StoreError, match="began with another consortium file"):
-        RunStore.open(path, plan=PLAN, party="a", consortium=FILE)
+        opening(path, plan=PLAN, party="a", consortium=FILE)
 
 
 HOLDER = """
 import sys
 from pathlib import Path
 from veilsum.protocol.effects import Persist
-from veilsum.net.store import RunStore
+from veilsum.net.store import RunStore, Sealing
 
-store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a")
+store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a", sealing=Sealing(b"k"))
 if sys.argv[2] == "write":
     store.write([Persist("held", b"by the first")])
 print("inside", flush=True)
@@ -405,7 +411,7 @@ def test_a_run_is_one_process_at_a_time_until_that_is_killed(path, deed):
     # A party that it is not for is sent away as well.
     for party in ("a", "b"):
         with pytest.raises(StoreError, match=f"{path}: this run is already running"):
-            RunStore.open(path, plan=PLAN, party=party)
+            opening(path, plan=PLAN, party=party)
     kill(process)
     with opened(path) as store:
         held = b"by the first" if deed == "write" else b"by nobody"
@@ -431,7 +437,7 @@ def test_without_the_lock_two_processes_would_share_a_run(path):
 def test_a_second_opening_in_one_process_is_refused_too(path):
     with opened(path) as store:
         with pytest.raises(StoreError, match="already running"):
-            RunStore.open(path, plan=PLAN, party="a")
+            opening(path, plan=PLAN, party="a")
         write(store, still=b"here")
     with opened(path) as store:
         assert store.read() == {"still": b"here"}
@@ -510,7 +516,7 @@ UNSOUND = {
     ),
     "newer": (
         edited(f"PRAGMA user_version = {STORE.version + 1}"),
-        "of format 2, this veilsum reads format 1",
+        "of format 3, this veilsum reads format 2",
     ),
     "without its header": (flipped(0), "its beginning is damaged"),
     "with a damaged page": (flipped(STORE.page), "is damaged"),
@@ -526,10 +532,63 @@ def test_what_is_not_a_sound_store_is_refused_and_left_as_it_is(path, spoil, wor
     path.chmod(0o600)
     before = path.read_bytes()
     with pytest.raises(StoreError, match=words) as caught:
-        RunStore.open(path, plan=PLAN, party="a")
+        opening(path, plan=PLAN, party="a")
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
+
+
+# One bit: SQLite has no checksum of what it keeps
+
+CHANGES = {
+    "a value": ("UPDATE entry SET value = ? WHERE key = 'got/0/b'", "got/0/b"),
+    "a value and its tag": (
+        "UPDATE entry SET value = ?, tag = zeroblob(32) WHERE key = 'got/0/b'",
+        "got/0/b",
+    ),
+    "an older value, sealed": (
+        "UPDATE entry SET (value, tag) = (SELECT value, tag FROM entry WHERE "
+        "key = 'sent/0/b') WHERE key = 'got/0/b' AND ? NOTNULL",
+        "its seal is broken",
+    ),
+    "one entry less": ("DELETE FROM entry WHERE ? NOTNULL", "its seal is broken"),
+    "another name": ("UPDATE entry SET key = key || 'x' WHERE ? NOTNULL", "its seal"),
+    "another plan": ("UPDATE owner SET plan = ?", "its seal is broken"),
+}
+
+
+@pytest.mark.parametrize(("statement", "words"), CHANGES.values(), ids=CHANGES)
+def test_no_change_of_a_store_goes_unnoticed(path, statement, words):
+    filled(path, **{"got/0/b": b"share", "sent/0/b": b"other"})
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(statement, (b"sharf",)).rowcount
+    with pytest.raises(StoreError, match=f"is damaged .*{words}.*put a sound copy"):
+        opening(path, plan=PLAN, party="a")
+
+
+@given(place=st.integers(0, 8 * 299))
+@settings(max_examples=40, deadline=None)
+def test_one_bit_of_a_share_on_the_disk_is_missed(tmp_path_factory, place):
+    """Nothing else finds it: to SQLite, and to the codec, the file is sound."""
+    path = tmp_path_factory.mktemp("store") / "a.run"
+    share = Random(place).randbytes(300)
+    before = bytearray(filled(path, **{"got/0/b": share}))
+    start = before.find(share)
+    assert start > 0
+    before[start + place // 8] ^= 1 << place % 8
+    path.write_bytes(before)
+    with inspected(path, STORE) as connection:
+        found = connection.execute("SELECT value FROM entry").fetchone()[0]
+        assert found != share, "the twin: without the seal it would be used"
+    with pytest.raises(StoreError, match="its entry got/0/b was changed since"):
+        opening(path, plan=PLAN, party="a")
+
+
+def test_nobody_else_can_make_a_store_for_a_party(path):
+    filled(path)
+    for party, words in (("a", "another key"), ("b", "is the store of 'a'")):
+        with pytest.raises(StoreError, match=words):
+            opening(path, plan=PLAN, party=party, sealing=Sealing(b"other"))
 
 
 @posix
@@ -537,12 +596,12 @@ def test_a_store_that_lies_open_is_refused(path):
     filled(path)
     path.chmod(0o644)
     with pytest.raises(StoreError, match=r"mode 0644\) and holds secrets: run chmod"):
-        RunStore.open(path, plan=PLAN, party="a")
+        opening(path, plan=PLAN, party="a")
 
 
 def test_a_folder_is_not_a_store(tmp_path):
     with pytest.raises(StoreError, match="is not a file"):
-        RunStore.open(tmp_path, plan=PLAN, party="a")
+        opening(tmp_path, plan=PLAN, party="a")
 
 
 # Secrets

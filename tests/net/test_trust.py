@@ -13,7 +13,6 @@ from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.net.identity import (
     Identity,
-    _read_key,
     certificate_name,
     make_certificate,
     new_identity,
@@ -65,7 +64,7 @@ def with_certificate(identity, certificate, folder):
 
 def dated(identity, start, end, folder):
     now = datetime.now(UTC)
-    key = _read_key(identity.key_file)
+    key = identity.key()
     made = make_certificate(key, identity.name, start=now + start, end=now + end)
     return with_certificate(identity, made, folder)
 
@@ -184,13 +183,13 @@ def test_older_protocols_are_refused(ann, bob):
 
 def issued(issuer, folder):
     """A certificate for "bob" that a member signs, in the manner of an authority."""
-    key = _read_key(issuer.key_file)
+    key = issuer.key()
     made = new_identity("somebody", folder)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bob")])
     parent = x509.load_pem_x509_certificate(issuer.certificate.encode())
     child = (
         x509.CertificateBuilder(parent.subject, subject)
-        .public_key(_read_key(made.key_file).public_key())
+        .public_key(made.key().public_key())
         .serial_number(1)
         .not_valid_before(datetime.now(UTC) - DAY)
         .not_valid_after(datetime.now(UTC) + DAY)
@@ -204,7 +203,7 @@ def issued(issuer, folder):
 
 def as_authority(identity, folder):
     """The same key under a certificate that may vouch for others."""
-    key = _read_key(identity.key_file)
+    key = identity.key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity.name)])
     made = (
         x509.CertificateBuilder(subject, subject, key.public_key(), 1)

@@ -51,6 +51,21 @@ def test_masks_are_sent_minus_received_on_every_graph(topology, seed, size):
     np.testing.assert_allclose(shares.masks(), expected, atol=1e-12)
 
 
+@given(any_topologies(), seeds, st.sampled_from([np.int64, np.uint64, np.uint8]))
+def test_masks_of_words_are_those_of_longer_integers_but_for_the_carry(
+    topology, seed, kind
+):
+    shape = (topology.n_edges, topology.shares_per_edge, 2)
+    ends = np.iinfo(kind)
+    words = np.random.default_rng(seed).integers(
+        ends.min, ends.max, size=shape, dtype=kind, endpoint=True
+    )
+    found = Shares(topology, words).masks()
+    longer = Shares(topology, words.astype(object)).masks()
+    assert found.dtype == kind
+    assert not ((found.astype(object) - longer) % 2**ends.bits).any()
+
+
 def test_a_share_is_the_first_draw_of_its_own_stream():
     """The contract between drivers: key (root, epoch, i, j), sigma times normals."""
     topology, streams = Topology.family("path:3"), ShareStreams(11)

@@ -473,6 +473,31 @@ def test_changed_data_under_old_masks_are_refused():
     assert "the data have changed" in effects[-1].detail
 
 
+@pytest.mark.parametrize("key", ["record/Ready/0", "masked/0"])
+def test_a_record_on_the_disk_that_nobody_signed_is_refused(key):
+    """A signature is the one thing on it that others will look at too."""
+    world = at("summing")
+    disk = dict(world.nodes["1"].disk)
+
+    def resumed(disk):
+        machine = Machine(
+            world.plan,
+            "1",
+            keys=keys_of(world, "1"),
+            streams=FreshStreams(1),
+            work=world.works["1"],
+        )
+        return machine.resume(disk)
+
+    assert not isinstance(resumed(disk)[-1], Abort), "the twin: as it was"
+    record = world.plan.codec.decode(disk[key])
+    forged = msgspec.structs.replace(record, signature=bytes(64))
+    disk[key] = world.plan.codec.encode(forged)
+    abort = resumed(disk)[-1]
+    assert isinstance(abort, Abort)
+    assert (abort.reason, "did not sign" in abort.detail) == ("input", True)
+
+
 # Calls out of order
 
 

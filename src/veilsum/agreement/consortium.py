@@ -164,6 +164,7 @@ class Consortium:
         organiser: the member that wrote the file, by the file's own word; "" if it does
             not say.
         study: digest of the study that this is one question of, if it is; see `Study`.
+        former: digest of the file that this one amends, hexadecimal; "" for none.
         written: the whole file in its one spelling; what the digest is of.
     """
 
@@ -177,6 +178,7 @@ class Consortium:
     questions: tuple[Question, ...]
     organiser: str = ""
     study: str = ""
+    former: str = ""
     written: bytes = field(repr=False)
 
     @property
@@ -276,6 +278,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     title: Text = ""
     organiser: Text = ""
     study: Text = ""
+    former: Text = ""
     graph: LinksSection
     masks: MasksSection
     cost: PublicCost | None = None
@@ -350,6 +353,7 @@ def consortium_from(table: Table) -> Consortium:
         questions=(_question(file),),
         organiser=file.organiser,
         study=_checked_study(file.study),
+        former=_check_former(file.former),
         written=canonical({**said, "members": [member_row(one) for one in found]}),
     )
 
@@ -477,6 +481,15 @@ def _checked_study(digest: str) -> str:
             "study is the digest of the study that a file is one question of, 64 "
             f"hexadecimal digits, found {printable(repr(digest[:TITLE_LETTERS]))}: "
             "leave it out"
+        )
+    return digest
+
+
+def _check_former(digest: str) -> str:
+    if digest and not re.fullmatch("[0-9a-f]{64}", digest):
+        raise InvalidScenarioError(
+            "former must be the digest of the consortium file that this one amends, 64 "
+            "hexadecimal digits: veilsum consortium amend writes it"
         )
     return digest
 

@@ -49,7 +49,7 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SHARED = tuple(
     name
     for name in ConsortiumFile.__struct_fields__
-    if name not in ("format", "run", "study", *COMMANDS, *COST_ONLY)
+    if name not in ("format", "run", "study", "former", *COMMANDS, *COST_ONLY)
 )
 _KNOWN = ("format", "run", *SHARED, "question", "earlier")
 

@@ -234,6 +234,11 @@ class Batch:
         """Everybody's masks, (n, executions, p)."""
         return self._by_execution(self.shares.masks())
 
+    def noise(self, coalition: tuple[str, ...]) -> Numbers:
+        """Return what masks add to each honest party beside what a coalition knows."""
+        shape = (self.scene.topology.n_parties, self.scene.width)
+        return self.sight(coalition, np.zeros(shape, self.scene.law.dtype)).stripped
+
     def sight(
         self,
         coalition: Iterable[str],
@@ -257,7 +262,7 @@ class Batch:
             scene=self.scene,
             coalition=topology.names(colluders),
             honest=tuple(honest),
-            effective=self.scene.law.wrap(self.masks[honest, part] + rows),
+            effective=self.scene.law.wrap(self.masks[honest][:, part] + rows),
             known_edges=np.flatnonzero(inside),
             known=tuple(
                 self._by_execution(self.shares.values[edge])[:, part]
@@ -301,7 +306,8 @@ class Sight:
         """What is left of each honest party without shares that the coalition knows."""
         edges = self.scene.topology.edges[self.known_edges].tolist()
         place = {party: row for row, party in enumerate(self.honest)}
-        left = self.effective.copy()
+        # In the order of the shares, which has executions last.
+        left = self.effective.copy(order="K")
         for (i, j), shares in zip(edges, self.known, strict=True):
             if i not in place and j not in place:
                 continue

@@ -160,19 +160,21 @@ class Playing:
         worlds = coins(seed_of(seed, f"{key}, which world"), self.executions)
         # Executions are all alike: those of one world may as well come first.
         first = int(np.count_nonzero(worlds == 0))
-        parts = (slice(0, first), slice(first, None))
         counts, scores = [], {}
+        whose, noise = None, np.empty(0)
         for k, player in enumerate(self.players):
             if not isinstance(player, LikelihoodRatio):
                 counts.append(played(batch, player, worlds))
                 continue
-            zero, one = (
-                player.scores(batch.sight(player.coalition, held[0], part))
-                for held, part in zip(player.held, parts, strict=True)
-            )
-            right = np.count_nonzero(zero <= 0) + np.count_nonzero(one > 0)
+            if player.coalition != whose:
+                # Guessers of one coalition follow each other, and share what it sees.
+                whose, noise = player.coalition, batch.noise(player.coalition)
+            zero, one = player.inputs
+            below = player.scores(noise[:, :first])
+            above = player.scores(noise[:, first:] + (one - zero))
+            right = np.count_nonzero(below <= 0) + np.count_nonzero(above > 0)
             counts.append((len(worlds), int(right)))
-            scores[k] = np.stack([_binned(zero), _binned(one)])
+            scores[k] = np.stack([_binned(below), _binned(above)])
         return Tally(np.array(counts, dtype=np.int64).reshape(-1, 2), scores)
 
 
@@ -568,8 +570,7 @@ def _guessers(
         batch = scene.batch(seed_of(seed, f"learn/{k}"), size)
         for g, player in enumerate(believing):
             assert player is not None
-            held = player.held[0, 0]
-            moments[g] += covariance_of(batch.sight(player.coalition, held), held)
+            moments[g] += covariance_of(scene, batch.noise(player.coalition))
     for player, moment in zip(believing, moments, strict=True):
         assert player is not None
         found.append(player)

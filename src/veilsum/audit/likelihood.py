@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from veilsum.audit.attack import Hits, Scene, Sight, Worlds
+from veilsum.audit.attack import Hits, Numbers, Scene, Sight, Worlds
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float, Shaped
@@ -44,10 +45,12 @@ class LikelihoodRatio:
     """A linear form in what is left of the honest parties; its sign is the guess.
 
     Attributes:
+        scene: what is promised.
         form: one weight for each honest party and coefficient, of length one.
         spread: the form's standard deviation over executions, as far as believed.
     """
 
+    scene: Scene
     attack: str
     about: str
     coalition: tuple[str, ...]
@@ -56,18 +59,32 @@ class LikelihoodRatio:
     form: Float[FloatArray, "h p"]
     spread: float
 
-    def scores(self, sight: Sight) -> Scores:
-        """Return the form by execution, standardised; above zero is for world 1."""
-        scene, honest = sight.scene, list(sight.honest)
-        zero, one = self.held[0, 0][honest], self.held[1, 0][honest]
-        here = in_reals(scene, scene.law.wrap(sight.stripped - zero[:, None]))
-        apart = in_reals(scene, scene.law.wrap(one - zero))
+    @cached_property
+    def inputs(self) -> Shaped[Array[Any], "2 h 1 p"]:
+        """What the honest parties hold in either world, for all executions."""
+        return self.held[:, 0, self.scene.others(self.coalition), None]
+
+    @cached_property
+    def middle(self) -> float:
+        """The form half way between the two worlds."""
+        zero, one = self.inputs
+        apart = in_reals(self.scene, self.scene.law.wrap(one - zero))
+        return float((self.form * apart[:, 0]).sum() / 2)
+
+    def scores(self, left: Numbers) -> Scores:
+        """Return the form by execution, standardised; above zero is for world 1.
+
+        Args:
+            left: of each honest party, (h, executions, p): what it showed, less shares
+                that the coalition knows, less what it holds in world 0.
+        """
+        here = in_reals(self.scene, self.scene.law.wrap(left))
         told = np.einsum("hp,hep->e", self.form, here)
-        return (told - (self.form * apart).sum() / 2) / self.spread
+        return (told - self.middle) / self.spread
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
         """Guess by the sign."""
-        return (self.scores(sight) > 0) == (worlds == 1)
+        return (self.scores(sight.stripped - self.inputs[0]) > 0) == (worlds == 1)
 
 
 def aim(
@@ -97,12 +114,10 @@ def learned(
     return _aimed(scene, coalition, distance, covariance, "learned likelihood ratio")
 
 
-def covariance_of(sight: Sight, held: Shaped[Array[Any], "n p"]) -> Square:
+def covariance_of(scene: Scene, noise: Numbers) -> Square:
     """Return the second moments of what masks add, over executions and coefficients."""
-    scene, honest = sight.scene, list(sight.honest)
     columns = _weakly_masked(scene)
-    noise = scene.law.wrap(sight.stripped - held[honest][:, None])
-    rows = in_reals(scene, noise)[..., columns].reshape(len(honest), -1)
+    rows = in_reals(scene, noise)[..., columns].reshape(len(noise), -1)
     return np.asarray(rows @ rows.T / rows.shape[1])
 
 
@@ -185,6 +200,7 @@ def _aimed(
         least, NOTHING * float(np.trace(variances)), float(np.finfo(float).tiny)
     )
     return LikelihoodRatio(
+        scene=scene,
         attack=attack,
         about="two inputs with the same sums",
         coalition=coalition,

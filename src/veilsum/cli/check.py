@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.cli.app import on_screen
-from veilsum.cli.join import own_rules
 from veilsum.cli.output import FILE, json_option, print_json
 from veilsum.cli.own_table import table_options, taken
 
@@ -62,10 +61,11 @@ def command(
       veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
     """
     from veilsum.parties.consent import consent_to
+    from veilsum.parties.own_rules import own_rules_in
 
     consortium, drawn = _read(plan)
     page = consent_to(consortium, drawn=drawn)
-    rules = own_rules(own, plan.parent)
+    rules = own_rules_in(plan.parent, own)
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
     parts, good = _at_home(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Address, Consortium
+    from veilsum.net.amendment import Amendment, Change
 
 
 @click.group("consortium")
 def command() -> None:
-    """Write down what the members of a run agree on, or show it.
+    """Write down what the members of a run agree on, show it, or amend it.
 
     \b
     Example:
@@ -116,6 +118,163 @@ def show(*, file: Path, as_json: bool) -> None:
         print_json(_document(found))
     else:
         _print(file, found)
+
+
+@command.command("amend")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The consortium file to write; one that is there is left alone.",
+)
+@click.option(
+    "--renewal",
+    "renewals",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A member's .renewal.json, of veilsum identity renew. May be repeated.",
+)
+@click.option(
+    "--certificate",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A member's new .crt, its former key being lost or stolen. May be repeated.",
+)
+@json_option
+def amend(
+    *,
+    file: Path,
+    out: Path,
+    renewals: tuple[Path, ...],
+    files: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Write FILE anew with other certificates, of keys renewed, lost or stolen.
+
+    Nothing else changes, and the new file names the former one's digest. Beside it an
+    amendment is written, which every member signs with veilsum consortium agree; nobody
+    can join before all have.
+
+    \b
+    Example:
+      veilsum consortium amend study.veil --renewal hospital-3.renewal.json -o next.veil
+    """
+    from veilsum.files.consortiums import read_consortium, write_consortium
+    from veilsum.net.amendment import Amendment, amended, read_renewal
+    from veilsum.net.trust import check_certificates, check_dates
+
+    former = read_consortium(file)
+    willing = tuple(map(read_renewal, renewals))
+    for one in willing:
+        if former.certificates.get(one.name) != one.former:
+            raise InvalidInputError(
+                f"{file} has another certificate of {one.name!r} than the one that was "
+                "renewed: ask for the renewal of that one"
+            )
+    given = _certificates(files)
+    certificates = {one.name: one.certificate for one in willing} | given
+    if len(certificates) != len(willing) + len(given) or not certificates:
+        raise InvalidInputError(
+            "give each member whose certificate changes once, by --renewal or by "
+            f"--certificate: found {len(willing)} and {len(given)}"
+        )
+    new = amended(former, certificates)
+    check_certificates(new.certificates)
+    check_dates(new.certificates)
+    found = Amendment(
+        former=former.digest.hex(), consortium=new.digest.hex(), renewals=willing
+    )
+    changes = found.changes(former, new)
+    write_consortium(out, new)
+    beside = found.write(out)
+    if as_json:
+        print_json({**_document(new), **_amended(found, changes, new)})
+        return
+    _print_lines("Certificates that change:", map(str, changes))
+    click.echo(
+        f"\nSend {out} and {beside} to every member: each runs\n"
+        f"  veilsum consortium agree {out} --former {file}"
+    )
+
+
+@command.command("agree")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--former",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The consortium file that FILE amends, as this party has it.",
+)
+@click.option(
+    "--identity",
+    "key",
+    type=click.Path(path_type=Path),
+    help="This party's .key file; by default the only one beside FILE.",
+)
+@click.option(
+    "--with",
+    "others",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A copy of the amendment that others signed. May be repeated.",
+)
+@click.option("--yes", is_flag=True, help="Sign without being asked.")
+@json_option
+def agree(
+    *,
+    file: Path,
+    former: Path,
+    key: Path | None,
+    others: tuple[Path, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Sign that FILE is taken for the consortium file that it amends.
+
+    First both are compared: certificates may differ, and nothing else. The signature
+    goes into the amendment beside FILE; pass that on, or send it back to the organiser,
+    who puts all of them together with --with.
+
+    \b
+    Example:
+      veilsum consortium agree next.veil --former study.veil --identity hospital-1.key
+    """
+    from veilsum.cli.join import only_key
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.net.amendment import amendment_file, read_amendment
+    from veilsum.net.identity import read_identity
+
+    new, before = read_consortium(file), read_consortium(former)
+    found = read_amendment(amendment_file(file))
+    found = found.with_those_of(map(read_amendment, others))
+    changes = found.changes(before, new)
+    if not as_json:
+        _print_lines("Certificates that change:", map(str, changes))
+    if not yes:
+        click.confirm("\nDo you take the new file for the former one?", abort=True)
+    identity = read_identity(key or only_key(file.parent))
+    found = found.signed_by(identity, new)
+    beside = found.write(file)
+    if as_json:
+        print_json(_amended(found, changes, new))
+        return
+    missing = found.missing(new)
+    ends = f"still missing: {', '.join(missing)}" if missing else "everybody has signed"
+    click.echo(f"\n{beside} has {identity.name}'s signature; {ends}.")
+
+
+def _amended(
+    found: Amendment, changes: Iterable[Change], new: Consortium
+) -> dict[str, Any]:
+    return {
+        "former": found.former,
+        "consortium": found.consortium,
+        "changes": [asdict(one) for one in changes],
+        "missing": list(found.missing(new)),
+    }
 
 
 def _certificates(files: Iterable[Path]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from veilsum.cli.output import json_option, print_json
 
 @click.group("identity")
 def command() -> None:
-    """Make a party's key and certificate, or show one.
+    """Make a party's key and certificate, show one, or guard its key.
 
     \b
     Example:
@@ -36,12 +36,20 @@ def command() -> None:
     show_default=True,
     help="How long the certificate is good.",
 )
+@click.option(
+    "--passphrase",
+    is_flag=True,
+    help="Ask for a passphrase, without which the key does not open.",
+)
 @json_option
-def new(*, name: str, folder: Path, days: int, as_json: bool) -> None:
+def new(*, name: str, folder: Path, days: int, passphrase: bool, as_json: bool) -> None:
     """Make the key and the certificate of the party NAME, on its own machine.
 
     The key, NAME.key, is for its owner only and never leaves the machine. The
     certificate, NAME.crt, is public: send it to whoever writes the consortium file.
+
+    With --passphrase every command that needs the key asks for it. A service cannot be
+    asked: there VEILSUM_PASSPHRASE_FILE names a file that holds it.
 
     \b
     Example:
@@ -49,7 +57,9 @@ def new(*, name: str, folder: Path, days: int, as_json: bool) -> None:
     """
     from veilsum.net.identity import new_identity
 
-    made = new_identity(name, folder, days=days)
+    made = new_identity(
+        name, folder, days=days, passphrase=_chosen() if passphrase else None
+    )
     document = {
         **_described(made.certificate),
         "key_file": str(made.key_file),
@@ -63,6 +73,83 @@ def new(*, name: str, folder: Path, days: int, as_json: bool) -> None:
         f"\n{made.key_file} is the key: keep it here, show it to nobody.\n"
         f"{made.certificate_file} is public: send it to whoever writes the consortium "
         "file,\nand read the fingerprint to them on the telephone."
+    )
+
+
+@command.command("renew")
+@click.argument("key", type=click.Path(path_type=Path))
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    default=365,
+    show_default=True,
+    help="How long the new certificate is good.",
+)
+@click.option(
+    "--passphrase",
+    is_flag=True,
+    help="Ask for a passphrase of the new key.",
+)
+@json_option
+def renewed(*, key: Path, days: int, passphrase: bool, as_json: bool) -> None:
+    """Make the next key and certificate of the party whose key is KEY.
+
+    The former ones stay beside them, as NAME.former.key and NAME.former.crt, for runs
+    that began with them. NAME.renewal.json has the new certificate, signed by both
+    keys: send it to the organiser, for veilsum consortium amend.
+
+    Not for a key that somebody else may have: make a new one in another folder with
+    veilsum identity new, and read its fingerprint to everybody.
+
+    \b
+    Example:
+      veilsum identity renew keys/hospital-3.key
+    """
+    from veilsum.net.amendment import renew
+    from veilsum.net.identity import read_identity
+
+    made = renew(
+        read_identity(key), days=days, passphrase=_chosen() if passphrase else None
+    )
+    file = key.with_name(f"{made.name}.renewal.json")
+    document = {**_described(made.certificate), "renewal_file": str(file)}
+    if as_json:
+        print_json(document)
+        return
+    _print(document)
+    click.echo(f"\n{file} is public: send it to the organiser.")
+
+
+@command.command("passphrase")
+@click.argument("key", type=click.Path(path_type=Path))
+@click.option("--remove", is_flag=True, help="Leave the key without a passphrase.")
+@json_option
+def passphrase(*, key: Path, remove: bool, as_json: bool) -> None:
+    """Set, change or remove the passphrase of KEY; the key stays the same.
+
+    Copies that were made of the file before open as they did.
+
+    \b
+    Example:
+      veilsum identity passphrase keys/hospital-3.key
+    """
+    from veilsum.net.identity import change_passphrase, read_identity
+
+    identity = read_identity(key)
+    change_passphrase(identity, None if remove else _chosen())
+    if as_json:
+        print_json({"key_file": str(key), "passphrase": not remove})
+        return
+    ends = "opens without a passphrase now" if remove else "has its new passphrase"
+    click.echo(f"{key} {ends}.")
+
+
+def _chosen() -> str:
+    """Ask for a new passphrase, twice."""
+    from veilsum.net.passphrase import check_strength
+
+    return check_strength(
+        click.prompt("New passphrase", hide_input=True, confirmation_prompt=True)
     )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from math import isfinite
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,19 +18,15 @@ from click.exceptions import Exit
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.cli.own_table import table_options, taken
-from veilsum.errors import InvalidInputError, OutputError, VeilsumError, printable
+from veilsum.errors import InvalidInputError, VeilsumError, printable
 
 if TYPE_CHECKING:
-    from veilsum.agreement.consortium import Consortium
-    from veilsum.drivers.driver import Assignment
-    from veilsum.files.ledger import Ledger
+    from veilsum.agreement.study import AgreedStudy
     from veilsum.jobs.running import JobResult
-    from veilsum.net.identity import Identity
     from veilsum.parties.consent import Consent
-    from veilsum.parties.joining import OwnCost, OwnTable
-    from veilsum.parties.networked import Networked
-    from veilsum.parties.own_rules import OwnRules
-    from veilsum.protocol.machine import Machine
+    from veilsum.parties.events import RunEvent
+    from veilsum.parties.studying import QuestionStatus
+    from veilsum.parties.taking_part import Joined
 
 
 # Every attribute that logging itself gives a record; whatever else is there is a field.
@@ -86,15 +81,6 @@ INTERRUPTED = (
     "not passed by then"
 )
 WAS_OVER = "this run was over before; this is what it found then"
-ANOTHER_OUT = (
-    "it is left as it is, and nothing was sent: give another folder with --out"
-)
-TRANSCRIPT = (
-    "you keep a transcript in {}, encrypted with your key: every number that your "
-    "computer stores, sends and receives, your own before they are masked among them. "
-    "It is a secret, and stays when the run is over; together with other members' "
-    "transcripts it gives all that these members could compute"
-)
 # What the user can mend.
 MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
@@ -210,9 +196,7 @@ def command(
     """
     from veilsum.agreement.study import AgreedStudy
     from veilsum.cli.join import set_up
-    from veilsum.cli.study import join_study
     from veilsum.files.consortiums import read_agreement
-    from veilsum.files.output import prepare_folder
     from veilsum.tables.frames import load_pandas_alone
 
     set_up(style=style)
@@ -221,20 +205,19 @@ def command(
             raise BadInput(
                 "--json asks no questions: add --yes to take part without any"
             )
-        folder = prepare_folder(out)
         if data is not None and data.suffix != ".parquet":
             load_pandas_alone()
         files = {"data": data, "cost": cost}
-        how["out"] = folder
+        how["out"] = out
         agreed = read_agreement(consortium)
         if isinstance(agreed, AgreedStudy):
             how |= {"style": style, "yes": yes, "without": without}
-            join_study(agreed, consortium, key, files, how, as_json=as_json)
+            _join_study(agreed, consortium, key, files, how, as_json=as_json)
             return
         if without:
             raise BadInput("--without leaves out a question of a study; this is none")
-        driver, result = _take_part(consortium, key, files, how, style=style, yes=yes)
-        _report(folder, driver, result, style=style, as_json=as_json)
+        found = _take_part(consortium, key, files, how, style=style, yes=yes)
+        _report(out, found, style=style, as_json=as_json)
 
 
 @contextmanager
@@ -268,53 +251,52 @@ def _take_part(
     *,
     style: str,
     yes: bool,
-) -> tuple[Networked, JobResult]:
+) -> Joined:
+    from veilsum.agreement.consortium import Address
     from veilsum.files.consortiums import read_consortium
+    from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
-    from veilsum.net.transcript_file import earlier_transcript
-    from veilsum.parties.joining import own_part
+    from veilsum.parties.own_rules import own_rules_in
+    from veilsum.parties.taking_part import take_part
 
     agreed = read_consortium(consortium)
+    check_amendment(consortium, agreed)
     identity = read_identity(key or only_key(consortium.parent))
-    _check_out(how["out"], agreed, identity)
-    own = own_rules(how["own"], identity.key_file.parent)
-    own.check(agreed, alone=yes)
-    part = own_part(agreed, data=files["data"], cost=files["cost"], **taken(how))
-    driver = _driver(agreed, identity, how)
-    driver.watch = _progress(style)
-    if how["transcript"] is not None:
-        driver.tapped = True
-        driver.earlier = earlier_transcript(how["transcript"], identity, run=agreed.run)
-    with ExitStack() as stack:
-        path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
-        driver.ledger = stack.enter_context(_ledger(path, agreed))
-
-        def confirm(task: Assignment) -> None:
-            page = _page(driver, part, own, task, how["transcript"])
-            if not yes:
-                _ask(page)
-            else:
-                _warn(agreed, driver.ledger, style)
-            (text, _) = page.write(how["out"])
-            if style == "text":
-                say(f"  what was agreed to is in {text}, for you alone")
-
-        driver.confirm = confirm
-        try:
-            return driver, part.run(driver, driver.ledger)
-        except InvalidInputError:
-            _warn(agreed, driver.ledger, style)
-            raise
-        finally:
-            _keep_evidence(how["out"], driver, style)
-            _keep_transcript(how["transcript"], driver, style)
+    table = taken(how)
+    own, listen, ledger = (how.pop(name) for name in ("own", "listen", "ledger_file"))
+    try:
+        return take_part(
+            agreed,
+            identity,
+            **files,
+            how=table,
+            consent=partial(_agree, yes=yes, style=style),
+            alone=yes,
+            rules=own_rules_in(identity.key_file.parent, own),
+            ledger=ledger,
+            listen=None if listen is None else Address.of(listen),
+            on_event=_teller(style),
+            **how,
+        )
+    except InvalidInputError as error:
+        _warn(getattr(error, "__notes__", ()), style)
+        raise
 
 
-def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
+def _agree(page: Consent, *, yes: bool, style: str) -> bool:
+    """Ask a person; without one, point out what the page would have."""
+    if not yes:
+        _ask(page)
+        return True
+    for part in page.own:
+        if part.heading == "ASKED BEFORE":
+            _warn(part.lines, style)
+    return True
+
+
+def _warn(lines: Sequence[str], style: str) -> None:
     """Point out files that differ in bounds only, where no page is shown."""
-    from veilsum.parties.at_home import asked_before
-
-    if not (lines := asked_before(agreed, ledger)):
+    if not lines:
         return
     if style == "json":
         LOG.warning("asked before", extra={"files": len(lines) - 1})
@@ -322,46 +304,78 @@ def _warn(agreed: Consortium, ledger: Ledger | None, style: str) -> None:
         say("\n".join(f"  {printable(line)}" for line in lines))
 
 
-def _keep_evidence(folder: Path, driver: Networked, style: str) -> None:
-    """Write down what proves that others contradicted themselves, however it ended."""
-    from veilsum.files.output import write_files
-    from veilsum.parties.joining import evidence_of
+def _join_study(
+    study: AgreedStudy,
+    file: Path,
+    key: Path | None,
+    files: dict[str, Path | None],
+    how: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Take part in all questions of a study, and say how each went."""
+    from veilsum.agreement.consortium import Address
+    from veilsum.cli.study import print_status
+    from veilsum.net.identity import read_identity
+    from veilsum.net.trust import check_identity
+    from veilsum.parties.joining import OwnTable, own_part
+    from veilsum.parties.own_rules import own_rules_in
+    from veilsum.parties.studying import StudyPart
+    from veilsum.parties.taking_part import own_ledger
 
-    for found in evidence_of(driver):
-        files = {f"evidence-{found.party}.json": found.to_json().encode()}
-        (path,) = write_files(folder, files, private=True)
-        if style == "json":
-            about = {"party": found.party, "file": str(path)}
-            LOG.warning("evidence is kept", extra=about)
-        else:
-            say(
-                f"  {found.party} contradicted itself: the evidence is in {path}, for "
-                "you alone (it may hold the answer, or what tells it to who tries); "
-                "veilsum verify says what it proves"
+    style, yes = how["style"], how["yes"]
+    for option in ("state", "transcript"):
+        if how[option] is not None:
+            raise BadInput(
+                f"--{option} is about one run, and a study has one for each question: "
+                "leave it out"
             )
+    identity = read_identity(key or only_key(file.parent))
+    check_identity(identity, study.first.certificates)
+    part = own_part(study.first, data=files["data"], cost=files["cost"], **taken(how))
+    assert isinstance(part, OwnTable)
 
+    def tell(found: QuestionStatus, result: JobResult | None) -> None:
+        if style == "json":
+            about = {"question": found.name, "stage": found.stage}
+            LOG.info("question over", extra=about)
+            return
+        say(f"  {found.name}: {found.stage}")
+        summary = getattr(result, "summary", None)
+        if summary is not None and not as_json:
+            click.echo(f"\n{found.name}\n{summary()}\n")
 
-def _keep_transcript(path: Path, driver: Networked, style: str) -> None:
-    """Write down what was stored, sent and received by now, however it ended."""
-    from veilsum.net.transcript_file import write_transcript
-
-    if driver.tap is None:
-        return
-    found, run = driver.tap.transcript(), driver.consortium.run
-    write_transcript(path, found, driver.identity, run=run)
-    if style == "json":
-        about = {"file": str(path), "whole": found.whole}
-        LOG.info("transcript is kept", extra=about)
-        return
-    cut = "" if found.whole else "; it grew too long, and its end is not in it"
-    say(f"  the transcript is in {path}, for who has your key alone{cut}")
+    ledger = how["ledger_file"]
+    path = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
+    with own_ledger(path, study.first) as kept:
+        taking = StudyPart(
+            study=study,
+            identity=identity,
+            part=part,
+            own=own_rules_in(identity.key_file.parent, how["own"]),
+            ledger=kept,
+            out=how["out"],
+            alone=yes,
+            without=how["without"],
+            listen=None if how["listen"] is None else Address.of(how["listen"]),
+            tell=tell,
+            on_event=_teller(style),
+        )
+        found = taking.run(partial(_agree, yes=yes, style=style))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_status(found, how["out"])
+    click.get_current_context().exit(0 if found.good else 1)
 
 
 def only_key(folder: Path) -> Path:
     """Return the one key file of a folder."""
     from veilsum.net.identity import LOST_KEY
 
-    found = sorted(folder.glob("*.key"))
+    found = sorted(
+        path for path in folder.glob("*.key") if not path.stem.endswith(".former")
+    )
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise BadInput(
@@ -369,89 +383,6 @@ def only_key(folder: Path) -> Path:
             f"there must be one .key file, found {names}; {LOST_KEY}"
         )
     return found[0]
-
-
-def _driver(agreed: Consortium, identity: Identity, how: dict[str, Any]) -> Networked:
-    from veilsum.agreement.consortium import Address
-    from veilsum.parties.networked import Networked
-
-    beside = identity.key_file.parent
-    state = how["state"] or beside / f"{identity.name}-{agreed.run[-8:]}.run"
-    listen = None if how["listen"] is None else Address.of(how["listen"])
-    return Networked(
-        identity=identity, consortium=agreed, state=Path(state), listen=listen
-    )
-
-
-def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
-    """Refuse a folder with another run's receipt: it would be overwritten."""
-    from veilsum.net.receipt import read_receipt
-
-    path = folder / "receipt.json"
-    if not path.exists():
-        return
-    try:
-        found = read_receipt(path)
-    except InvalidInputError as error:
-        raise OutputError(f"{error}; {ANOTHER_OUT}") from None
-    if (found.run, found.party) != (agreed.run, identity.name):
-        raise OutputError(
-            f"{path} is the receipt of {found.party} for the run {found.run}, and this "
-            f"is the run {agreed.run} of {identity.name}; {ANOTHER_OUT}"
-        )
-
-
-def _ledger(path: Path, agreed: Consortium) -> Ledger:
-    """Open this party's ledger; a new one keeps to what was agreed here first."""
-    from veilsum.files.ledger import open_ledger
-    from veilsum.privacy.accountant import Budget
-
-    if path.exists():
-        return open_ledger(path)
-    policy, fraction = agreed.rules.policy, agreed.rules.rules.release_fraction
-    budget = Budget(
-        release_fraction=fraction if isfinite(fraction) else None,
-        minimum_honest=policy.minimum_honest,
-        tolerate=policy.tolerate,
-    )
-    return open_ledger(path, create=budget)
-
-
-def own_rules(given: Path | None, folder: Path) -> OwnRules:
-    """Return a party's own rules: those in a file, or in the one in a folder."""
-    from veilsum.parties.own_rules import FILE_NAME, OwnRules, read_own_rules
-
-    path = given or folder / FILE_NAME
-    if given is None and not path.exists():
-        return OwnRules()
-    return read_own_rules(path)
-
-
-def _page(
-    driver: Networked,
-    part: OwnTable | OwnCost,
-    own: OwnRules,
-    task: Assignment,
-    transcript: Path | None,
-) -> Consent:
-    """Return what its owner agrees to: all of it was checked by now."""
-    from veilsum.parties.at_home import about_you, passed
-    from veilsum.parties.consent import Part, consent_to
-
-    agreed = driver.consortium
-    shared = consent_to(agreed)
-    yours = about_you(
-        part,
-        passed(part, driver.ledger, task),
-        own=own,
-        ledger=driver.ledger,
-        most=shared.facts["numbers"][1],
-    )
-    here = tuple(_place(agreed, driver.party, task))
-    if transcript is not None:
-        here = (*here, TRANSCRIPT.format(transcript.name))
-    place = Part("YOUR PLACE", here)
-    return replace(shared, own=(place, *yours))
 
 
 def _ask(page: Consent) -> None:
@@ -470,80 +401,67 @@ def _ask(page: Consent) -> None:
         raise BadInput("nothing was sent; run the same command to take part")
 
 
-def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
-    plan, me = task.plan, agreed.member(name)
-    near = agreed.topology.neighbours(name)
-    numbers = f"{plan.size} numbers"
-    dialled = [other for other in near if agreed.dials(name, other)]
-    calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
-    here = "does not listen" if me.address is None else f"listens for {me.address}"
-    written = (
-        ", and the file says that you wrote it" if name == agreed.organiser else ""
-    )
-    yield f"you are {name}{written}; neighbours: {', '.join(near)}"
-    yield (
-        f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
-        f"masks and one masked vector of {numbers}"
-    )
-    yield f"your computer {here}; dials {calls or 'nobody'}"
-
-
-def _progress(style: str) -> Callable[[Machine], None]:
-    """Return what tells a person, or a log, about each new phase."""
-    seen: list[str] = []
+def _teller(style: str) -> Callable[[RunEvent], None]:
+    """Return what tells a person, or a log, of each event."""
     told = [monotonic()]
 
-    def watch(machine: Machine) -> None:
-        if seen and seen[-1] == machine.phase:
-            remind(machine)
-            return
-        seen.append(machine.phase)
-        told[0] = monotonic()
+    def listen(event: RunEvent) -> None:
         if style == "json":
-            extra = {"phase": machine.phase, "epoch": machine.epoch}
-            LOG.info("phase", extra=extra)
-        else:
-            say(f"  {STAGES[machine.phase]}")
-
-    def remind(machine: Machine) -> None:
-        missing = ", ".join(machine.waiting_for)
-        if missing and style == "text" and monotonic() - told[0] > REMIND_SECONDS:
+            _log(event)
+        elif event.what != "resent":
+            if event.what in SAID:
+                told[0] = monotonic()
+                say(f"  {SAID[event.what](event)}")
+        elif event.names and monotonic() - told[0] > REMIND_SECONDS:
             told[0] = monotonic()
-            say(f"  still waiting for {missing}")
+            say(f"  still waiting for {', '.join(event.names)}")
 
-    return watch
+    return listen
 
 
-def _report(
-    folder: Path, driver: Networked, result: JobResult, *, style: str, as_json: bool
-) -> None:
-    from veilsum.files.output import as_json as text
-    from veilsum.files.output import write_files
-    from veilsum.parties.joining import receipt_of
+# What a person is told of events.
+SAID: dict[str, Callable[[RunEvent], str]] = {
+    "agreed": lambda event: f"what was agreed to is in {event.file}, for you alone",
+    "phase": lambda event: STAGES[event.phase],
+    "evidence": lambda event: (
+        f"{event.names[0]} contradicted itself: the evidence is in {event.file}, for "
+        "you alone (it may hold the answer, or what tells it to who tries); "
+        "veilsum verify says what it proves"
+    ),
+    "transcript": lambda event: (
+        f"the transcript is in {event.file}, for who has your key alone"
+        f"{'; it grew too long, and its end is not in it' if event.reason else ''}"
+    ),
+}
 
-    assert driver.ending is not None
-    assert driver.ending.finish is not None
-    document = {**result.to_dict(), "seal": driver.ending.finish.seal.hex()}
-    files = {
-        "result.json": text(document).encode(),
-        "receipt.json": receipt_of(driver, result).to_json().encode(),
-    }
-    paths = write_files(folder, files)
-    if driver.was_over and style == "json":
+
+def _log(event: RunEvent) -> None:
+    """Write an event into a log for machines."""
+    if event.what == "phase":
+        extra = {"phase": event.phase, "epoch": event.epoch}
+        LOG.info("phase", extra=extra)
+    elif event.what == "evidence":
+        about = {"party": event.names[0], "file": event.file}
+        LOG.warning("evidence is kept", extra=about)
+    elif event.what == "transcript":
+        extra = {"file": event.file, "whole": not event.reason}
+        LOG.info("transcript is kept", extra=extra)
+
+
+def _report(folder: Path, found: Joined, *, style: str, as_json: bool) -> None:
+    if found.was_over and style == "json":
         LOG.info("was over", extra={"reason": WAS_OVER})
-    elif driver.was_over:
+    elif found.was_over:
         say(f"  {WAS_OVER}")
     if as_json:
-        print_json(document)
+        print_json(found.to_dict())
         return
+    result = found.result
     summary = getattr(result, "summary", None)
     click.echo(summary() if summary else f"minimiser: {result.answer.tolist()}")
-    click.echo(f"\n{result.guarantee.status}; agreed by {_signers(driver)}")
-    click.echo(f"result {paths[0]}; receipt {paths[1]} (signed, no private values)")
-
-
-def _signers(driver: Networked) -> str:
-    assert driver.ending is not None
-    finish = driver.ending.finish
-    assert finish is not None
-    return f"{len(finish.signatures)} of {len(finish.parties)} parties"
+    signed, all_ = len(found.signed_by), len(found.receipt.parties)
+    click.echo(f"\n{result.guarantee.status}; agreed by {signed} of {all_} parties")
+    click.echo(
+        f"result {folder / 'result.json'}; receipt {folder / 'receipt.json'} (signed, "
+        "no private values)"
+    )

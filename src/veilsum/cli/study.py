@@ -1,28 +1,20 @@
-"""`veilsum study`: several questions to the same members, how far they are, and more.
+"""`veilsum study`: how far several questions to the same members are, and more of them.
 
-Taking part in one is `veilsum join`, which comes here with the file of a study.
+Taking part in a study is `veilsum join`.
 """
 
 from __future__ import annotations
 
-import logging
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from veilsum.cli.app import BadInput, on_screen
-from veilsum.cli.output import FILE, json_option, print_json, say
-from veilsum.cli.own_table import taken
+from veilsum.cli.output import FILE, json_option, print_json
 
 if TYPE_CHECKING:
-    from veilsum.agreement.study import AgreedStudy
-    from veilsum.jobs.running import JobResult
-    from veilsum.parties.consent import Consent
-    from veilsum.parties.studying import QuestionStatus, StudyStatus
-
-LOG = logging.getLogger("veilsum.net")
+    from veilsum.parties.studying import StudyStatus
 
 
 @click.group("study")
@@ -55,7 +47,7 @@ def status(*, folder: Path, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        _print(found, folder)
+        print_status(found, folder)
     click.get_current_context().exit(0 if found.good else 1)
 
 
@@ -108,81 +100,8 @@ def extend(*, study: Path, more: Path, out: Path, as_json: bool) -> None:
     )
 
 
-# Taking part
-
-
-def join_study(
-    study: AgreedStudy,
-    file: Path,
-    key: Path | None,
-    files: dict[str, Path | None],
-    how: dict[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    """Take part in all questions of a study, and say how each went."""
-    from veilsum.agreement.consortium import Address
-    from veilsum.cli.join import _ask, _ledger, _progress, only_key, own_rules
-    from veilsum.net.identity import read_identity
-    from veilsum.net.trust import check_identity
-    from veilsum.parties.joining import OwnTable, own_part
-    from veilsum.parties.studying import StudyPart
-
-    style, yes = how["style"], how["yes"]
-    for option in ("state", "transcript"):
-        if how[option] is not None:
-            raise BadInput(
-                f"--{option} is about one run, and a study has one for each question: "
-                "leave it out"
-            )
-    identity = read_identity(key or only_key(file.parent))
-    check_identity(identity, study.first.certificates)
-    part = own_part(study.first, data=files["data"], cost=files["cost"], **taken(how))
-    assert isinstance(part, OwnTable)
-
-    def consent(page: Consent) -> None:
-        if not yes:
-            _ask(page)
-
-    def tell(found: QuestionStatus, result: JobResult | None) -> None:
-        if style == "json":
-            about = {"question": found.name, "stage": found.stage}
-            LOG.info("question over", extra=about)
-            return
-        say(f"  {found.name}: {found.stage}")
-        summary = getattr(result, "summary", None)
-        if summary is not None and not as_json:
-            click.echo(f"\n{found.name}\n{summary()}\n")
-
-    def watching(name: str) -> Any:
-        if style == "text":
-            say(f"  question {name}")
-        return _progress(style)
-
-    with ExitStack() as stack:
-        path = how["ledger_file"] or identity.key_file.with_suffix(".ledger")
-        taking = StudyPart(
-            study=study,
-            identity=identity,
-            part=part,
-            own=own_rules(how["own"], identity.key_file.parent),
-            ledger=stack.enter_context(_ledger(path, study.first)),
-            out=how["out"],
-            alone=yes,
-            without=how["without"],
-            listen=None if how["listen"] is None else Address.of(how["listen"]),
-            tell=tell,
-            watching=watching,
-        )
-        found = taking.run(consent)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        _print(found, how["out"])
-    click.get_current_context().exit(0 if found.good else 1)
-
-
-def _print(found: StudyStatus, folder: Path) -> None:
+def print_status(found: StudyStatus, folder: Path) -> None:
+    """Print a line for every question of a study."""
     rows = found.stages.values()
     done = sum(one.stage == "finished" for one in rows)
     click.echo(on_screen(f"{found.title or found.run}, {found.party}"))

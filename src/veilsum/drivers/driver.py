@@ -146,7 +146,10 @@ class GivenUpError(ProtocolError):
     Attributes:
         reasons: by party, in one word and in full; the latter never left it.
         sums: what was released by then.
+        evidence: what a real party can show of others that contradicted themselves.
     """
+
+    evidence: tuple[Any, ...] = ()
 
     def __init__(self, reasons: Mapping[str, tuple[str, str]], sums: Sums) -> None:
         told = (f"{name}: {word}, {full}" for name, (word, full) in reasons.items())

@@ -757,7 +757,7 @@ def _asking_for(identity: Identity) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     # Who shows no certificate is a stranger, and logged as one.
-    context.load_cert_chain(identity.certificate_file, identity.key_file)
+    identity.show_in(context)
     context.load_verify_locations(cadata=identity.certificate)
     return context
 

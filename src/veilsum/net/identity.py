@@ -1,7 +1,8 @@
 """Who a party is: a key that stays on its machine, a certificate that is shown around.
 
-Both are made where they are used. The key is an unencrypted file that only its owner
-may read; it is opened when something is signed, and no attribute holds it.
+Both are made where they are used. The key is a file that only its owner may read, if
+wanted under a passphrase; it is opened when something is signed, and no attribute
+holds it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import os
 import secrets
 import shlex
+import ssl
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from veilsum.errors import (
     SecretError,
 )
 from veilsum.files.consortiums import read_certificate
+from veilsum.files.output import write_files
 from veilsum.numbers.secrets import Secret
 
 try:
@@ -41,6 +44,8 @@ try:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    from veilsum.net.passphrase import password_of, written
 except ImportError:
     raise MissingExtraError(
         "identities need the package cryptography: pip install 'veilsum[net]'"
@@ -88,16 +93,34 @@ class Identity(_KeyHolder):
         certificate: PEM.
         key_file: where the key is; it is read when it is used.
         certificate_file: where the certificate is.
+        password: what opens the key file, if it is encrypted.
     """
 
     name: str
     certificate: str
     key_file: Path
     certificate_file: Path
+    password: bytes | None = None
 
     def sign(self, content: bytes) -> bytes:
         """Return the Ed25519 signature of some content, 64 bytes."""
-        return _read_key(self.key_file).sign(content)
+        key = self.key()
+        if key.public_key() != public_key(self.certificate):
+            raise InvalidInputError(
+                f"{self.key_file} has become another key since this began: go on with "
+                f"the former one, --identity {self.name}.former.key if it was renewed"
+            )
+        return key.sign(content)
+
+    def show_in(self, context: ssl.SSLContext) -> None:
+        """Have TLS show this certificate, and prove that the key is here."""
+        # Without a password OpenSSL would ask at the terminal; there is none by then.
+        password = self.password or b""
+        context.load_cert_chain(self.certificate_file, self.key_file, password)
+
+    def key(self) -> Ed25519PrivateKey:
+        """Return the key, read anew."""
+        return _opened(self.key_file, _read_private(self.key_file), self.password)
 
     def seal(self, content: bytes, about: bytes) -> bytes:
         """Return content that only who has this key can read, 48 bytes longer.
@@ -117,9 +140,16 @@ class Identity(_KeyHolder):
         except InvalidTag:
             return None
 
+    def derived(self, use: bytes, salt: bytes = b"") -> bytes:
+        """Return 32 secret bytes for one use, which only who has this key can derive.
+
+        HKDF-SHA256 (RFC 5869): they say nothing of the key, nor of another use's.
+        """
+        derive = HKDF(hashes.SHA256(), 32, salt, b"veilsum " + use).derive
+        return derive(self.key().private_bytes_raw())
+
     def _cipher(self, salt: bytes) -> ChaCha20Poly1305:
-        derive = HKDF(hashes.SHA256(), 32, salt, b"veilsum seal").derive
-        return ChaCha20Poly1305(derive(_read_key(self.key_file).private_bytes_raw()))
+        return ChaCha20Poly1305(self.derived(b"seal", salt))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,20 +182,34 @@ class PartyKeys(_KeyHolder):
         return {name: public_key(text) for name, text in self.certificates.items()}
 
 
-def new_identity(name: str, folder: Path, *, days: int = 365) -> Identity:
-    """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing."""
+def new_identity(
+    name: str,
+    folder: Path,
+    *,
+    days: int = 365,
+    passphrase: str | None = None,
+    stem: str = "",
+) -> Identity:
+    """Make a key and its certificate, NAME.key and NAME.crt; overwrite nothing.
+
+    `stem` is added to the name of both files, not to the party's.
+    """
     check_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
             f"a certificate is good for 1 to {LONGEST_DAYS:,} days, found {days}"
         )
-    key_file, certificate_file = folder / f"{name}.key", folder / f"{name}.crt"
+    key_file, certificate_file = (
+        folder / f"{name}{stem}{suffix}" for suffix in (".key", ".crt")
+    )
     key, now = Ed25519PrivateKey.generate(), datetime.now(UTC)
     made = make_certificate(
         key, name, start=now - CLOCK_ALLOWANCE, end=now + timedelta(days=days)
     )
-    _write_pair(key_file, key, certificate_file, made)
-    return Identity(name, made, key_file, certificate_file)
+    content = written(key, passphrase)
+    _write_pair(key_file, content, certificate_file, made)
+    password = password_of(key_file, content, passphrase)
+    return Identity(name, made, key_file, certificate_file, password)
 
 
 def make_certificate(
@@ -203,7 +247,7 @@ def _uri(name: str) -> x509.UniformResourceIdentifier:
 
 
 def _write_pair(
-    key_file: Path, key: Ed25519PrivateKey, certificate_file: Path, certificate: str
+    key_file: Path, content: bytes, certificate_file: Path, certificate: str
 ) -> None:
     """Write both files or neither."""
     try:
@@ -212,11 +256,6 @@ def _write_pair(
         raise OutputError(
             f"cannot make the folder {key_file.parent}: {error.strerror}"
         ) from None
-    content = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
     _write_new(key_file, content, 0o600)
     try:
         _write_new(certificate_file, certificate.encode(), 0o644)
@@ -246,10 +285,15 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def read_identity(key_file: Path) -> Identity:
-    """Return the identity of a key file and the certificate beside it."""
+def read_identity(key_file: Path, passphrase: str | None = None) -> Identity:
+    """Return the identity of a key file and the certificate beside it.
+
+    Who owns an encrypted one is asked for its passphrase unless it is given.
+    """
     certificate_file = key_file.with_suffix(".crt")
-    own = _read_key(key_file).public_key()
+    content = _read_private(key_file)
+    password = password_of(key_file, content, passphrase)
+    own = _opened(key_file, content, password).public_key()
     certificate = read_certificate(certificate_file)
     if public_key(certificate) != own:
         raise InvalidInputError(
@@ -257,19 +301,30 @@ def read_identity(key_file: Path) -> Identity:
             "that was made with this key"
         )
     name = certificate_name(certificate)
-    return Identity(name, certificate, key_file, certificate_file)
+    return Identity(name, certificate, key_file, certificate_file, password)
 
 
-def _read_key(path: Path) -> Ed25519PrivateKey:
-    content = _read_private(path)
+def change_passphrase(identity: Identity, new: str | None) -> None:
+    """Write a key anew under another passphrase, or under none; it stays the same."""
+    file, content = identity.key_file, written(identity.key(), new)
+    write_files(file.parent, {file.name: content}, private=True)
+
+
+def _opened(path: Path, content: bytes, password: bytes | None) -> Ed25519PrivateKey:
+    """Return the key in a file's content."""
     try:
-        key = serialization.load_pem_private_key(content, password=None)
+        key = serialization.load_pem_private_key(content, password)
     except (ValueError, TypeError):
+        if password is not None:
+            raise InvalidInputError(
+                f"{path} does not open with this passphrase, or is damaged: try again, "
+                "or put the file back from a copy"
+            ) from None
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInputError(
-            f"{path} holds no Ed25519 key without a password: give the .key file that "
-            "veilsum identity new made"
+            f"{path} holds no Ed25519 key: give the .key file that veilsum identity "
+            "new made"
         )
     return key
 

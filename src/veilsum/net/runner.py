@@ -190,10 +190,12 @@ class Runner(Secret):
         self._do(self.machine.receive, sender, frame)
 
     def _met(self, neighbour: str) -> None:
+        self._note("met", None, neighbour)
         self._do(self.machine.meet, neighbour)
 
     def _ring(self, timer: str) -> None:
         self._timers.pop(timer, None)
+        self._note("ring", timer)
         self._do(self.machine.expire, timer)
 
     def _on_left(self, neighbour: str) -> None:

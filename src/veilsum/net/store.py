@@ -5,14 +5,20 @@ consortium file. It belongs to one process at a time: SQLite's own lock on it is
 from opening to closing and vanishes with the process, so there is no lock file that a
 killed one could leave behind. Nothing else in the process may open the file meanwhile:
 POSIX drops a process's locks on a file when it closes it once.
+
+Everything in it is sealed with a key that only this party can derive: shares with one
+bit changed would still be shares, and every party would sign the wrong answer that
+comes of them. What an old copy of a whole file holds is sealed all right; whether it is
+old is for the others to tell.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import uniform
@@ -24,22 +30,26 @@ from veilsum.errors import StoreError
 from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected, sync
 from veilsum.net.hello import differing
 from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret
 from veilsum.protocol.effects import Persist
 
 STORE = Kind(
     noun="run's store",
     holds="secrets",
     application=0x7665696D,  # a ledger's and one: neither is taken for the other
-    version=1,
+    version=2,
     schema=(
-        "CREATE TABLE owner (plan BLOB NOT NULL, party TEXT NOT NULL)",
-        "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL)",
+        "CREATE TABLE owner (plan BLOB NOT NULL, party TEXT NOT NULL, "
+        "seal BLOB NOT NULL)",
+        "CREATE TABLE entry (key TEXT PRIMARY KEY, value BLOB NOT NULL, "
+        "tag BLOB NOT NULL)",
     ),
     error=StoreError,
     undone="written",
     busy="this run is already running: another process has its file open; let it "
     "finish, or end it first",
-    if_damaged="this party cannot go on with this run; begin a new one",
+    if_damaged="put a sound copy of it back; without one this party cannot go on "
+    "with this run, and a new one has to begin",
     patience=0.5,  # another process either looks for a moment or stays
     page=16384,  # the state of an iterative method is up to a megabyte
 )
@@ -51,20 +61,46 @@ BEGUN = ("input/", "closed")
 WHAT_TO_DO = (
     "put that one back to go on with it, or give this run another path with --state"
 )
+_ANOTHER_KEY = " since, or it was written with another key"
 # How often to try for the lock, and the most seconds between two tries.
 ATTEMPTS = 10
 LONGEST_PAUSE = 0.1
 
 _PUT = (
-    "INSERT INTO entry VALUES (?, ?) "
-    "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+    "INSERT INTO entry VALUES (?, ?, ?) "
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value, tag = excluded.tag"
 )
 _PUT_ASIDE = "UPDATE entry SET key = ? || key WHERE key NOT GLOB 'aside/*'"
 _TAKE_BACK = "UPDATE entry SET key = substr(key, ?) WHERE key GLOB ?"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Sealing(Secret):
+    """What shows that a store is as this party wrote it, to the last bit.
+
+    HMAC-SHA256 under a key that is derived from the party's own. Every value has a tag;
+    the seal is that of all keys with their tags, so that no entry can be changed, taken
+    out, put in or exchanged.
+    """
+
+    key: bytes
+
+    def tag(self, value: bytes) -> bytes:
+        """Return what goes with a value."""
+        return hmac.digest(self.key, b"veilsum value\0" + value, "sha256")
+
+    def seal(self, plan: bytes, party: str, tags: Mapping[str, bytes]) -> bytes:
+        """Return what goes with all entries of a store."""
+        listed_ = [[key, tags[key].hex()] for key in sorted(tags)]
+        content = canonical([plan.hex(), party, listed_])
+        return hmac.digest(self.key, b"veilsum store\0" + content, "sha256")
+
+
 class RunStore(OpenFile):
     """One party's state of one run, under keys."""
+
+    _sealing: Sealing
+    _tags: dict[str, bytes]
 
     @classmethod
     def open(
@@ -73,6 +109,7 @@ class RunStore(OpenFile):
         *,
         plan: bytes,
         party: str,
+        sealing: Sealing,
         consortium: Consortium | None = None,
     ) -> Self:
         """Return the store of this plan and party, made if it is not there yet.
@@ -86,14 +123,16 @@ class RunStore(OpenFile):
         """
 
         def fill(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO owner VALUES (?, ?)", (plan, party))
+            found = (plan, party, sealing.seal(plan, party, {}))
+            connection.execute("INSERT INTO owner VALUES (?, ?, ?)", found)
 
         if not path.exists():
             create(path, STORE, fill)
         wanted = _Owner.of(plan, party, consortium)
         with inspected(path, STORE) as connection:
-            _check_owner(path, connection, wanted)
+            _check_owner(path, connection, wanted, sealing)
         store = cls(path, STORE, _held(path))
+        store._sealing, store._tags = sealing, {}
         with ExitStack() as undo:
             undo.callback(store.close)
             # Whoever looks at a killed process's log shares an index; no longer.
@@ -113,7 +152,8 @@ class RunStore(OpenFile):
         """
         with self.transaction():
             live = self._live()
-            found = _check_owner(self.path, live, wanted)
+            found = _check_owner(self.path, live, wanted, self._sealing)
+            self._tags = _tags(live)
             if found.begun or found == wanted:
                 return
             if found.plan != wanted.plan:
@@ -121,8 +161,10 @@ class RunStore(OpenFile):
                 start = len(wanted.aside) + 1
                 live.execute(_TAKE_BACK, (start, f"{wanted.aside}*"))
                 live.execute("UPDATE owner SET plan = ?", (wanted.plan,))
+                self._tags = _tags(live)
             if wanted.agreed is not None:
-                live.execute(_PUT, (AGREED, wanted.agreed))
+                self._put(AGREED, wanted.agreed)
+            self._seal()
 
     def read(self) -> dict[str, bytes]:
         """Return everything that is kept."""
@@ -138,12 +180,12 @@ class RunStore(OpenFile):
         """
         if not writes:
             return
-        with self.transaction():
+        with self._writing():
             for one in writes:
                 if one.value is None:
                     self._erase(one.key)
                 else:
-                    self._live().execute(_PUT, (one.key, one.value))
+                    self._put(one.key, one.value)
 
     def wipe(self, keep: Collection[str] = ()) -> None:
         """Erase all other keys, so that no byte of theirs is left in the files.
@@ -152,7 +194,7 @@ class RunStore(OpenFile):
         to another page, and in its log: so the file is also written anew, and the
         log cut to nothing.
         """
-        with self.transaction():
+        with self._writing():
             for key in self.read().keys() - set(keep):
                 self._erase(key)
         with self._lock, STORE.sentences(self.path):
@@ -160,8 +202,30 @@ class RunStore(OpenFile):
             self._live().execute("VACUUM")
             self._empty_log()
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Change entries, and seal them as they are then; all of it or nothing."""
+        before = dict(self._tags)
+        try:
+            with self.transaction():
+                yield
+                self._seal()
+        except BaseException:
+            self._tags = before
+            raise
+
+    def _put(self, key: str, value: bytes) -> None:
+        self._tags[key] = tag = self._sealing.tag(value)
+        self._live().execute(_PUT, (key, value, tag))
+
     def _erase(self, key: str) -> None:
+        self._tags.pop(key, None)
         self._live().execute("DELETE FROM entry WHERE key = ?", (key,))
+
+    def _seal(self) -> None:
+        owner = self._live().execute("SELECT plan, party FROM owner").fetchone()
+        seal = self._sealing.seal(owner[0], owner[1].decode(), self._tags)
+        self._live().execute("UPDATE owner SET seal = ?", (seal,))
 
     def _empty_log(self) -> None:
         self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -225,8 +289,14 @@ def has_begun(keys: Iterable[str]) -> bool:
     return any(key.startswith(BEGUN) for key in keys)
 
 
-def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
-    rows = connection.execute("SELECT plan, party FROM owner").fetchall()
+def _tags(connection: sqlite3.Connection) -> dict[str, bytes]:
+    rows = connection.execute("SELECT key, tag FROM entry")
+    return {key.decode(): tag for key, tag in rows}
+
+
+def _owner(path: Path, connection: sqlite3.Connection) -> tuple[_Owner, bytes]:
+    """Return whose a store says it is, and its seal."""
+    rows = connection.execute("SELECT plan, party, seal FROM owner").fetchall()
     if len(rows) != 1:
         raise STORE.damaged(path, "it does not say whose it is")
     keys = {
@@ -236,22 +306,45 @@ def _owner(path: Path, connection: sqlite3.Connection) -> _Owner:
     agreed = connection.execute(
         "SELECT value FROM entry WHERE key = ?", (AGREED,)
     ).fetchone()
-    return _Owner(
-        plan=rows[0][0],
-        party=rows[0][1].decode(errors="replace"),
+    plan, party, seal = rows[0]
+    found = _Owner(
+        plan=plan,
+        party=party.decode(errors="replace"),
         agreed=None if agreed is None else agreed[0],
         begun=has_begun(keys),
     )
+    return found, seal
 
 
-def _check_owner(path: Path, connection: sqlite3.Connection, wanted: _Owner) -> _Owner:
+def _check_seal(
+    path: Path,
+    connection: sqlite3.Connection,
+    owner: _Owner,
+    seal: bytes,
+    sealing: Sealing,
+) -> None:
+    """Refuse a store that is not as this party, with this key, has written it."""
+    tags: dict[str, bytes] = {}
+    for key, value, tag in connection.execute("SELECT key, value, tag FROM entry"):
+        name = key.decode(errors="replace")
+        if not hmac.compare_digest(sealing.tag(value), tag):
+            raise STORE.damaged(path, f"its entry {name} was changed{_ANOTHER_KEY}")
+        tags[name] = tag
+    if not hmac.compare_digest(sealing.seal(owner.plan, owner.party, tags), seal):
+        raise STORE.damaged(path, f"its seal is broken{_ANOTHER_KEY}")
+
+
+def _check_owner(
+    path: Path, connection: sqlite3.Connection, wanted: _Owner, sealing: Sealing
+) -> _Owner:
     """Return whose the store is; refuse one that cannot become the wanted owner's."""
-    found = _owner(path, connection)
+    found, seal = _owner(path, connection)
     if found.party != wanted.party:
         raise StoreError(
             f"{path} is the store of {found.party!r}, not of {wanted.party!r}: every "
             "party has its own; give another path"
         )
+    _check_seal(path, connection, found, seal, sealing)
     if found.begun and not found.has_file_of(wanted):
         sections = listed(differing(found.sections, wanted.sections))
         raise StoreError(

@@ -110,7 +110,7 @@ def _context(
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     try:
-        context.load_cert_chain(identity.certificate_file, identity.key_file)
+        identity.show_in(context)
         context.load_verify_locations(cadata="".join(others))
     except (OSError, ssl.SSLError) as error:
         raise InvalidInputError(

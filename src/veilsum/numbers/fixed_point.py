@@ -161,7 +161,8 @@ class Grid:
 
     def to_floats(self, integers: Integers) -> FloatArray:
         """Return what the integers stand for, each as a float64."""
-        found = np.ldexp(integers.astype(np.float64), -self.bits)
+        # A power of two, so exact; `ldexp` is the same and takes ten times as long.
+        found = integers.astype(np.float64) * 2.0**-self.bits
         if self.unit is None:
             return found
         top, bottom = float(self.unit.numerator), float(self.unit.denominator)

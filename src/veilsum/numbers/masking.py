@@ -113,6 +113,11 @@ def at_both_ends(topology: Topology, noise: EdgeNoise) -> MaskRows:
     """
     if noise.dtype == np.float64:
         return np.asarray(topology.incidence @ noise)
+    if noise.dtype != object:
+        # Without a sign every sum wraps around, and its bits are those of one with it.
+        words = noise.view(f"u{noise.itemsize}")
+        ends = topology.incidence.astype(np.int64).astype(words.dtype)
+        return np.asarray(ends @ words).view(noise.dtype)
     masks = np.zeros((topology.n_parties, noise.shape[1]), dtype=noise.dtype)
     np.add.at(masks, topology.edges[:, 0], noise)
     np.subtract.at(masks, topology.edges[:, 1], noise)

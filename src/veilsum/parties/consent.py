@@ -268,6 +268,11 @@ def _head(consortium: Consortium, room: _Room, *, drawn: bool) -> Iterator[str]:
             yield f"it is one question of the study {consortium.study}"
     else:
         yield "run: none yet; this is a plan, and no consortium file"
+    if consortium.former:
+        yield (
+            f"amends: the file {consortium.former}; certificates differ, and every "
+            "member has to sign that it takes this file for that one"
+        )
     parties = consortium.topology.parties
     yield f"members: {len(parties)}: {room.names('members', parties)}"
     if not consortium.organiser:

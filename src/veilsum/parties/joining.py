@@ -36,9 +36,12 @@ from veilsum.parties.networked import Networked
 from veilsum.parties.party_cost import PartyCost
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.tables.fingerprints import Source
-from veilsum.tables.frames import Frame
+from veilsum.tables.frames import Frame, as_frame
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import rounded_words
+
+# What is not from a file has no name.
+IN_MEMORY = "in memory"
 
 
 @contextmanager
@@ -184,13 +187,18 @@ class OwnCost(Secret):
 def own_part(
     consortium: Consortium,
     *,
-    data: Path | None = None,
-    cost: Path | None = None,
+    data: Any = None,
+    cost: Path | Mapping[str, Any] | None = None,
     **how: Any,
 ) -> OwnTable | OwnCost:
-    """Return what a party brings; refuse a file of the wrong kind, or none.
+    """Return what a party brings; refuse what is of the wrong kind, or nothing.
 
-    How its table is written is the party's own word, as `agreed_table` takes it.
+    Args:
+        consortium: what was agreed on.
+        data: its table: a file, or a table in memory as `as_frame` takes it.
+        cost: its cost: a TOML file, or the entries of one.
+        **how: how a file with a table is written, by the party's own word, as
+            `agreed_table` takes it.
     """
     (question,) = consortium.questions
     on_cost = isinstance(question, Minimisation)
@@ -201,11 +209,20 @@ def own_part(
             f"this consortium has a [{question.heading}]: a party gives {what} with "
             f"{wanted} FILE, and nothing else"
         )
+    is_file, name = isinstance(given, str | Path), IN_MEMORY
+    if is_file:
+        name = Path(given).name
+    elif how:
+        raise InvalidInputError(
+            f"{listed(how)} says how a file is written, and this is a table in memory; "
+            "leave it out"
+        )
     if on_cost:
-        entries = read_toml(given)
-        return OwnCost(consortium=consortium, name=given.name, entries=entries)
-    table = agreed_table(given, consortium.schema, **how)
-    return OwnTable(consortium=consortium, name=given.name, table=table)
+        entries = read_toml(Path(given)) if is_file else given
+        return OwnCost(consortium=consortium, name=name, entries=entries)
+    schema = consortium.schema
+    table = agreed_table(given, schema, **how) if is_file else as_frame(given)
+    return OwnTable(consortium=consortium, name=name, table=table)
 
 
 def promise_shown(task: Assignment) -> Guarantee:

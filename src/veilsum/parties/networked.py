@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,9 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import Tap
+from veilsum.errors import InvalidInputError
 from veilsum.files.ledger import Ledger
+from veilsum.jobs.recipes import PartyWork
 from veilsum.jobs.running import has_charged
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
@@ -31,16 +34,20 @@ from veilsum.net.runner import (
     ending_of,
     erase_secrets,
 )
-from veilsum.net.store import RunStore, has_begun
+from veilsum.net.store import RunStore, Sealing, has_begun
 from veilsum.net.trust import check_identity
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
-from veilsum.protocol.effects import Abort
+from veilsum.protocol.effects import Abort, Persist
 from veilsum.protocol.machine import Machine
 from veilsum.protocol.plan import Plan
+from veilsum.tables.fingerprints import marked
 
 LOG = logging.getLogger("veilsum.net")
+
+# The key in a run's store of what its data are known by.
+DATA = "data"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -55,7 +62,8 @@ class Networked(Secret):
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
-        record: for tests: told of everything that happens.
+        record: told of everything that happens: by events, or a test.
+        looping: runs the network's coroutine to its end.
         tapped: whether to keep all numbers that are stored, sent and received, for this
             party's transcript.
         earlier: the transcript of earlier starts of the same run.
@@ -74,6 +82,7 @@ class Networked(Secret):
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
     record: Recording | None = None
+    looping: Callable[[Coroutine[Any, Any, Ending]], Ending] = asyncio.run
     tapped: bool = False
     earlier: Transcript | None = None
     tap: Tap | None = None
@@ -101,7 +110,11 @@ class Networked(Secret):
         plan.law.check_deployable(least_weight=float(weights.min()))
         self.plan = plan
         store = RunStore.open(
-            self.state, plan=plan.digest, party=self.party, consortium=self.consortium
+            self.state,
+            plan=plan.digest,
+            party=self.party,
+            sealing=Sealing(self.identity.derived(b"run's store")),
+            consortium=self.consortium,
         )
         try:
             self.ending = self._ending(assignment, store)
@@ -119,9 +132,31 @@ class Networked(Secret):
             return ending_of(assignment.plan, stored)
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
+        mark = self._mark(assignment)
         if not has_begun(stored):
             self._before(assignment)
-        return asyncio.run(self._runner(assignment, store).run())
+            store.write([Persist(DATA, mark)])
+        elif not hmac.compare_digest(stored.get(DATA, b""), mark):
+            raise InvalidInputError(
+                "the data have changed since this run began, and all its sums are to be "
+                "about the same: put the old ones back, or start a new run"
+            )
+        return self.looping(self._runner(assignment, store).run())
+
+    def _mark(self, assignment: Assignment) -> bytes:
+        """Return what this party's data are known by during a run, and by nobody else.
+
+        What a sum is about is bound to its masks. That is not enough: between two sums
+        a party may be started again, with other data for the next.
+        """
+        work = assignment.works[self.party]
+        key = self.identity.derived(b"own data")
+        keyed = partial(hmac.digest, key, digest="sha256")
+        return (
+            marked(work.contribution.data, keyed)
+            if isinstance(work, PartyWork)
+            else b""
+        )
 
     def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""

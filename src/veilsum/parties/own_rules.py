@@ -260,6 +260,14 @@ def read_own_rules(path: Path) -> OwnRules:
     return OwnRules(source=str(path), floors=floors, **lists)
 
 
+def own_rules_in(folder: Path, given: Path | None = None) -> OwnRules:
+    """Return the rules in a file, or in the one in a folder, if there is one."""
+    path = given or folder / FILE_NAME
+    if given is None and not path.exists():
+        return OwnRules()
+    return read_own_rules(path)
+
+
 def columns_asked(consortium: Consortium) -> tuple[str, ...]:
     """Return the columns of a table that a question looks at."""
     (question,) = consortium.questions

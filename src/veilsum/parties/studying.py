@@ -39,18 +39,12 @@ from veilsum.net.identity import Identity
 from veilsum.numbers.arrays import listed, nearest
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.at_home import NEVER_SENT, asked_before
-from veilsum.parties.consent import Consent, Part, consent_to
-from veilsum.parties.joining import (
-    OwnTable,
-    counted,
-    discreet,
-    evidence_of,
-    receipt_of,
-)
-from veilsum.parties.networked import Networked
+from veilsum.parties.consent import Consent, Part
+from veilsum.parties.events import Listener, RunEvent
+from veilsum.parties.joining import OwnTable, counted, discreet
 from veilsum.parties.own_rules import OwnRules
 from veilsum.parties.study_page import consent_to_study
-from veilsum.protocol.machine import Machine
+from veilsum.parties.taking_part import take_part
 from veilsum.reading import Section, Text, read
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
@@ -332,7 +326,7 @@ class StudyPart(Secret):
         out: a folder for everything that is kept, with one for each question.
         listen: where to listen, if others dial another address.
         tell: told how each question went, when it is over.
-        watching: makes what is told whenever the machine of a question has moved.
+        on_event: told what happens in the run of each.
     """
 
     study: AgreedStudy
@@ -345,7 +339,7 @@ class StudyPart(Secret):
     without: tuple[str, ...] = ()
     listen: Address | None = None
     tell: Callable[[QuestionStatus, JobResult | None], None] | None = None
-    watching: Callable[[str], Callable[[Machine], None]] | None = None
+    on_event: Listener | None = None
 
     @discreet()
     def run(self, consent: Callable[[Consent], None]) -> StudyStatus:
@@ -434,33 +428,39 @@ class StudyPart(Secret):
             with suppress(InvalidInputError, _SeenEnough):
                 part.run(HomeDriver(self.identity.name), self.ledger)
             return "refused", home.refused[name], None
-        driver = Networked(
-            identity=self.identity,
-            consortium=agreed,
-            state=self.identity.key_file.parent
-            / f"{self.identity.name}-{agreed.run[-8:]}.run",
-            listen=self.listen,
-            later=self.study.after(name),
-            ledger=self.ledger,
-            watch=None if self.watching is None else self.watching(name),
-        )
         folder = prepare_folder(self.out / name)
         if not (folder / "consortium.toml").exists():
             write_consortium(folder / "consortium.toml", agreed)
-        consent_to(agreed).write(folder)
+        met: list[RunEvent] = []
+
+        def on_event(event: RunEvent) -> None:
+            if event.what != "agreed":
+                met.append(event)
+            if self.on_event is not None:
+                self.on_event(event)
+
         try:
-            result = part.run(driver, self.ledger)
+            found = take_part(
+                agreed,
+                self.identity,
+                consent=_agreed_before,
+                data=self.part.table,
+                rules=self.own,
+                alone=self.alone,
+                ledger=self.ledger,
+                listen=self.listen,
+                later=self.study.after(name),
+                out=folder,
+                on_event=on_event,
+            )
         except (StoreError, LedgerError, OutputError):
             raise  # this computer's own trouble, which the next would have as well
         except VeilsumError as error:
-            _keep_evidence(folder, driver)
-            if driver.ending is not None:
+            if met:
                 return "failed", str(error), None
             self._give_back(agreed)
             return "refused", str(error), None
-        _keep_evidence(folder, driver)
-        _keep_result(folder, driver, result)
-        return "finished", "", result
+        return "finished", "", found.result
 
     def _give_back(self, agreed: Consortium) -> None:
         """Free what a question has reserved of which nothing masked has left."""
@@ -469,21 +469,10 @@ class StudyPart(Secret):
             self.ledger.settle(agreed.run)
 
 
-def _keep_evidence(folder: Path, driver: Networked) -> None:
-    for found in evidence_of(driver):
-        files = {f"evidence-{found.party}.json": found.to_json().encode()}
-        write_files(folder, files, private=True)
-
-
-def _keep_result(folder: Path, driver: Networked, result: JobResult) -> None:
-    assert driver.ending is not None
-    assert driver.ending.finish is not None
-    document = {**result.to_dict(), "seal": driver.ending.finish.seal.hex()}
-    files = {
-        "result.json": as_json(document).encode(),
-        "receipt.json": receipt_of(driver, result).to_json().encode(),
-    }
-    write_files(folder, files)
+def _agreed_before(page: Consent) -> bool:
+    """Agree to a question: its page was a part of the study's."""
+    del page
+    return True
 
 
 def _now() -> str:

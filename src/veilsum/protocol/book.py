@@ -293,10 +293,14 @@ class Book:
                 f"goes on without {listed(record.lost)}, against the plan: {why}",
             )
 
+    def is_signed(self, record: Record) -> bool:
+        """Say whether its author signed a record."""
+        content = to_sign(record, self._plan.digest, self._plan.codec)
+        return self._keys.verify(record.party, content, record.signature)
+
     def check_signature(self, record: Record, sender: str) -> None:
         """Refuse a record that its author did not sign."""
-        content = to_sign(record, self._plan.digest, self._plan.codec)
-        if not self._keys.verify(record.party, content, record.signature):
+        if not self.is_signed(record):
             raise PeerProtocolError(
                 sender, f"passed on a record that {record.party!r} did not sign"
             )

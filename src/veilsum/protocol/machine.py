@@ -1017,6 +1017,12 @@ class Machine(Secret):
     def _restore(self, stored: Stored) -> None:
         """Take everything back; the phase follows from what is there."""
         self._book.start, self._secret_key = stored.start()
+        for record in (*stored.records(), *stored.masked().values()):
+            if record.party != self.me or not self._book.is_signed(record):
+                raise InvalidInputError(
+                    "the file with this run's state has a record that this party did "
+                    "not sign: put a sound copy of it back, or start a new run"
+                )
         for record in stored.records():
             self._book.add(record)
         self._book.evidence = {one.party: one for one in stored.evidence()}

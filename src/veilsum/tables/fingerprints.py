@@ -211,6 +211,21 @@ class Fingerprints(Secret):
         return _bits(self.frame[name], self.keyed)
 
 
+def marked(source: Source | Sequence[Array[Any]], keyed: Keyed) -> bytes:
+    """Return what tells whether a job's data are the same as at another time.
+
+    Of a table only the columns count that are asked about, in whatever order.
+    """
+    if not isinstance(source, Source):
+        parts = (
+            repr((str(one.dtype), one.shape, one.tolist())).encode() for one in source
+        )
+        return keyed(b"arrays\0" + b"\0".join(parts))
+    asked = [name for name in source.asked if name in source.frame.columns]
+    frame = source.frame[asked] if asked else source.frame
+    return keyed(Fingerprints(frame, keyed).data.encode())
+
+
 def words_of(text: str) -> Words:
     """Return fingerprints as a file has them."""
     return np.frombuffer(b64decode(text), dtype="<u8").astype(np.uint64)

@@ -1,0 +1,337 @@
+"""Certificates that change while the agreement stays: renewed, or taken from a thief.
+
+A party that *renews* its key has the former one sign the new certificate: whoever
+trusted the one can go on to the other. A key that was stolen signs for the thief as
+well, so there the new certificate comes as the first one did, with its fingerprint on
+the telephone, and everybody says yes to it.
+
+Either way a new consortium file results that names the digest of the former one, and
+nobody joins it before every member has signed that it takes the new for the old. Who
+signs has looked at both files: certificates differ, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+
+from veilsum.agreement.consortium import Consortium, canonical, consortium_from
+from veilsum.agreement.pem import der_of
+from veilsum.errors import InvalidInputError
+from veilsum.files.consortiums import new_run
+from veilsum.files.output import as_json, write_files
+from veilsum.net.identity import (
+    Identity,
+    certificate_name,
+    fingerprint,
+    new_identity,
+    public_key,
+)
+from veilsum.net.receipt import DIGEST, NAME, TEXT, Fields, checked, read_as
+from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed
+
+RENEWAL, AMENDMENT = "veilsum renewal 1", "veilsum amendment 1"
+# What is signed begins with what it is, so that it is never taken for something else.
+_RENEWED, _AGREED = b"veilsum renewal\0", b"veilsum amendment\0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renewal:
+    """One party's new certificate, signed by its former key and by the new one.
+
+    Attributes:
+        name: whose it is.
+        former: the certificate so far, PEM.
+        certificate: the one from now on, PEM.
+        signatures: of both keys in this order, hexadecimal.
+    """
+
+    name: str
+    former: str
+    certificate: str
+    signatures: tuple[str, str]
+
+    def to_table(self) -> dict[str, Any]:
+        """Return it as a file holds it."""
+        return {
+            "format": RENEWAL,
+            "name": self.name,
+            "former": self.former,
+            "certificate": self.certificate,
+            "signatures": list(self.signatures),
+        }
+
+
+def renew(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
+    """Make a party's next key and certificate, in place of the ones it has.
+
+    Those stay beside them as NAME.former.key and NAME.former.crt, for runs that began
+    with them. What both sign is written to NAME.renewal.json.
+    """
+    folder, name = identity.key_file.parent, identity.name
+    kept = [folder / f"{name}.former{suffix}" for suffix in (".key", ".crt")]
+    for path in kept:
+        if path.exists():
+            raise InvalidInputError(
+                f"{path} is there, of the renewal before: move it away once no run "
+                "needs it any more, then renew again"
+            )
+    made = new_identity(name, folder, days=days, passphrase=passphrase, stem=".next")
+    content = _renewed(name, identity.certificate, made.certificate)
+    renewal = Renewal(
+        name=name,
+        former=identity.certificate,
+        certificate=made.certificate,
+        signatures=(identity.sign(content).hex(), made.sign(content).hex()),
+    )
+    text = as_json(renewal.to_table()) + "\n"
+    write_files(folder, {f"{name}.renewal.json": text.encode()})
+    for old, new in zip(
+        (identity.key_file, identity.certificate_file), kept, strict=True
+    ):
+        old.rename(new)
+    for new, final in zip(_files(made), _files(identity), strict=True):
+        new.rename(final)
+    return renewal
+
+
+def _files(identity: Identity) -> tuple[Path, Path]:
+    return identity.key_file, identity.certificate_file
+
+
+def _renewed(name: str, former: str, certificate: str) -> bytes:
+    return _RENEWED + canonical([name, former, certificate])
+
+
+def read_renewal(path: Path) -> Renewal:
+    """Return the renewal in a file, its signatures checked."""
+    return read_as(path, "a renewal", _renewal_from)
+
+
+def _renewal_from(table: Any) -> Renewal:
+    content = checked(table, RENEWAL, _RENEWAL_FIELDS)
+    first, second = content.pop("signatures")
+    found = Renewal(**content, signatures=(first, second))
+    signed = _renewed(found.name, found.former, found.certificate)
+    for text, signature in zip(
+        (found.former, found.certificate), found.signatures, strict=True
+    ):
+        if certificate_name(text) != found.name:
+            raise InvalidInputError(f"a certificate in it is not {found.name}'s")
+        if not _signed(text, signed, signature):
+            raise InvalidInputError("a signature in it is not good")
+    return found
+
+
+def _signed(certificate: str, content: bytes, signature: str) -> bool:
+    try:
+        public_key(certificate).verify(bytes.fromhex(signature), content)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _is_signature(value: Any) -> bool:
+    if not isinstance(value, str) or len(value) != 128:
+        return False
+    return all(letter in "0123456789abcdef" for letter in value)
+
+
+_RENEWAL_FIELDS: Fields = {
+    "name": NAME,
+    "former": TEXT,
+    "certificate": TEXT,
+    "signatures": (
+        lambda value: (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(map(_is_signature, value))
+        ),
+        "two signatures of 128 hexadecimal digits",
+    ),
+}
+
+
+def amended(former: Consortium, certificates: Mapping[str, str]) -> Consortium:
+    """Return the consortium with other certificates, and its former self named."""
+    table = former.to_table()
+    for name in certificates:
+        former.member(name)
+    table["members"] = [
+        {**row, "certificate": certificates.get(row["name"], row["certificate"])}
+        for row in table["members"]
+    ]
+    table["run"] = new_run(former.title)
+    table["former"] = former.digest.hex()
+    return consortium_from(table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One member's certificate, before and after.
+
+    Attributes:
+        name: whose.
+        former: fingerprint of the one before.
+        certificate: fingerprint of the one after.
+        renewed: whether the former key signed the new certificate.
+    """
+
+    name: str
+    former: str
+    certificate: str
+    renewed: bool
+
+    def __str__(self) -> str:
+        how = (
+            "its former key signed the new one"
+            if self.renewed
+            else "its former key did NOT sign the new one: hear the fingerprint from "
+            "that party itself"
+        )
+        return f"{self.name}: from {self.former}\n  to {self.certificate}\n  {how}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amendment:
+    """Who takes a consortium file for a former one.
+
+    Attributes:
+        former: digest of that one, hexadecimal.
+        consortium: digest of the new one.
+        renewals: of the certificates that changed, those whose former key agrees.
+        agreed: signatures by member, hexadecimal.
+    """
+
+    former: str
+    consortium: str
+    renewals: tuple[Renewal, ...] = ()
+    agreed: Mapping[str, str] = field(default_factory=dict)
+
+    def changes(self, former: Consortium, new: Consortium) -> tuple[Change, ...]:
+        """Return what differs; refuse files that differ in more than certificates."""
+        if (former.digest.hex(), new.digest.hex()) != (self.former, self.consortium):
+            raise InvalidInputError(
+                "the amendment is of other files: its digests are "
+                f"{self.former[:16]}... before and {self.consortium[:16]}... after"
+            )
+        one, other = former.to_table(), new.to_table()
+        if other.pop("former", None) != self.former:
+            raise InvalidInputError("the new file does not name the former one")
+        for table in (one, other):
+            del table["run"]
+            table["members"] = [{**row, "certificate": ""} for row in table["members"]]
+        one.pop("former", None)
+        if differ := sorted(
+            key for key in one.keys() | other.keys() if one.get(key) != other.get(key)
+        ):
+            raise InvalidInputError(
+                f"the files differ in more than certificates, namely in "
+                f"{listed(differ)}: that is a new agreement; join it as one"
+            )
+        willing = {(one.former, one.certificate) for one in self.renewals}
+        return tuple(
+            Change(
+                name=name,
+                former=fingerprint(text),
+                certificate=fingerprint(new.certificates[name]),
+                renewed=(text, new.certificates[name]) in willing,
+            )
+            for name, text in former.certificates.items()
+            if der_of(text) != der_of(new.certificates[name])
+        )
+
+    def missing(self, new: Consortium) -> tuple[str, ...]:
+        """Return the members that have not signed, or not with their certificate."""
+        signed = _AGREED + canonical([self.former, self.consortium])
+        return tuple(
+            name
+            for name, text in new.certificates.items()
+            if name not in self.agreed or not _signed(text, signed, self.agreed[name])
+        )
+
+    def signed_by(self, identity: Identity, new: Consortium) -> Amendment:
+        """Return it with one member's signature more."""
+        check_identity(identity, new.certificates)
+        content = _AGREED + canonical([self.former, self.consortium])
+        added = {identity.name: identity.sign(content).hex()}
+        return replace(self, agreed={**self.agreed, **added})
+
+    def with_those_of(self, others: Iterable[Amendment]) -> Amendment:
+        """Return it with the signatures of copies that others signed."""
+        agreed = dict(self.agreed)
+        for other in others:
+            if (other.former, other.consortium) != (self.former, self.consortium):
+                raise InvalidInputError("two amendments are of different files")
+            agreed |= other.agreed
+        return replace(self, agreed=agreed)
+
+    def write(self, file: Path) -> Path:
+        """Write it beside the new consortium file; return where."""
+        content = {
+            "format": AMENDMENT,
+            "former": self.former,
+            "consortium": self.consortium,
+            "renewals": [one.to_table() for one in self.renewals],
+            "agreed": dict(sorted(self.agreed.items())),
+        }
+        path = amendment_file(file)
+        write_files(path.parent, {path.name: (as_json(content) + "\n").encode()})
+        return path
+
+
+def amendment_file(file: Path) -> Path:
+    """Return where the amendment of a consortium file is."""
+    return file.with_name(f"{file.stem}.amendment.json")
+
+
+def read_amendment(path: Path) -> Amendment:
+    """Return the amendment in a file; whose signatures are good is asked later."""
+    return read_as(path, "an amendment", _amendment_from)
+
+
+def _amendment_from(table: Any) -> Amendment:
+    content = checked(table, AMENDMENT, _AMENDMENT_FIELDS)
+    renewals = tuple(map(_renewal_from, content.pop("renewals")))
+    return Amendment(**content, renewals=renewals)
+
+
+_AMENDMENT_FIELDS: Fields = {
+    "former": DIGEST,
+    "consortium": DIGEST,
+    "renewals": (lambda value: isinstance(value, list), "a list of renewals"),
+    "agreed": (
+        lambda value: (
+            isinstance(value, dict) and all(map(_is_signature, value.values()))
+        ),
+        "signatures by member",
+    ),
+}
+
+
+def check_amendment(file: Path, consortium: Consortium) -> None:
+    """Refuse an amended consortium file that not every member has agreed to."""
+    if not consortium.former:
+        return
+    path = amendment_file(file)
+    if not path.exists():
+        raise InvalidInputError(
+            f"{file} amends an earlier consortium file, and {path} is missing, in "
+            "which its members say yes to it: ask the organiser for it"
+        )
+    found = read_amendment(path)
+    if (found.former, found.consortium) != (
+        consortium.former,
+        consortium.digest.hex(),
+    ):
+        raise InvalidInputError(f"{path} is of another file than {file}")
+    if missing := found.missing(consortium):
+        raise InvalidInputError(
+            f"{listed(missing)} did not agree to {file} yet: each runs veilsum "
+            f"consortium agree, and everybody gets the {path.name} that all signed"
+        )

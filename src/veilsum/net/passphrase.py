@@ -1,0 +1,113 @@
+"""A key that opens with a passphrase: how it is written, and who is asked for it.
+
+The key is a PKCS #8 file as any program reads it, encrypted under a password that
+scrypt (RFC 7914) makes of the passphrase: what such files do with a password by
+themselves, 2,048 rounds of a hash, is too little for what people can remember. The
+salt stands in a line before the key, where readers of such files expect words.
+
+A person is asked at the terminal. A service has none: there `VEILSUM_PASSPHRASE_FILE`
+names a file that only its owner may read, or systemd hands it a credential called
+`veilsum-passphrase`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import sys
+from getpass import getpass
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from veilsum.errors import InvalidInputError
+
+LEAST = 12
+# 128 MiB and a third of a second for each guess.
+_COST = {"length": 32, "n": 2**17, "r": 8, "p": 1}
+_SALT_BYTES = 16
+_LINE = re.compile(rb"\Aveilsum passphrase 1: scrypt 17 8 1 ([0-9a-f]{32})\n")
+ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
+FILE_NAME = "VEILSUM_PASSPHRASE_FILE"
+_CREDENTIAL = "veilsum-passphrase"
+
+
+def written(key: Ed25519PrivateKey, passphrase: str | None) -> bytes:
+    """Return what a key file holds."""
+    line = b""
+    how: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase is not None:
+        check_strength(passphrase)
+        salt = secrets.token_bytes(_SALT_BYTES)
+        line = f"veilsum passphrase 1: scrypt 17 8 1 {salt.hex()}\n".encode()
+        how = serialization.BestAvailableEncryption(_stretched(passphrase, salt))
+    return line + key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how
+    )
+
+
+def password_of(path: Path, content: bytes, passphrase: str | None) -> bytes | None:
+    """Return what opens a key file; None for one that is open."""
+    if ENCRYPTED not in content:
+        return None
+    found = _LINE.match(content)
+    if found is None:
+        raise InvalidInputError(
+            f"{path} is encrypted, but not by veilsum: write it without a password, or "
+            "make a new identity with veilsum identity new --passphrase"
+        )
+    if passphrase is None:
+        passphrase = _asked(path)
+    return _stretched(passphrase, bytes.fromhex(found[1].decode()))
+
+
+def check_strength(passphrase: str) -> str:
+    """Refuse a passphrase that would be guessed first."""
+    if len(passphrase) < LEAST or len(set(passphrase)) < LEAST // 2:
+        raise InvalidInputError(
+            f"a passphrase has at least {LEAST} characters, {LEAST // 2} of them "
+            "different: four words that nobody says in a row are easy to remember"
+        )
+    return passphrase
+
+
+def _stretched(passphrase: str, salt: bytes) -> bytes:
+    # Hexadecimal, as a password of such a file is text.
+    return Scrypt(salt=salt, **_COST).derive(passphrase.encode()).hex().encode()
+
+
+def _asked(path: Path) -> str:
+    """Return the passphrase of a key: from a file that is named, or from a person."""
+    named = os.environ.get(FILE_NAME)
+    handed = os.environ.get("CREDENTIALS_DIRECTORY")
+    if named:
+        return _first_line(Path(named))
+    if handed and (Path(handed) / _CREDENTIAL).exists():
+        return _first_line(Path(handed) / _CREDENTIAL)
+    if sys.stdin.isatty():
+        return getpass(f"Passphrase of {path}: ")
+    raise InvalidInputError(
+        f"{path} opens with a passphrase, and nobody is there to be asked: start this "
+        f"at a terminal, or name a file that holds it in {FILE_NAME}"
+    )
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            mode, content = os.fstat(stream.fileno()).st_mode, stream.read(4096)
+    except OSError as error:
+        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InvalidInputError(
+            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
+            "a passphrase: let only its owner read it (chmod 600), and choose another"
+        )
+    lines = content.decode(errors="replace").splitlines()
+    if not lines or not lines[0]:
+        raise InvalidInputError(f"{path} is to hold a passphrase: found nothing")
+    return lines[0]

@@ -1,0 +1,115 @@
+"""What happens to a party during a run, for whoever watches: events without numbers.
+
+An event says how far a run is and whom it waits for. All of it is known to every member
+anyway, or is about this computer: no value of a table, a cost, a share or a sum.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from veilsum.protocol.machine import Machine
+
+LOG = logging.getLogger("veilsum.net")
+
+What: TypeAlias = Literal[
+    "agreed",
+    "met",
+    "phase",
+    "round",
+    "waiting",
+    "resent",
+    "lost",
+    "evidence",
+    "transcript",
+    "done",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvent:
+    """Something that happened to a party in a run.
+
+    Attributes:
+        what: `agreed`: its owner has agreed, and nothing was sent yet; `met`: a link
+            with a neighbour is there; `phase`: the party is in another phase; `round`:
+            a sum, or a round of an iterative method, is done; `waiting`: it waits for
+            others than before; `resent`: it has waited for a while, and asks again;
+            `lost`: the others go on without some; `evidence`, `transcript`: a file was
+            written; `done`: the run is over for this party.
+        run: the run's name.
+        party: whose event it is.
+        phase: of the protocol; "" before it has begun.
+        epoch: which one; it counts sums, and losses of parties.
+        round: how many rounds of an iterative method are done.
+        names: whom it is about: who was met, is waited for, was lost, contradicted
+            itself.
+        file: what was written.
+        reason: in one word, why a run ended without an answer; `was over` if it had
+            ended before; `cut` of a transcript that grew too long.
+    """
+
+    what: What
+    run: str
+    party: str
+    phase: str = ""
+    epoch: int = 0
+    round: int = 0
+    names: tuple[str, ...] = ()
+    file: str = ""
+    reason: str = ""
+
+
+Listener: TypeAlias = Callable[[RunEvent], None]
+
+
+class Telling:
+    """Tells a listener what happens; one that fails does no harm to the run.
+
+    Attributes:
+        last: where the party was when the last event happened.
+    """
+
+    def __init__(self, run: str, party: str, listener: Listener | None) -> None:
+        self._listener = listener
+        self._waiting: tuple[str, ...] = ()
+        self._lost: tuple[str, ...] = ()
+        self.last = RunEvent(what="phase", run=run, party=party)
+
+    def tell(self, what: What, **about: Any) -> None:
+        """Tell of something that has happened where the party is."""
+        if self._listener is None:
+            return
+        blank = replace(self.last, names=(), file="", reason="")
+        try:
+            self._listener(replace(blank, what=what, **about))
+        except Exception as error:
+            kind = type(error).__name__  # its words may hold anything
+            LOG.warning("a listener to events failed", extra={"error": kind})
+
+    def watch(self, machine: Machine) -> None:
+        """Look at a machine that has moved."""
+        if self._listener is None:
+            return
+        was, now = self.last, (machine.phase, machine.epoch, machine.round)
+        self.last = replace(was, phase=now[0], epoch=now[1], round=now[2])
+        if machine.lost != self._lost:
+            self._lost = machine.lost
+            self.tell("lost", names=machine.lost)
+        if now[0] != was.phase:
+            self.tell("phase")
+        if now[1:] != (was.epoch, was.round):
+            self.tell("round")
+        if machine.waiting_for != self._waiting:
+            self._waiting = machine.waiting_for
+            self.tell("waiting", names=self._waiting)
+
+    def note(self, what: str, detail: Any, peer: str | None) -> None:
+        """Take what happened around the machine, if it is news for a listener."""
+        if what == "met" and peer is not None:
+            self.tell("met", names=(peer,))
+        elif what == "ring" and detail == "resend":
+            self.tell("resent", names=self._waiting)

@@ -1,0 +1,317 @@
+"""Taking part in a run: the order in which a party reads, checks, is asked, and sends.
+
+There is one such order, for the command, for Python and for a party that stays up. What
+differs is who is asked, and who is told. Nothing is sent before somebody has agreed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from veilsum.agreement.consortium import Address, Consortium
+from veilsum.drivers.driver import Assignment, GivenUpError
+from veilsum.errors import InvalidInputError, OutputError
+from veilsum.files.ledger import Ledger, open_ledger
+from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.jobs.running import JobResult
+from veilsum.net.evidence import Evidence
+from veilsum.net.identity import Identity
+from veilsum.net.receipt import Receipt, read_receipt
+from veilsum.net.runner import Ending
+from veilsum.net.transcript_file import earlier_transcript, write_transcript
+from veilsum.parties.at_home import about_you, asked_before, passed
+from veilsum.parties.consent import Consent, Part, consent_to
+from veilsum.parties.events import Listener, Telling
+from veilsum.parties.joining import (
+    OwnCost,
+    OwnTable,
+    evidence_of,
+    own_part,
+    receipt_of,
+)
+from veilsum.parties.networked import Networked
+from veilsum.parties.own_rules import OwnRules, own_rules_in
+from veilsum.privacy.accountant import Budget
+from veilsum.protocol.messages import Quit
+from veilsum.protocol.phases import ABORTED, FINISHED
+
+# Shown the page; says whether to take part.
+Consenting: TypeAlias = Callable[[Consent], bool]
+# Runs a coroutine to its end in an event loop of its own.
+Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
+
+ANOTHER_OUT = (
+    "it is left as it is, and nothing was sent: give another folder with --out"
+)
+TRANSCRIPT = (
+    "you keep a transcript in {}, encrypted with your key: every number that your "
+    "computer stores, sends and receives, your own before they are masked among them. "
+    "It is a secret, and stays when the run is over; together with other members' "
+    "transcripts it gives all that these members could compute"
+)
+
+
+class ConsentError(InvalidInputError):
+    """Nobody has agreed to what a run asks of this party; nothing was sent.
+
+    Attributes:
+        page: what there is to agree to.
+    """
+
+    def __init__(self, why: str, page: Consent) -> None:
+        super().__init__(f"{page.text()}\n{why}", plain=why)
+        self.page = page
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Joined:
+    """How a run ended for a party that came to an answer.
+
+    Attributes:
+        result: what was found, the same for all members.
+        receipt: what this party signs about it; nothing in it is private.
+        evidence: of others that contradicted themselves.
+        seal: what members hold and nobody else; it opens the result's digest in
+            receipts.
+        signed_by: who has signed the answer.
+        was_over: whether the run had ended before this call.
+    """
+
+    result: JobResult
+    receipt: Receipt
+    evidence: tuple[Evidence, ...]
+    seal: bytes
+    signed_by: tuple[str, ...]
+    was_over: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as result.json has it."""
+        return {**self.result.to_dict(), "seal": self.seal.hex()}
+
+
+def take_part(
+    consortium: Consortium,
+    identity: Identity,
+    *,
+    consent: Consenting,
+    data: Any = None,
+    cost: Path | Mapping[str, Any] | None = None,
+    how: Mapping[str, Any] | None = None,
+    alone: bool = False,
+    rules: OwnRules | None = None,
+    ledger: Ledger | Path | None = None,
+    state: Path | None = None,
+    listen: Address | None = None,
+    later: frozenset[str] = frozenset(),
+    transcript: Path | None = None,
+    out: Path | None = None,
+    on_event: Listener | None = None,
+    looping: Looping = asyncio.run,
+) -> Joined:
+    """Take part in a run to its end, or go on with it after an interruption.
+
+    Args:
+        consortium: what was agreed on.
+        identity: whose part it is.
+        consent: shown the page before anything is sent; False, or anything it raises,
+            stays away. A run that has begun was agreed to, and it is not asked again.
+        data: the party's table, for a question about tables: a file or a frame.
+        cost: its cost, for a question about costs: a file, or its entries.
+        how: how a table's file is written, as `agreed_table` takes it.
+        alone: whether no person is asked: the usual rules are floors then.
+        rules: the party's own; by default veilsum.toml beside its key, if it is there.
+        ledger: its ledger, or its file; by default beside its key, made if needed.
+        state: the run's own file; by default beside the key.
+        listen: where to listen, if others dial another address.
+        later: runs of later questions of the same study; see `Networked`.
+        transcript: where to keep all that is stored, sent and received.
+        out: folder for the page, the result, the receipt, and evidence; None for none.
+        on_event: told what happens.
+        looping: runs the network's coroutine to its end.
+
+    Raises:
+        ConsentError: nobody has agreed; nothing was sent.
+        InvalidInputError: this party cannot take part with what it gave.
+        GivenUpError: the parties did not come to an answer; its `evidence` is what this
+            party can show of others that contradicted themselves.
+    """
+    if out is not None:
+        _check_out(prepare_folder(out), consortium, identity)
+    beside = identity.key_file.parent
+    own = own_rules_in(beside) if rules is None else rules
+    own.check(consortium, alone=alone)
+    part = own_part(consortium, data=data, cost=cost, **(how or {}))
+    driver = Networked(
+        identity=identity,
+        consortium=consortium,
+        state=state or beside / f"{identity.name}-{consortium.run[-8:]}.run",
+        listen=listen,
+        later=later,
+        looping=looping,
+    )
+    telling = Telling(consortium.run, identity.name, on_event)
+    driver.watch, driver.record = telling.watch, telling.note
+    if transcript is not None:
+        driver.tapped = True
+        driver.earlier = earlier_transcript(transcript, identity, run=consortium.run)
+
+    def confirm(task: Assignment) -> None:
+        page = _page(driver, part, own, task, transcript)
+        if not consent(page):
+            raise ConsentError("nothing was sent: this party did not agree", page)
+        text = "" if out is None else str(page.write(out)[0])
+        telling.tell("agreed", file=text)
+
+    driver.confirm = confirm
+    with own_ledger(
+        ledger or identity.key_file.with_name(f"{identity.name}.ledger"), consortium
+    ) as kept:
+        driver.ledger = kept
+        try:
+            with _warned(consortium, kept):
+                result = part.run(driver, kept)
+        except GivenUpError as error:
+            error.evidence = tuple(evidence_of(driver))
+            raise
+        finally:
+            _wind_up(driver, telling, transcript, out)
+    return _joined(driver, result, telling, out)
+
+
+@contextmanager
+def _warned(consortium: Consortium, ledger: Ledger) -> Iterator[None]:
+    """Add to a refusal which files differ from this one in bounds only."""
+    try:
+        yield
+    except ConsentError:
+        raise  # the page says so
+    except InvalidInputError as error:
+        for line in asked_before(consortium, ledger):
+            error.add_note(line)
+        raise
+
+
+def _wind_up(
+    driver: Networked, telling: Telling, transcript: Path | None, out: Path | None
+) -> None:
+    """Write down what there is to keep by now, however it ended."""
+    for found in evidence_of(driver) if out is not None else ():
+        files = {f"evidence-{found.party}.json": found.to_json().encode()}
+        (path,) = write_files(out, files, private=True)
+        telling.tell("evidence", names=(found.party,), file=str(path))
+    if transcript is not None and driver.tap is not None:
+        kept, run = driver.tap.transcript(), driver.consortium.run
+        write_transcript(transcript, kept, driver.identity, run=run)
+        cut = "" if kept.whole else "cut"
+        telling.tell("transcript", file=str(transcript), reason=cut)
+    abort = None if driver.ending is None else driver.ending.abort
+    if abort is not None:
+        # The one word that the others are told.
+        refused = abort.reason in Quit.refusals
+        word = "refused" if refused else abort.reason
+        telling.tell("done", phase=ABORTED, reason=word)
+
+
+def _joined(
+    driver: Networked, result: JobResult, telling: Telling, out: Path | None
+) -> Joined:
+    assert driver.ending is not None
+    finish = driver.ending.finish
+    assert finish is not None
+    found = Joined(
+        result=result,
+        receipt=receipt_of(driver, result),
+        evidence=tuple(evidence_of(driver)),
+        seal=finish.seal,
+        signed_by=tuple(name for name in finish.parties if name in finish.signatures),
+        was_over=driver.was_over,
+    )
+    if out is not None:
+        files = {
+            "result.json": as_json(found.to_dict()).encode(),
+            "receipt.json": found.receipt.to_json().encode(),
+        }
+        write_files(out, files)
+    reason = "was over" if driver.was_over else ""
+    telling.tell("done", phase=FINISHED, reason=reason)
+    return found
+
+
+def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
+    """Refuse a folder with another run's receipt: it would be overwritten."""
+    path = folder / "receipt.json"
+    if not path.exists():
+        return
+    try:
+        found = read_receipt(path)
+    except InvalidInputError as error:
+        raise OutputError(f"{error}; {ANOTHER_OUT}") from None
+    if (found.run, found.party) != (agreed.run, identity.name):
+        raise OutputError(
+            f"{path} is the receipt of {found.party} for the run {found.run}, and this "
+            f"is the run {agreed.run} of {identity.name}; {ANOTHER_OUT}"
+        )
+
+
+def own_ledger(
+    given: Ledger | Path, agreed: Consortium
+) -> AbstractContextManager[Ledger]:
+    """Open this party's ledger; a new one keeps to what was agreed here first."""
+    if isinstance(given, Ledger):
+        return nullcontext(given)  # whoever has opened it closes it
+    if given.exists():
+        return open_ledger(given)
+    policy, fraction = agreed.rules.policy, agreed.rules.rules.release_fraction
+    budget = Budget(
+        release_fraction=fraction if isfinite(fraction) else None,
+        minimum_honest=policy.minimum_honest,
+        tolerate=policy.tolerate,
+    )
+    return open_ledger(given, create=budget)
+
+
+def _page(
+    driver: Networked,
+    part: OwnTable | OwnCost,
+    own: OwnRules,
+    task: Assignment,
+    transcript: Path | None,
+) -> Consent:
+    """Return what its owner agrees to: all of it was checked by now."""
+    agreed = driver.consortium
+    shared = consent_to(agreed)
+    yours = about_you(
+        part,
+        passed(part, driver.ledger, task),
+        own=own,
+        ledger=driver.ledger,
+        most=shared.facts["numbers"][1],
+    )
+    here = tuple(_place(agreed, driver.party, task))
+    if transcript is not None:
+        here = (*here, TRANSCRIPT.format(transcript.name))
+    return replace(shared, own=(Part("YOUR PLACE", here), *yours))
+
+
+def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
+    plan, me = task.plan, agreed.member(name)
+    near = agreed.topology.neighbours(name)
+    numbers = f"{plan.size} numbers"
+    dialled = [other for other in near if agreed.dials(name, other)]
+    calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
+    here = "does not listen" if me.address is None else f"listens for {me.address}"
+    written = (
+        ", and the file says that you wrote it" if name == agreed.organiser else ""
+    )
+    yield f"you are {name}{written}; neighbours: {', '.join(near)}"
+    yield (
+        f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
+        f"masks and one masked vector of {numbers}"
+    )
+    yield f"your computer {here}; dials {calls or 'nobody'}"

@@ -1,0 +1,63 @@
+"""What an IT department installs: checked by the programs that will read it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+BIN = Path(sys.executable).parent
+
+
+def ran(*words):
+    return subprocess.run([*map(str, words)], capture_output=True, text=True)
+
+
+@pytest.fixture
+def unit(tmp_path):
+    """The unit as it would stand there, with a program that is here."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("this machine has no systemd-analyze")
+    written = (DEPLOY / "veilsum.service").read_text()
+    path = tmp_path / "veilsum.service"
+    path.write_text(written.replace("/opt/veilsum/bin/veilsum", str(BIN / "veilsum")))
+    return path
+
+
+def test_systemd_reads_the_unit(unit):
+    found = ran("systemd-analyze", "verify", unit)
+    assert found.returncode == 0, found.stderr
+    assert found.stderr == ""
+
+
+def test_systemd_finds_a_mistake(unit):
+    """The twin: a misspelt key does not pass."""
+    unit.write_text(unit.read_text().replace("NoNewPrivileges", "NoNewPrivilege"))
+    assert "NoNewPrivilege" in ran("systemd-analyze", "verify", unit).stderr
+
+
+def test_the_service_may_do_little(unit):
+    """systemd's own measure, 0 to 10; a plain service has 9.6."""
+    words = ("security", "--offline=true", "--threshold=20")
+    assert ran("systemd-analyze", *words, unit).returncode == 0
+    plain = unit.with_name("plain.service")
+    plain.write_text("[Service]\nExecStart=/bin/true\n")
+    assert ran("systemd-analyze", *words, plain).returncode != 0
+
+
+def test_the_image_file_has_nothing_to_complain_about(tmp_path):
+    found = ran(BIN / "hadolint", DEPLOY / "Containerfile")
+    assert found.returncode == 0, found.stdout
+    root = tmp_path / "Containerfile"
+    root.write_text("FROM debian\nRUN sudo apt-get install curl\n")
+    assert ran(BIN / "hadolint", root).returncode != 0
+
+
+def test_the_image_is_nobodys_root_and_writes_to_its_volume_alone():
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    last = lines[max(at for at, line in enumerate(lines) if line.startswith("FROM")) :]
+    assert "USER 10001:10001" in last
+    assert not any(line.startswith("RUN") for line in last), "root's work is all before"
+    assert 'VOLUME ["/var/lib/veilsum"]' in last
