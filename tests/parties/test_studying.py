@@ -111,7 +111,7 @@ class Group:
             with open_ledger(path, create=create) as ledger:
                 mine = options.get(name, {})
                 part = self.part(name, ledger, study, **mine)
-                return part.run(lambda page: self.pages.update({name: page}))
+                return part.run(lambda page: self.pages.update({name: page}) is None)
 
         with ThreadPoolExecutor(len(names)) as pool:
             return dict(zip(names, pool.map(one, names), strict=True))
@@ -410,3 +410,76 @@ def test_a_process_that_was_killed_goes_on(tmp_path):
     assert set(codes.values()) == {0}, run.last_words("c")
     assert verify_receipts(group.receipts("fit"), group.study.questions["fit"]).good
     shutil.rmtree(tmp_path / "parties")
+
+
+# Other commands
+
+
+@pytest.fixture(scope="module")
+def file(five, tmp_path_factory):
+    path = tmp_path_factory.mktemp("file") / "study.toml"
+    write_consortium(path, five.study)
+    return path
+
+
+def call(*words):
+    return CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+
+
+def test_a_study_is_shown_with_its_page(five, file):
+    told = call("consortium", "show", file)
+    assert told.exit_code == 0
+    assert consent_to_study(five.study).page in told.output
+    document = json.loads(call("consortium", "show", file, "--json").output)
+    assert document["digest"] == five.study.digest.hex()
+    assert [*document["consent"]["shared"]["questions"]] == ["means", "old", "older"]
+
+
+def test_check_holds_all_questions_against_a_table(five, file):
+    data = five.folder("a") / "data.csv"
+    told = call("check", file, "--data", data)
+    assert told.exit_code == 1
+    flat = " ".join(told.output.split())
+    assert "REFUSED: question 'older'" in flat
+    assert "leave one out with --without NAME" in flat
+    assert call("check", file).exit_code == 0
+    own = file.parent / "veilsum.toml"
+    own.write_text('jobs = ["model"]\n')
+    told = call("check", file, "--own", own)
+    assert told.exit_code == 1
+    assert "- means: REFUSED: jobs = model" in told.output
+
+
+def test_a_plan_of_a_study_is_checked_as_one(five, file):
+    scenario = five.local.seats["a"].folder.parents[1] / "scenario.toml"
+    told = call("check", scenario, "--data", five.folder("a") / "data.csv")
+    assert told.exit_code == 1
+    assert "study: none yet; this is a plan" in told.output
+    told = CliRunner().invoke(app, ["stats", str(scenario)])
+    assert "several [[question]]: run veilsum up" in told.output
+
+
+def test_receipts_of_one_question_are_verified_by_the_studys_file(ended, tmp_path):
+    group, _ = ended
+    path = tmp_path / "study.toml"
+    write_consortium(path, group.study)
+    outs = [group.folder(name) / "out" for name in NAMES]
+    fits = [one / "fit" / "receipt.json" for one in outs]
+    assert call("verify", *fits, "--consortium", path).exit_code == 0
+    mixed = [fits[0], outs[1] / "means" / "receipt.json"]
+    told = CliRunner().invoke(
+        app, ["verify", *map(str, mixed), "--consortium", str(path)]
+    )
+    assert told.exit_code == 2
+    assert "about 2 of its questions" in told.output
+
+
+def test_what_a_study_has_no_use_for_is_said(five, file):
+    folder = five.folder("b")
+    mine = ("--identity", folder / "b.key", "--data", folder / "data.csv", "--yes")
+    for option in ("--state", "--transcript"):
+        told = call("join", file, *mine, option, "x", "--out", file.parent / "o")
+        assert told.exit_code == 2
+        assert "a study has one for each question" in told.stderr
+    told = call("join", folder / "nothing.toml", *mine)
+    assert told.exit_code == 2

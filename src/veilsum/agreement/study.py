@@ -156,6 +156,13 @@ def is_study(table: Table) -> bool:
     return "question" in table
 
 
+def runs_of(agreed: Consortium | AgreedStudy) -> tuple[Consortium, ...]:
+    """Return what a file agrees on, run by run; members and rules are one in all."""
+    if isinstance(agreed, Consortium):
+        return (agreed,)
+    return tuple(agreed.questions.values())
+
+
 def study_from(table: Table) -> AgreedStudy:
     """Return the study that a parsed file describes; refuse all that is odd."""
     where = "the study file"

@@ -268,7 +268,8 @@ def _take_part(
         return take_part(
             agreed,
             identity,
-            **files,
+            data=files["data"],
+            cost=files["cost"],
             how=table,
             consent=partial(_agree, yes=yes, style=style),
             alone=yes,

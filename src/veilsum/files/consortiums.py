@@ -49,15 +49,29 @@ def read_plan(path: Path) -> Consortium:
     [data] or the graph; certificates, addresses and the run's name are stand-ins.
     """
     file = read_scenario_file(path)
+    return consortium_of(file, **_stand_ins(file, path))[0]
+
+
+def read_study_plan(path: Path) -> AgreedStudy:
+    """Return the study that a plan with several questions would become; the same."""
+    file = read_scenario_file(path)
+    return study_of(file, **_stand_ins(file, path))[0]
+
+
+def _stand_ins(file: ScenarioFile, path: Path) -> dict[str, Any]:
+    """Return what a plan does not say yet."""
     names = _planned(file, path)
-    found, _ = consortium_of(
-        file,
-        certificates={name: pem_of(f"none yet of {name}".encode()) for name in names},
-        addresses={name: Address("plan", k) for k, name in enumerate(names, start=1)},
-        run="0" * 2 * RANDOM_BYTES,
-        read_graph=graphs_beside(path),
-    )
-    return found
+    return {
+        "certificates": {
+            name: pem_of(f"none yet of {name}".encode()) for name in names
+        },
+        "addresses": {
+            name: Address("plan", k) for k, name in enumerate(names, start=1)
+        },
+        "run": "0" * 2 * RANDOM_BYTES,
+        "organiser": "",
+        "read_graph": graphs_beside(path),
+    }
 
 
 def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:

@@ -316,7 +316,7 @@ class Ledger(Secret):
             for entry in self._table(one.known, one.reservation.limits):
                 assert isinstance(entry, Version)
                 news.setdefault((entry.data, entry.columns), entry)
-            wishes = (one.reservation, one.charge, one.first)
+            wishes: tuple[Wish, ...] = (one.reservation, one.charge, one.first)
             beside = [*news.values(), *asked]
             try:
                 found = self._decided(wishes, beside=beside, look=one.look)
@@ -325,9 +325,10 @@ class Ledger(Secret):
             except DisclosureError as error:
                 told = f"question {name!r}: {error}"
                 raise DisclosureError(error.rule, told) from None
-            new = [w for w, told in zip(wishes, found, strict=True) if told.is_news]
-            asked += new
-            reserved += [one for one in new if isinstance(one, Reservation)]
+            for wish, decision in zip(wishes, found, strict=True):
+                if decision.is_news:
+                    asked.append(wish)
+                    reserved += [wish] if isinstance(wish, Reservation) else []
         return [*news.values(), *reserved]
 
     def settle(self, run: str, *, when: str | None = None) -> None:
@@ -507,8 +508,11 @@ class Ledger(Secret):
             if decision.outcome == "refused":
                 raise BudgetError(decision.reason)
             # What is reserved was looked at then, and all that came later beside it.
-            waits = isinstance(entry, Reservation) and entry.run not in known.pending
-            if look is not None and waits:
+            if (
+                look is not None
+                and isinstance(entry, Reservation)
+                and entry.run not in known.pending
+            ):
                 look(known.of(entry.data).questions(but=entry.run))
             known = known.plus(entry) if decision.is_news else known
             decisions.append(decision)

@@ -29,7 +29,7 @@ from typing import IO, Any, Self
 from veilsum.agreement.consortium import Address, Consortium, task_of
 from veilsum.agreement.costs import OWN
 from veilsum.agreement.sections import GraphSection, ScenarioFile
-from veilsum.agreement.study import AgreedStudy
+from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
@@ -240,8 +240,8 @@ def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:
     """
     import tomli_w
 
-    one = agreed.first if isinstance(agreed, AgreedStudy) else agreed
-    weaker = {name: value for name, (value, _) in relaxed(one).items()}
+    found = relaxed(runs_of(agreed)[0])
+    weaker = {name: value for name, (value, _) in found.items()}
     if weaker:
         with _private(place / FILE_NAME) as stream:
             stream.write(tomli_w.dumps({"floors": weaker}))

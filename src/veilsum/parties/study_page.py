@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 
+from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy
 from veilsum.errors import printable
 from veilsum.net.identity import grouped
@@ -83,6 +84,13 @@ def consent_to_study(study: AgreedStudy, *, drawn: bool = True) -> Consent:
         },
     }
     return Consent(shared=tuple(shared), facts=facts)
+
+
+def page_of(agreed: Consortium | AgreedStudy, *, drawn: bool = True) -> Consent:
+    """Return what a file asks, whether it has one question or several."""
+    if isinstance(agreed, Consortium):
+        return consent_to(agreed, drawn=drawn)
+    return consent_to_study(agreed, drawn=drawn)
 
 
 def composed(study: AgreedStudy, pages: Mapping[str, Consent]) -> Total:

@@ -44,7 +44,7 @@ from veilsum.parties.events import Listener, RunEvent
 from veilsum.parties.joining import OwnTable, counted, discreet
 from veilsum.parties.own_rules import OwnRules
 from veilsum.parties.study_page import consent_to_study
-from veilsum.parties.taking_part import take_part
+from veilsum.parties.taking_part import ConsentError, Consenting, take_part
 from veilsum.reading import Section, Text, read
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
@@ -342,14 +342,16 @@ class StudyPart(Secret):
     on_event: Listener | None = None
 
     @discreet()
-    def run(self, consent: Callable[[Consent], None]) -> StudyStatus:
+    def run(self, consent: Consenting) -> StudyStatus:
         """Take part in every question that is open; return how each of them went.
 
         Args:
-            consent: shown the page before anything is sent; raises to stay away. It is
-                not called where all open questions were agreed to before.
+            consent: shown the page before anything is sent; False, or anything it
+                raises, stays away. It is not called where all open questions were
+                agreed to before.
 
         Raises:
+            ConsentError: nobody has agreed; nothing was sent.
             BudgetError: the ledger has no room for all questions; nothing was sent.
             DisclosureError: some of them single rows out together; nothing was sent.
         """
@@ -375,7 +377,9 @@ class StudyPart(Secret):
         )
         if home.wanted:
             page = replace(page, own=self._own(home))
-            consent(page)
+            if consent(page) is not True:
+                why = "this party did not agree to the study, and nothing was sent"
+                raise ConsentError(why, page)
             page.write(self.out)
             self.ledger.reserve_all(home.wanted)
         status.write(self.out)
