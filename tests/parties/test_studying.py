@@ -20,11 +20,12 @@ from veilsum.files.consortiums import read_agreement, write_consortium
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
+from veilsum.parties.agreed import agreed_on
 from veilsum.parties.consent import consent_to
 from veilsum.parties.joining import own_part
 from veilsum.parties.local import local_run
 from veilsum.parties.own_rules import OwnRules
-from veilsum.parties.study_page import consent_to_study
+from veilsum.parties.study_page import composed, consent_to_study
 from veilsum.parties.studying import StudyPart, looked_at, read_status
 from veilsum.privacy.accountant import Budget
 from veilsum.tables.rules import DisclosureError
@@ -48,7 +49,7 @@ OLDER = {
     "name": "older",
     "statistics": {"columns": [], "histograms": {"age": [30, 52, 70]}},
 }
-NAMES = "abcde"
+NAMES = "abcd"
 
 
 def frame(name, n=40):
@@ -64,26 +65,26 @@ def frame(name, n=40):
     )
 
 
-def frames(rare=()):
-    found = {name: frame(name) for name in NAMES}
+def frames(rare=(), names=NAMES):
+    found = {name: frame(name) for name in names}
     for name in rare:  # one smoker alone
         found[name]["smoker"] = ["yes"] + ["no"] * 39
     return found
 
 
 class Group:
-    """Five parties with folders of their own, as `veilsum up` makes them."""
+    """Parties with folders of their own, as `veilsum up` makes them."""
 
-    def __init__(self, folder, *questions, rare=(), **policy):
+    def __init__(self, folder, *questions, rare=(), names=NAMES, **policy):
         table = {
-            "title": "a study of five",
+            "title": "a study",
             "schema": {"minimum_rows": 40, "columns": COLUMNS},
             "policy": {"tolerate": 1, "minimum_honest": 3, **WAITS, **policy},
             "question": [*questions],
         }
         folder.mkdir(parents=True, exist_ok=True)
         scenario = folder / "scenario.toml"
-        made = data_files(table, frames(rare), folder)
+        made = data_files(table, frames(rare, names), folder)
         scenario.write_text(tomli_w.dumps(made))
         self.local = local_run(scenario, folder / "parties")
         self.study, self.pages = self.local.consortium, {}
@@ -121,7 +122,8 @@ class Group:
         return json.loads(path.read_text())
 
     def receipts(self, question):
-        paths = [self.folder(n) / "out" / question / "receipt.json" for n in NAMES]
+        outs = [seat.out for seat in self.local.seats.values()]
+        paths = [out / question / "receipt.json" for out in outs]
         return [read_receipt(path) for path in paths]
 
 
@@ -150,7 +152,7 @@ def test_a_question_that_fails_does_not_stop_the_rest(ended):
         "fit": "finished",
     }
     assert "minimum_count" in found["d"].stages["smokers"].reason
-    for name in "abce":
+    for name in "abc":
         assert stages(found[name]) == {
             "means": "finished",
             "smokers": "failed",
@@ -160,6 +162,8 @@ def test_a_question_that_fails_does_not_stop_the_rest(ended):
         assert "d" in reason
         assert "nothing masked of this party was shown" in reason
         assert "minimum_count" not in reason, "why is for its owner alone"
+    reasons = [found[name].stages["smokers"].reason for name in "abc"]
+    assert any("'d' has gone on to a later question" in one for one in reasons)
     assert not any(one.good for one in found.values())
     assert all(one.is_over for one in found.values())
 
@@ -290,9 +294,9 @@ def test_the_folder_of_another_study_is_left_alone(ended, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def five(tmp_path_factory, unchecked_shapes):
+def four(tmp_path_factory, unchecked_shapes):
     del unchecked_shapes
-    return Group(tmp_path_factory.mktemp("five"), MEANS, OLD, OLDER)
+    return Group(tmp_path_factory.mktemp("four"), MEANS, OLD, OLDER)
 
 
 def looking(group, name, folder, *, study=None, budget=None, without=(), **given):
@@ -308,48 +312,48 @@ def looking(group, name, folder, *, study=None, budget=None, without=(), **given
             looking.history = ledger.history()
 
 
-def test_questions_that_single_out_rows_together_are_refused_together(five, tmp_path):
+def test_questions_that_single_out_rows_together_are_refused_together(four, tmp_path):
     """One row is 51: it is in one of two groups, and not in the other."""
     with pytest.raises(DisclosureError, match=r"'older'.*1 row.*together") as caught:
-        looking(five, "a", tmp_path)
+        looking(four, "a", tmp_path)
     assert "--without NAME" in str(caught.value)
     assert looking.history.reservations == ()
     assert len(looking.history.refusals) == 1
     for name in ("old", "older"):
         folder = tmp_path / name
         folder.mkdir()
-        home = looking(five, "a", folder, without=[name])
+        home = looking(four, "a", folder, without=[name])
         assert len(home.wanted) == 2
         assert home.left_out == (name,)
 
 
-def test_a_ledger_has_room_for_all_or_for_none(five, tmp_path):
+def test_a_ledger_has_room_for_all_or_for_none(four, tmp_path):
     """Each question by itself would be allowed."""
-    study = study_from({**five.study.to_table(), "question": [MEANS, FIT]})
+    study = study_from({**four.study.to_table(), "question": [MEANS, FIT]})
     sizes = [consent_to(one).facts["numbers"][1] for one in study.questions.values()]
-    held = 4 * 40 * 2  # of four honest parties' rows, in the two columns
+    held = 3 * 40 * 2  # of three honest parties' rows, in the two columns
     fraction = (max(sizes) + 1) / held
     assert sum(sizes) > fraction * held
     budget = Budget(release_fraction=fraction)
     for name in study.questions:
         folder = tmp_path / name
         folder.mkdir()
-        looking(five, "a", folder, study=study, budget=budget, without=[name])
+        looking(four, "a", folder, study=study, budget=budget, without=[name])
     with pytest.raises(BudgetError, match=r"question 'fit'.*release_fraction"):
-        looking(five, "a", tmp_path, study=study, budget=budget)
+        looking(four, "a", tmp_path, study=study, budget=budget)
     assert looking.history.reservations == ()
 
 
-def test_a_question_that_is_not_there_cannot_be_left_out(five, tmp_path):
+def test_a_question_that_is_not_there_cannot_be_left_out(four, tmp_path):
     with pytest.raises(InvalidInputError, match=r"there is no question 'mean'.*means"):
-        looking(five, "a", tmp_path, without=["mean"])
+        looking(four, "a", tmp_path, without=["mean"])
 
 
-def test_own_rules_refuse_one_question_and_not_the_others(five, tmp_path):
-    study = study_from({**five.study.to_table(), "question": [MEANS, FIT]})
+def test_own_rules_refuse_one_question_and_not_the_others(four, tmp_path):
+    study = study_from({**four.study.to_table(), "question": [MEANS, FIT]})
     own = OwnRules(source="mine", jobs=("model",))
     with open_ledger(tmp_path / "ledger", create=Budget()) as ledger:
-        part = five.part("b", ledger, study, own=own)
+        part = four.part("b", ledger, study, own=own)
 
         def stop(page):
             raise InvalidInputError(page.text())
@@ -359,9 +363,9 @@ def test_own_rules_refuse_one_question_and_not_the_others(five, tmp_path):
         assert ledger.history().reservations == ()
 
 
-def test_the_whole_study_is_reserved_before_anybody_is_met(five, tmp_path):
-    study = study_from({**five.study.to_table(), "question": [MEANS, FIT]})
-    home = looking(five, "c", tmp_path, study=study)
+def test_the_whole_study_is_reserved_before_anybody_is_met(four, tmp_path):
+    study = study_from({**four.study.to_table(), "question": [MEANS, FIT]})
+    home = looking(four, "c", tmp_path, study=study)
     with open_ledger(tmp_path / "ledger") as ledger:
         ledger.reserve_all(home.wanted)
         runs = [one.run for one in study.questions.values()]
@@ -371,24 +375,61 @@ def test_the_whole_study_is_reserved_before_anybody_is_met(five, tmp_path):
         assert ledger.history() == again, "once"
 
 
+# What masks hide in all of them
+
+
+def test_divergences_of_all_sums_add_up():
+    from agreement.test_study import study
+
+    masks = {"law": "lattice", "sigma": 1e9}
+    schema = {"minimum_rows": 40, "columns": {"x": NUMBER, "y": NUMBER}}
+    made = study_from(study(masks=masks, schema=schema, policy={"tolerate": 0}))
+    pages = {name: consent_to(one) for name, one in made.questions.items()}
+    each = [
+        pages[name].facts["rounds"][1] * agreed_on(one).terms.guarantee.epsilon
+        for name, one in made.questions.items()
+    ]
+    assert min(each) > 0
+    total = composed(made, pages)
+    assert total.epsilon == pytest.approx(sum(each), rel=1e-12)
+    assert f"to epsilon {total.epsilon:.6g};" in " ".join(
+        consent_to_study(made).page.split()
+    )
+
+
 # Real processes
 
 
 @pytest.mark.slow
 def test_five_processes_go_through_a_study(tmp_path):
     waits = {"deadline": 30.0, "patience": 4}
-    group = Group(tmp_path, MEANS, SMOKERS, FIT, rare="b", **waits)
+    group = Group(tmp_path, MEANS, SMOKERS, FIT, rare="b", names="abcde", **waits)
     with group.local as run:
         run.start_all()
         codes = run.wait()
     assert set(codes.values()) == {1}, "not every question has a result"
-    for name in NAMES:
+    for name in "abcde":
         found = stages(read_status(group.folder(name) / "out"))
         missing = "refused" if name == "b" else "failed"
         assert found == {"means": "finished", "smokers": missing, "fit": "finished"}
     for question in ("means", "fit"):
         agreed = group.study.questions[question]
         assert verify_receipts(group.receipts(question), agreed).good
+
+
+@pytest.mark.slow
+def test_what_was_answered_without_a_member_is_not_followed_by_answers_with_it(
+    tmp_path,
+):
+    """Sums over all five and over four of them differ by those of one alone."""
+    waits = {"deadline": 6.0, "patience": 4, "drop": True}
+    group = Group(tmp_path, SMOKERS, FIT, rare="b", names="abcde", **waits)
+    found = group.run("abcde")
+    for name in "acde":
+        assert stages(found[name]) == {"smokers": "finished", "fit": "refused"}
+        assert "could give away" in found[name].stages["fit"].reason
+    assert stages(found["b"]) == {"smokers": "refused", "fit": "failed"}
+    assert len(group.result("a", "smokers")["guarantee"]["honest"]) == 3
 
 
 @pytest.mark.slow
@@ -416,9 +457,9 @@ def test_a_process_that_was_killed_goes_on(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def file(five, tmp_path_factory):
+def file(four, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "study.toml"
-    write_consortium(path, five.study)
+    write_consortium(path, four.study)
     return path
 
 
@@ -426,17 +467,17 @@ def call(*words):
     return CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
 
 
-def test_a_study_is_shown_with_its_page(five, file):
+def test_a_study_is_shown_with_its_page(four, file):
     told = call("consortium", "show", file)
     assert told.exit_code == 0
-    assert consent_to_study(five.study).page in told.output
+    assert consent_to_study(four.study).page in told.output
     document = json.loads(call("consortium", "show", file, "--json").output)
-    assert document["digest"] == five.study.digest.hex()
+    assert document["digest"] == four.study.digest.hex()
     assert [*document["consent"]["shared"]["questions"]] == ["means", "old", "older"]
 
 
-def test_check_holds_all_questions_against_a_table(five, file):
-    data = five.folder("a") / "data.csv"
+def test_check_holds_all_questions_against_a_table(four, file):
+    data = four.folder("a") / "data.csv"
     told = call("check", file, "--data", data)
     assert told.exit_code == 1
     flat = " ".join(told.output.split())
@@ -450,9 +491,9 @@ def test_check_holds_all_questions_against_a_table(five, file):
     assert "- means: REFUSED: jobs = model" in told.output
 
 
-def test_a_plan_of_a_study_is_checked_as_one(five, file):
-    scenario = five.local.seats["a"].folder.parents[1] / "scenario.toml"
-    told = call("check", scenario, "--data", five.folder("a") / "data.csv")
+def test_a_plan_of_a_study_is_checked_as_one(four, file):
+    scenario = four.local.seats["a"].folder.parents[1] / "scenario.toml"
+    told = call("check", scenario, "--data", four.folder("a") / "data.csv")
     assert told.exit_code == 1
     assert "study: none yet; this is a plan" in told.output
     told = CliRunner().invoke(app, ["stats", str(scenario)])
@@ -474,8 +515,8 @@ def test_receipts_of_one_question_are_verified_by_the_studys_file(ended, tmp_pat
     assert "about 2 of its questions" in told.output
 
 
-def test_what_a_study_has_no_use_for_is_said(five, file):
-    folder = five.folder("b")
+def test_what_a_study_has_no_use_for_is_said(four, file):
+    folder = four.folder("b")
     mine = ("--identity", folder / "b.key", "--data", folder / "data.csv", "--yes")
     for option in ("--state", "--transcript"):
         told = call("join", file, *mine, option, "x", "--out", file.parent / "o")
