@@ -16,7 +16,7 @@ from net.runs import WAITS, data_files
 from veilsum.agreement.study import study_from
 from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError, OutputError
-from veilsum.files.consortiums import read_agreement, write_consortium
+from veilsum.files.consortiums import read_agreement, read_plan, write_consortium
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
@@ -498,6 +498,8 @@ def test_a_plan_of_a_study_is_checked_as_one(four, file):
     assert "study: none yet; this is a plan" in told.output
     told = CliRunner().invoke(app, ["stats", str(scenario)])
     assert "several [[question]]: run veilsum up" in told.output
+    with pytest.raises(InvalidInputError, match=r"a study, and one is wanted here"):
+        read_plan(scenario)
 
 
 def test_receipts_of_one_question_are_verified_by_the_studys_file(ended, tmp_path):

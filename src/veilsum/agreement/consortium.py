@@ -405,6 +405,11 @@ def _section(table: Table, name: str) -> Table:
 def task_of(present: Collection[str]) -> str:
     """Return which of the sections that are present says what is run."""
     found = [name for name in COMMANDS if name in present]
+    if not found and "question" in present:
+        raise InvalidScenarioError(
+            "the scenario has several [[question]], a study, and one is wanted here: "
+            "write that one as a section of its own, such as [model]"
+        )
     if len(found) != 1:
         choices = ", ".join(f"[{name}]" for name in COMMANDS)
         raise InvalidScenarioError(
