@@ -4,6 +4,7 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from veilsum.agreement.study import study_from
 from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError, OutputError
 from veilsum.files.consortiums import read_agreement, read_plan, write_consortium
+from veilsum.files.datasets import breast_cancer
 from veilsum.files.ledger import open_ledger, read_ledger
 from veilsum.net.identity import read_identity
 from veilsum.net.receipt import read_receipt, verify_receipts
@@ -451,6 +453,25 @@ def test_a_process_that_was_killed_goes_on(tmp_path):
     assert set(codes.values()) == {0}, run.last_words("c")
     assert verify_receipts(group.receipts("fit"), group.study.questions["fit"]).good
     shutil.rmtree(tmp_path / "parties")
+
+
+@pytest.mark.slow
+def test_the_example_finds_what_statsmodels_finds(tmp_path):
+    """All parties as processes, and their receipts."""
+    example = Path(__file__).parents[2] / "examples" / "study.toml"
+    told = call("up", example, "--out", tmp_path / "up", "--json")
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)["questions"]
+    assert [*found] == ["table-one", "radius", "malignant"]
+    assert all(one["verified"] for one in found.values())
+    rows = pd.concat(breast_cancer(parties=5).values())
+    columns = "mean_texture + mean_smoothness"
+    radius = smf.ols(f"mean_radius ~ {columns}", rows).fit()
+    malignant = smf.logit(f"malignant ~ {columns}", rows).fit(disp=0)
+    for name, expected in (("radius", radius), ("malignant", malignant)):
+        np.testing.assert_allclose(found[name]["minimiser"], expected.params, rtol=1e-6)
+    means = rows[["mean_radius", "mean_smoothness", "mean_texture"]].mean()
+    np.testing.assert_allclose(found["table-one"]["minimiser"], means, rtol=1e-9)
 
 
 # Other commands

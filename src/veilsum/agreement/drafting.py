@@ -92,7 +92,7 @@ def _drafted(
     certificates: Mapping[str, str],
     addresses: Mapping[str, Address | None],
     run: str,
-    organiser: str,
+    organiser: str = "",
     read_graph: ReadGraph,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the table of a file that real parties hold, and what was left out."""
