@@ -192,6 +192,7 @@ def ours() -> dict[str, float]:
     """Take part; time from the first round to the last."""
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.identity import read_identity
+    from veilsum.net.passes import own_token
     from veilsum.parties.joining import own_part
     from veilsum.parties.networked import Networked
 
@@ -211,6 +212,7 @@ def ours() -> dict[str, float]:
         identity=read_identity(key),
         consortium=agreed,
         state=Path("state.run"),
+        token=agreed.relays and own_token(agreed.relays, None, key.parent),
         watch=watch,
     )
     result = own_part(agreed, cost=Path("cost.toml")).run(driver, None)

@@ -5,11 +5,10 @@ Run it after changing a mechanism: `.venv/bin/python docs/make_literature.py`.
 
 from pathlib import Path
 
-from veilsum.audit.literature import beside_the_literature
+from veilsum.audit.literature import TARGETS, beside_the_literature
 from veilsum.report.figures import literature_figure, render
 
 ASSETS = Path(__file__).parent / "assets"
-TARGETS = (0.05, 0.25, 1.0)
 
 if __name__ == "__main__":
     tables = [beside_the_literature(runs=4000, target=one) for one in TARGETS]

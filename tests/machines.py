@@ -58,7 +58,7 @@ def _picture_of_object(value):
 # What is computed from the rest the first time somebody asks.
 CACHED = {"neighbours", "weights", "tree", "parent", "children", "_known"}
 # What was refused is counted, and changes nothing else.
-COUNTED = {"faults", "_refused", "_wasted"}
+COUNTED = {"faults", "in_vain", "_refused", "_wasted"}
 
 
 class Stopped(Exception):

@@ -1,5 +1,7 @@
 """The public names, once: `__init__.py` loads each from its home on first use."""
 
+from .agreement.consortium import Address as Address
+from .agreement.consortium import Consortium as Consortium
 from .agreement.scenario import Scenario as Scenario
 from .costs.bases import (
     Affine as Affine,
@@ -85,6 +87,15 @@ from .errors import (
 )
 from .errors import (
     VeilsumError as VeilsumError,
+)
+from .files.consortiums import (
+    draft_consortium as draft_consortium,
+)
+from .files.consortiums import (
+    read_consortium as read_consortium,
+)
+from .files.consortiums import (
+    write_consortium as write_consortium,
 )
 from .files.graphs import (
     read_topology as read_topology,
@@ -264,6 +275,28 @@ from .models.row_costs import (
     smoothed_hinge_cost as smoothed_hinge_cost,
 )
 from .models.rows import Rows as Rows
+from .net.evidence import Evidence as Evidence
+from .net.identity import (
+    Identity as Identity,
+)
+from .net.identity import (
+    new_identity as new_identity,
+)
+from .net.identity import (
+    read_identity as read_identity,
+)
+from .net.receipt import (
+    Receipt as Receipt,
+)
+from .net.receipt import (
+    Verdict as Verdict,
+)
+from .net.receipt import (
+    read_receipt as read_receipt,
+)
+from .net.receipt import (
+    verify_receipts as verify_receipts,
+)
 from .net.transcript_file import read_transcript as read_transcript
 from .numbers.laws import (
     GaussianMasks as GaussianMasks,
@@ -279,6 +312,35 @@ from .numbers.laws import (
 )
 from .numbers.laws import UniformMasks as UniformMasks
 from .paper import reproduce as reproduce
+from .parties.agreed import promise_of as promise_of
+from .parties.consent import (
+    Consent as Consent,
+)
+from .parties.consent import (
+    consent_to as consent_to,
+)
+from .parties.events import RunEvent as RunEvent
+from .parties.own_rules import (
+    OwnRules as OwnRules,
+)
+from .parties.own_rules import (
+    read_own_rules as read_own_rules,
+)
+from .parties.taking_part import (
+    ConsentError as ConsentError,
+)
+from .parties.taking_part import (
+    Joined as Joined,
+)
+from .parties.taking_part import (
+    JoinOptions as JoinOptions,
+)
+from .parties.taking_part import (
+    join as join,
+)
+from .parties.taking_part import (
+    join_async as join_async,
+)
 from .privacy.accountant import (
     Budget as Budget,
 )

@@ -4,6 +4,7 @@
     ├── InvalidInputError      you gave something that cannot be used: change the input
     │   ├── BadGradientError       a cost's gradient is no number: whose, when, where
     │   ├── BudgetError            a charge or a release that policy refuses
+    │   ├── ConsentError           nobody has agreed to take part
     │   ├── DisclosureError        a question that shows too much of one's own table
     │   ├── InvalidGraphError      the network itself
     │   ├── InvalidPairError       two alternatives that Definition 2 does not compare
@@ -20,6 +21,7 @@
     │       └── UntimelyError          or not now: a slow network brings such, too
     ├── SecretError            somebody tried to copy a secret out of the process
     ├── StoreError             a run's state cannot be kept: stop before sending
+    ├── WaitingError           others' files have to come first: nothing is wrong
     └── NumericalError         the arithmetic failed on valid input: please report it
         └── DivergedError          or estimates ran away: who, when, which bound
 
@@ -162,6 +164,10 @@ class SecretError(VeilsumError, TypeError):
 
 class StoreError(VeilsumError):
     """A run's state is damaged, another's, in use, or cannot be written."""
+
+
+class WaitingError(VeilsumError):
+    """A run cannot go on before files of others come; the message names them."""
 
 
 class NumericalError(VeilsumError, ArithmeticError):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from veilsum.agreement.consortium import Address, consortium_from
 from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
-from veilsum.agreement.sections import ScenarioFile
+from veilsum.agreement.sections import PolicySection, ScenarioFile
 from veilsum.agreement.study import runs_of
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
@@ -668,3 +668,26 @@ def test_every_example_can_be_agreed_on(path):
     assert runs_of(found)[0].topology == family.renamed(names)
     assert not {"data", "simulation"} & set(found.to_table())
     assert any("simulation" in words for words in left_out)
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        {"resend": 1e-6},
+        {"resend": 0.001, "deadline": 0.001},
+        {"deadline": 1e9},
+        {"meeting": -1},
+        {"meeting": 1e9},
+        {"patience": 0},
+        {"patience": 10**9},
+        {"resend": 60.0, "deadline": 30.0},
+        {"resend": float("nan")},
+        {"deadline": float("inf")},
+    ],
+    ids=str,
+)
+def test_waits_that_nobody_should_be_held_to_are_refused(waits):
+    """Others' machines ask each other that often, and stay that long."""
+    with pytest.raises(InvalidScenarioError, match=r"\[policy\]"):
+        read(waits, PolicySection, "[policy]")
+    assert read({"resend": 0.01, "deadline": 0.01}, PolicySection, "[policy]")

@@ -44,6 +44,39 @@ def test_without_rules_everything_aimed_is_answered(of_wards):
         assert one.successes == one.trials, one
 
 
+def test_it_is_said_which_rule_of_the_file_let_an_aim_pass():
+    lax = {"minimum_count": 0, "effective_count": 0, "maximum_leverage": 1.0}
+    open_ = question(
+        columns=LEVELS, model={"formula": "bmi ~ age + C(ward)"}, policy=lax
+    )
+    found = aimed.allowed(open_, coalition=("ann",), seed=1)
+    (row,) = [one for one in found if f"aimed at {aimed.ROW} " in one]
+    assert "the file itself allows it ([policy] minimum_count = 0" in row
+    assert "minimum_count = 3, as usual, refuses" in row
+    assert "site_terms" not in row  # which is as usual
+    assert row.endswith("all usual rules together refuse 4")
+    # What the rules refuse is nobody's finding, and has no such line.
+    assert not any(f"aimed at {aimed.SITE} " in one for one in found)
+
+
+def test_rules_as_usual_let_no_aim_pass(of_wards):
+    assert aimed.allowed(of_wards, coalition=("ann",), seed=1) == ()
+
+
+def test_amounts_of_few_sizes_are_no_levels():
+    """One row with the largest of 0 to 4 tells nothing of itself, beside 0 to 3."""
+    few = {**AGES, "stage": {"kind": "number", "minimum": 0, "maximum": 4, "unit": 1}}
+    straight = question(columns=few, model={"formula": "age ~ stage"})
+    by_level = question(columns=few, model={"formula": "age ~ C(stage)"})
+    stage = straight.schema.columns[1]
+    assert not aimed._by_level(straight, stage)
+    assert aimed._by_level(by_level, stage)
+    for one in aimed.play(straight, **HOW):
+        assert one.successes == 0, one
+    for one in aimed.play(straight, **HOW, rules=Rules.none()):
+        assert one.successes == one.trials, one
+
+
 def test_a_cost_has_no_rows_to_aim_at():
     (found,) = aimed.play(named("a cost"), **HOW)
     assert isinstance(found, Skipped)
@@ -79,7 +112,7 @@ def test_a_table_of_one_length_has_no_row_to_leave_out():
 def test_words_of_a_refusal_name_a_rule_and_no_number(of_ages, monkeypatch):
     said, bisected = refusals.play(of_ages, **{**HOW, "trials": 6})
     assert said.looked_at == "words"
-    assert not said.exceeds(0.05)
+    assert (said.successes, said.promised) == (0, 0.0)
     assert bisected.promised == 1 / 8
     assert bisected.successes <= 3
     # The twin: a refusal in full, as its owner reads it.

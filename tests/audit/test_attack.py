@@ -67,7 +67,9 @@ def test_what_is_findable_is_found_nine_times_in_ten(trials, promised, alarms):
 
 def test_nothing_exceeds_certainty_and_one_success_exceeds_never():
     assert not outcome(10, 10, 1.0).exceeds()
-    assert outcome(10, 10, 1.0).findable() == 1.0
+    assert outcome(10, 10, 1.0).findable() is None
+    # Two trials against a coin: even both of them right say nothing, and it is said.
+    assert outcome(2, 2, 0.5).findable(0.01) is None
     assert outcome(1, 1000, 0.0).exceeds(1e-9)
     assert not outcome(0, 1000, 0.0).exceeds()
     assert outcome(0, 1000, 0.5).falls_short()
@@ -105,4 +107,4 @@ def test_executions_are_further_coefficients_column_by_column():
     # 20,000 numbers each, of standard deviation 2 sigma: off by 5 % in one of 1e20.
     assert deviations == pytest.approx([2.0, 200.0], rel=0.05)
     assert batch.masks.shape == (5, 4_000, 2)
-    assert widened(law, 3).sigma.tolist() == [1.0, 1.0, 1.0, 100.0, 100.0, 100.0]
+    assert widened(law, 2, 3).sigma.tolist() == [1.0, 1.0, 1.0, 100.0, 100.0, 100.0]

@@ -12,6 +12,7 @@ from veilsum.audit import auditing
 from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
 from veilsum.audit.planted import PLANTED
+from veilsum.graphs.connectivity import components
 from veilsum.numbers.laws import Masks
 from veilsum.scale import map_pieces
 
@@ -204,7 +205,7 @@ def test_a_trade_off_is_the_exact_one_of_gaussian_masks():
     tally, _ = auditing.play(small, [player], 20_000, seed=2, what="play")
     curve = auditing.TradeOff(
         coalition=("0",),
-        divergence=auditing._divergence(player.promised),
+        promised=player.promised,
         scores=tally.scores[0],
     )
     alarms, hits = curve.rates
@@ -213,3 +214,101 @@ def test_a_trade_off_is_the_exact_one_of_gaussian_masks():
     exact = ndtr(mu + ndtri(alarms[inside]))
     assert np.abs(hits[inside] - exact).max() < 4 * 0.5 / np.sqrt(10_000) * 2
     assert curve.area == pytest.approx(ndtr(mu / np.sqrt(2)), abs=0.015)
+    # Phi(Phi^-1(1 - a) - mu) in numbers of its own: mu = 1, a = 5 %, 50 %.
+    plain = replace(curve, promised=float(ndtr(0.5)))
+    assert plain.least_misses(np.array([0.05, 0.5])) == pytest.approx(
+        [0.740489, 0.158655], abs=1e-6
+    )
+
+
+def curve_of(really, *, promised=0.7, executions=40_000, gaussian=True):
+    """Scores of two normal worlds that are so many deviations apart."""
+    chance = np.random.default_rng(4)
+    half = executions // 2
+    scores = [
+        auditing._binned(chance.standard_normal(half) + sign * really / 2)
+        for sign in (-1, 1)
+    ]
+    return auditing.TradeOff(
+        coalition=("0",),
+        promised=promised,
+        scores=np.stack(scores),
+        gaussian=gaussian,
+    )
+
+
+def test_smaller_errors_than_promised_are_found_and_the_promised_ones_are_not():
+    mu = np.sqrt(2.0 * curve_of(0.0).divergence)
+    for gaussian in (True, False):
+        assert not curve_of(mu, gaussian=gaussian).crosses(0.05)
+        assert curve_of(1.15 * mu, gaussian=gaussian).crosses(0.05)
+    assert not curve_of(0.0, promised=0.5).crosses(0.05)
+    assert curve_of(0.1, promised=0.5).crosses(0.05)
+    assert not curve_of(9.0, promised=1.0).crosses(0.05)
+
+
+def test_a_curve_is_crossed_where_even_odds_show_nothing():
+    """A score that is sometimes sure: fewer false alarms at no fewer misses there."""
+    sound = curve_of(1.0, promised=0.75)
+    sure = sound.scores.copy()
+    sure[0, 110:] = 0  # no false alarm beyond three deviations
+    sure[1, 115] += 600
+    sure[1, :80] = sure[1, :80] * 1.04
+    spoilt = replace(sound, scores=sure)
+    alarms, hits = spoilt.rates
+    right = (1 - alarms[80] + hits[80]) / 2
+    assert right < 0.75
+    assert spoilt.crosses(0.05)
+    assert not sound.crosses(0.05)
+    found = Audit(
+        seed=0,
+        depth="quick",
+        distance=1.0,
+        executions=40_000,
+        asked=40_000,
+        outcomes=(),
+        controls=(),
+        curves=(spoilt,),
+    )
+    assert found.exit_code == 1
+    assert "smaller errors than promised" in found.verdict
+    assert found.to_dict()["crossed"] == [["0"]]
+
+
+def test_points_are_those_of_the_counts():
+    curve = curve_of(1.0)
+    alarms, hits = curve.rates
+    middle = curve.points[len(curve.points) // 2]
+    assert middle["false_alarms"] == alarms[80]
+    assert middle["misses"] == pytest.approx(1 - hits[80])
+    assert [one["promised"] for one in curve.points] == pytest.approx(
+        curve.least_misses(alarms[auditing.POINTS]).tolist()
+    )
+    assert len(curve.points) == 13
+
+
+def test_the_worst_coalition_is_who_cuts_and_a_named_one_is_there_too():
+    ring = vs.Topology.family("ring:6")
+    (cut,) = coalitions_of(ring, "worst", 2)
+    honest = [i for i in range(6) if str(i) not in cut]
+    assert len(components(ring.induced(honest))) == 2
+    both = coalitions_of(FIVE, "worst", 1, named=("4", "2"))
+    assert both == [both[0], ("2", "4")]
+    assert coalitions_of(FIVE, "worst", 0, named=("2",)) == [(), ("2",)]
+    assert coalitions_of(FIVE, "worst", 0) == [()]
+
+
+def test_residues_are_audited_alike_whatever_they_count():
+    """Units of 1 beside units of 2^-90: by their real sizes one would drown others."""
+    from fractions import Fraction
+
+    from veilsum.numbers.units import Counts
+
+    counts = Counts((Fraction(1), Fraction(1, 2**90)), 152)
+    law = Masks("uniform").for_sums(FIVE, counts)
+    far = Scene(topology=FIVE, law=law, width=2)
+    found = audit(far, [("0",)], executions=500, depth="quick")
+    assert found.exit_code == 0
+    player = auditing.aim(auditing.one_word(far), ("0",), found.distance)
+    moved = player.held[1, 0] - player.held[0, 0]
+    assert (moved != 0).any(axis=0).all()  # in both columns

@@ -13,9 +13,9 @@ from veilsum.audit.likelihood import (
     aim,
     covariance_of,
     distance_for,
-    in_reals,
     learned,
 )
+from veilsum.audit.made_up import real
 from veilsum.numbers.laws import Masks
 from veilsum.numbers.units import Counts
 from veilsum.privacy.divergence import kl_divergence
@@ -185,4 +185,4 @@ def test_differences_of_numbers_are_real_ones():
     law = WHOLE["units"]
     scene = Scene(topology=FIVE, law=law, width=4)
     some = np.array([[100, 10, 1, 1]], dtype=np.int64)
-    assert in_reals(scene, some).tolist() == [[1.0, 1.0, 0.01, 0.1]]
+    assert real(scene, some).tolist() == [[1.0, 1.0, 0.01, 0.1]]

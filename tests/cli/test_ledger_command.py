@@ -70,7 +70,7 @@ def test_json_has_the_entries_and_what_is_left(path):
     found = document(path)
     assert list(found) == [
         *("budget", "earlier_budgets", "charges", "releases"),
-        *("reservations", "refusals", "data_sets"),
+        *("reservations", "refusals", "copies", "copied", "data_sets"),
     ]
     assert found["budget"] == {
         "epsilon": 1.0,

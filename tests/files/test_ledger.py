@@ -51,6 +51,18 @@ def ledger(path):
         yield opened
 
 
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_ledger_that_was_deleted_meanwhile_takes_no_charge(path, ledger, exchanged):
+    """It would be written to a file that vanishes with the process."""
+    ledger.charge(run("one"), when="then")
+    kept = path.read_bytes()
+    path.unlink()
+    if exchanged:
+        path.write_bytes(kept)
+    with pytest.raises(LedgerError, match=r"deleted or exchanged .* nothing was recor"):
+        ledger.charge(run("two"), when="then")
+
+
 def filled(path, charges=3, **budget):
     """A ledger with some charges, closed; its bytes."""
     with open_ledger(path, create=Budget(**budget)) as ledger:

@@ -2,6 +2,8 @@
 
 import math
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -21,6 +23,22 @@ def test_a_file_that_cannot_be_placed_leaves_no_other_behind(tmp_path):
     with pytest.raises(OutputError, match="cannot write into"):
         write_files(tmp_path, {"b.txt": b"two", "c.txt": b"three"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit on files of its own")
+def test_a_full_disk_leaves_no_half_a_file_behind(tmp_path):
+    """The limit on a file's size stands in for a disk: the write fails for real."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from veilsum.files.output import write_files\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
+        "write_files(Path(sys.argv[1]), {'a.txt': b'one', 'b.txt': bytes(9000)})\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert "OutputError: cannot write into" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_old_result_is_replaced(tmp_path):

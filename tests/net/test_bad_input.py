@@ -1,6 +1,7 @@
 """What people get wrong around a run: each is told what, and nothing is sent before."""
 
 import asyncio
+import json
 import logging
 import os
 import shutil
@@ -26,6 +27,7 @@ from net.runs import (
 )
 from net.village import free_port, until
 from veilsum.agreement.consortium import Address, consortium_from
+from veilsum.cli.join import INTERRUPTED
 from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import open_ledger
 from veilsum.parties.networked import LEDGER_GONE, LEFT
@@ -83,6 +85,28 @@ def test_clocks_minutes_apart_are_warned_of(tmp_path, caplog):
     said = [one for one in caplog.records if one.getMessage() == "clocks differ"]
     assert {one.party for one in said} >= {"a", "b", "c", "d"}
     assert any("600 s ahead" in one.reason for one in said if one.party == "b")
+
+
+# Versions
+
+
+def test_frames_of_another_version_are_named_by_both_ends(tmp_path):
+    """The hello should have told; should one ever forget to, the frame does."""
+    company = Company(tmp_path, HASTY)
+
+    def newer(what, frame, peer):
+        del peer
+        if what == "boot":
+            net = company.drivers["b"].runner._net
+            send = net.send
+            net.send = lambda to, frame: send(to, b"VS\x02" + frame[3:])
+
+    company.records["b"] = newer
+    told = reasons(company.run())
+    for name in "acd":
+        assert (
+            "found version 2: the two run different versions of veilsum" in (told[name])
+        )
 
 
 # Two under one name
@@ -393,7 +417,7 @@ def test_every_reason_to_leave_has_words():
 
 
 # Room for the ledger and an empty store, and for no three shares.
-FULL = 128 << 10
+FULL = 288 << 10
 LIMITED = """
 import resource, runpy, sys
 if int(sys.argv[1]):
@@ -412,6 +436,19 @@ def join(company, name, room=0):
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a signal of POSIX")
+def test_who_is_ended_by_a_signal_says_that_the_same_command_goes_on(tmp_path):
+    company = Company(tmp_path, ONE_SHOT)
+    with join(company, "b") as process:
+        for line in process.stderr:
+            if b'"listening"' in line:
+                break
+        process.terminate()
+        last = json.loads(process.stderr.read().splitlines()[-1])
+    assert (last["event"], last["reason"]) == ("ended", INTERRUPTED)
+    assert process.returncode == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit on files of its own")

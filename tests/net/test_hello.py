@@ -39,7 +39,8 @@ from veilsum.net.hello import (
     skew,
     written,
 )
-from veilsum.net.links import SOURCES, Backoff, Refusals
+from veilsum.net.links import Backoff
+from veilsum.net.refusals import SOURCES, Refusals
 from veilsum.net.sockets import failure
 from veilsum.numbers.laws import Masks
 from veilsum.protocol.codec import Codec

@@ -21,16 +21,18 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from idle_clock import patiently
 from machines import picture, stopped_at
+from net.runs import ONE_SHOT, Company, answers, changed
 from net.village import HOST, PLAN, QUICK, Village, all_connected, until
 from veilsum.agreement.consortium import Address
 from veilsum.errors import PeerProtocolError
 from veilsum.net import links
 from veilsum.net.hello import PATH, PROTOCOL, Close, Limits
 from veilsum.net.identity import Identity, make_certificate, new_identity
+from veilsum.net.runner import MOST_IN_VAIN
 from veilsum.net.trust import client_context, server_context
 from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import Persist, Send
-from veilsum.protocol.messages import Record, Share
+from veilsum.protocol.messages import Confirm, Record, Share
 from worlds import Setting
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -135,6 +137,56 @@ async def welcomed(village, caller="a", text=None, limits=QUICK):
         await socket.recv()
         await socket.send(text or hello(village))
         yield b, socket
+
+
+# A member that says what everybody knows, again and again
+
+
+@pytest.mark.parametrize("kind", ["known", "asked", "untimely"])
+def test_a_member_that_floods_is_cut_off_and_the_run_goes_on(kind, tmp_path, log):
+    """Nothing in it is wrong, so that nobody is blamed: there is only too much."""
+    company = Company(tmp_path, ONE_SHOT)
+
+    async def flood(company):
+        def met():
+            runner = getattr(company.drivers.get("d"), "runner", None)
+            return runner and "a" in runner.machine._peers.echoed
+
+        await company.until(met, "it meets them")
+        runner = company.drivers["d"].runner
+        machine = runner.machine
+        frame = {
+            "known": machine._book.frame(machine._book.joins["d"].id),
+            "asked": machine.plan.codec.encode(machine._status("a", reply=True)),
+            "untimely": machine.plan.codec.encode(Confirm(77, bytes(32))),
+        }[kind]
+        for _ in range(100):
+            for _ in range(300):
+                runner._net.send("a", frame)
+            await asyncio.sleep(0)
+            if floods(log):
+                break
+        return await company.start("c")
+
+    def floods(log):
+        return [why for who, why in refusals(log) if who == "d" and "floods" in why]
+
+    found = company.run("a", "b", "d", meanwhile=flood)
+    assert len(answers(found)) == 4
+    assert floods(log)
+
+
+def test_no_honest_run_is_taken_for_a_flood(tmp_path, log):
+    """The twin: eight parties, and every record comes by every link."""
+    targets = [[float(k), 1.0] for k in range(8)]
+    table = changed(ONE_SHOT, graph={"family": "complete:8"}, parties=None)
+    cost = {**table["cost"], "targets": targets}
+    company = Company(tmp_path, {**table, "cost": cost})
+    assert len(answers(company.run())) == 8
+    runners = [driver.runner for driver in company.drivers.values()]
+    worst = max(level for one in runners for level, _ in one._floodings.values())
+    assert worst < MOST_IN_VAIN / 4
+    assert refusals(log) == []
 
 
 # At the TLS handshake: nobody knows who it is

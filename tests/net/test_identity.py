@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.errors import InvalidInputError, OutputError, SecretError
+from veilsum.files import owners
 from veilsum.files.consortiums import read_certificate
 from veilsum.net.identity import (
     PartyKeys,
@@ -80,6 +81,37 @@ def test_a_key_that_others_may_read_is_refused(tmp_path, open_to):
     with pytest.raises(InvalidInputError, match="chmod 600"):
         made.sign(b"a run")
     made.key_file.chmod(0o400)
+    assert read_identity(made.key_file).name == "ann"
+
+
+@posix
+@pytest.mark.parametrize("open_to", [0o777, 0o703, 0o730], ids=oct)
+def test_a_key_in_a_folder_that_others_write_to_is_refused(
+    tmp_path, open_to, monkeypatch
+):
+    """They could put a key of their own in its place."""
+    made = new_identity("ann", tmp_path / "here")
+    made.key_file.parent.chmod(open_to)
+    monkeypatch.setattr(owners, "_is_own_group", lambda _: False)
+    with pytest.raises(InvalidInputError, match=r"other users may write.* chmod go-w"):
+        read_identity(made.key_file)
+    # A group that one user has alone is that user, on many systems.
+    monkeypatch.setattr(owners, "_is_own_group", lambda _: True)
+    if not open_to & stat.S_IWOTH:
+        assert read_identity(made.key_file).name == "ann"
+    made.key_file.parent.chmod(open_to | stat.S_ISVTX)  # as /tmp is
+    assert read_identity(made.key_file).name == "ann"
+    made.key_file.parent.chmod(0o755)
+    assert read_identity(made.key_file).name == "ann"
+
+
+@posix
+def test_a_key_of_another_user_is_refused(tmp_path, monkeypatch):
+    made = new_identity("ann", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 4711)
+    with pytest.raises(InvalidInputError, match=r"belongs to another user .*chown"):
+        read_identity(made.key_file)
+    monkeypatch.undo()
     assert read_identity(made.key_file).name == "ann"
 
 

@@ -203,17 +203,6 @@ def test_a_run_that_is_over_needs_no_network(tmp_path):
     assert again["c"].to_dict() == first["c"].to_dict()
 
 
-def test_a_run_that_was_given_up_stays_so(tmp_path):
-    company = Company(
-        tmp_path, changed(ONE_SHOT, policy={"deadline": 0.5, "patience": 1})
-    )
-    first = reasons(company.run("a", "b", "c"))
-    again = reasons(company.run("a"))
-    assert company.drivers["a"].runner is None
-    assert "waited for d" in first["a"]
-    assert "waited for d" in again["a"]
-
-
 # Those who do not come, and those who go for good
 
 

@@ -120,7 +120,8 @@ from pathlib import Path
 from veilsum.protocol.effects import Persist
 from veilsum.net.store import RunStore, Sealing
 
-store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a", sealing=Sealing(b"k"))
+how = {"plan": bytes(range(32)), "party": "a", "sealing": Sealing(b"k")}
+store = RunStore.open(Path(sys.argv[1]), **how)
 for number in range(int(sys.argv[2]), 100_000):
     value = number.to_bytes(8, "big") * 500
     store.write([Persist(key, value) for key in ("left", f"n/{number % 7}", "right")])
@@ -190,7 +191,8 @@ from veilsum.protocol.effects import Persist
 from veilsum.errors import StoreError
 from veilsum.net.store import RunStore, Sealing
 
-store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a", sealing=Sealing(b"k"))
+how = {"plan": bytes(range(32)), "party": "a", "sealing": Sealing(b"k")}
+store = RunStore.open(Path(sys.argv[1]), **how)
 limit = int(sys.argv[2])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -394,7 +396,8 @@ from pathlib import Path
 from veilsum.protocol.effects import Persist
 from veilsum.net.store import RunStore, Sealing
 
-store = RunStore.open(Path(sys.argv[1]), plan=bytes(range(32)), party="a", sealing=Sealing(b"k"))
+how = {"plan": bytes(range(32)), "party": "a", "sealing": Sealing(b"k")}
+store = RunStore.open(Path(sys.argv[1]), **how)
 if sys.argv[2] == "write":
     store.write([Persist("held", b"by the first")])
 print("inside", flush=True)
@@ -544,7 +547,7 @@ CHANGES = {
     "a value": ("UPDATE entry SET value = ? WHERE key = 'got/0/b'", "got/0/b"),
     "a value and its tag": (
         "UPDATE entry SET value = ?, tag = zeroblob(32) WHERE key = 'got/0/b'",
-        "got/0/b",
+        "its seal is broken",
     ),
     "an older value, sealed": (
         "UPDATE entry SET (value, tag) = (SELECT value, tag FROM entry WHERE "
@@ -553,17 +556,18 @@ CHANGES = {
     ),
     "one entry less": ("DELETE FROM entry WHERE ? NOTNULL", "its seal is broken"),
     "another name": ("UPDATE entry SET key = key || 'x' WHERE ? NOTNULL", "its seal"),
-    "another plan": ("UPDATE owner SET plan = ?", "its seal is broken"),
+    "another file": ("UPDATE entry SET value = ? WHERE key = 'agreed'", "agreed"),
 }
 
 
 @pytest.mark.parametrize(("statement", "words"), CHANGES.values(), ids=CHANGES)
 def test_no_change_of_a_store_goes_unnoticed(path, statement, words):
-    filled(path, **{"got/0/b": b"share", "sent/0/b": b"other"})
+    with opened(path, consortium=FILE) as store:
+        write(store, **{"got/0/b": b"share", "sent/0/b": b"other"})
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         assert connection.execute(statement, (b"sharf",)).rowcount
     with pytest.raises(StoreError, match=f"is damaged .*{words}.*put a sound copy"):
-        opening(path, plan=PLAN, party="a")
+        opening(path, plan=PLAN, party="a", consortium=FILE)
 
 
 @given(place=st.integers(0, 8 * 299))
@@ -580,7 +584,7 @@ def test_one_bit_of_a_share_on_the_disk_is_missed(tmp_path_factory, place):
     with inspected(path, STORE) as connection:
         found = connection.execute("SELECT value FROM entry").fetchone()[0]
         assert found != share, "the twin: without the seal it would be used"
-    with pytest.raises(StoreError, match="its entry got/0/b was changed since"):
+    with pytest.raises(StoreError, match="its entry got/0/b was changed"):
         opening(path, plan=PLAN, party="a")
 
 
@@ -595,7 +599,7 @@ def test_nobody_else_can_make_a_store_for_a_party(path):
 def test_a_store_that_lies_open_is_refused(path):
     filled(path)
     path.chmod(0o644)
-    with pytest.raises(StoreError, match=r"mode 0644\) and holds secrets: run chmod"):
+    with pytest.raises(StoreError, match=r"holds secrets, and .*mode 0644.*chmod 600"):
         opening(path, plan=PLAN, party="a")
 
 

@@ -164,3 +164,51 @@ def test_no_sum_of_masked_numbers_needs_more_bytes_than_the_lattice_says(
     for some in (masked, np.cumsum(masked, axis=0)):
         top = max(abs(int(one)) for one in some.ravel().tolist())
         assert top < 1 << (8 * law.number_bytes - 1)
+
+
+PLACES = (2, 0, 0, 1)
+SIGMAS_BY_PLACE = (1.0, 50.0, 700.0)
+
+
+def made(kind, sigmas, units):
+    if kind == "counts":
+        return Masks("lattice", sigmas).for_sums(RING, Counts(units, 60))
+    if kind == "residues":
+        return Masks("uniform").for_sums(RING, Counts(units, 130))
+    return Masks(kind, sigmas, 20 if kind == "lattice" else None).on(RING)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "lattice", "counts", "residues"])
+def test_a_law_of_some_places_is_the_one_made_for_them(kind):
+    first, wide = UNITS[1], made(kind, SIGMAS_BY_PLACE, (UNITS[1:] * 2)[:3])
+    wide.draw(SeededStream(np.random.default_rng(5)), 3)  # what is cached is its own
+    sigmas = tuple(SIGMAS_BY_PLACE[place] for place in PLACES)
+    units = tuple((first, UNITS[2], first)[place] for place in PLACES)
+    drawn = [
+        law.draw(SeededStream(np.random.default_rng(5)), 4).tolist()
+        for law in (wide.of_places(PLACES), made(kind, sigmas, units))
+    ]
+    assert drawn[0] == drawn[1]
+    one, other = wide.of_places(PLACES).counted, made(kind, sigmas, units).counted
+    assert one == other
+
+
+def test_residues_of_one_word_are_drawn_as_a_word_of_longer_ones():
+    long, short = law_of("uniform", 130), law_of("uniform", 62)
+    assert long.in_one_word().counts == short.counts
+    assert short.in_one_word() is short
+    drawn = long.in_one_word().draw(SeededStream(np.random.default_rng(3)), 3)
+    whole = long.draw(SeededStream(np.random.default_rng(3)), 3)
+    assert drawn.tolist() == [number % 2**64 for number in whole]
+    assert (lattice := law_of("lattice", 130)).in_one_word() is lattice
+
+
+@pytest.mark.parametrize("law", ["lattice", "uniform"])
+def test_without_its_range_a_law_is_the_same(law):
+    sigma = 1.0 if law == "lattice" else None
+    here = Masks(law, sigma, 12, 4.0).on(RING)
+    free = here.without_range()
+    with pytest.raises(InvalidInputError, match="beyond the range"):
+        here.encode(np.array([5.0]))
+    assert free.decode(free.encode(np.array([5.0]))) == [5.0]
+    assert (free.grid, free.dtype) == (here.grid, here.dtype)

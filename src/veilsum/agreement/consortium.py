@@ -15,12 +15,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from ipaddress import IPv6Address, ip_address
 from math import isfinite
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from msgspec import Meta
 
+from veilsum.agreement.addresses import Address as Address
+from veilsum.agreement.addresses import Relays, is_anywhere
 from veilsum.agreement.costs import PRIVATE, PublicCost
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import (
@@ -39,6 +40,7 @@ from veilsum.agreement.sections import (
     MixedSection,
     ModelSection,
     PolicySection,
+    RelaySection,
     StatisticsSection,
     StoppingSection,
     SurvivalSection,
@@ -65,7 +67,6 @@ TITLE_LETTERS = 200
 _RUN = re.compile(r"[a-z0-9-]*[0-9a-f]{32}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LAYOUT = {ord("\n"): " ", ord("\t"): " "}
-_HOST = re.compile(r"[A-Za-z0-9._-]+")
 
 SCHEMA_HINT = (
     "real parties cannot read one off all tables: write down what every table looks "
@@ -75,57 +76,13 @@ SCHEMA_HINT = (
 
 
 @dataclass(frozen=True)
-class Address:
-    """Where a party can be reached.
-
-    >>> str(Address.of("[::1]:8443"))
-    '[::1]:8443'
-    """
-
-    host: str
-    port: int
-
-    @classmethod
-    def of(cls, text: str) -> Address:
-        """Return the address that a text spells: host:port, IPv6 in brackets."""
-        host, colon, port = text.strip().rpartition(":")
-        if host.startswith("[") and host.endswith("]"):
-            host = _ipv6(host[1:-1], text)
-        elif not _HOST.fullmatch(host):
-            raise _no_address(text)
-        if not colon or not port.isascii() or not port.isdigit():
-            raise _no_address(text)
-        if not 1 <= int(port[:6]) <= 65535:
-            raise _no_address(text)
-        return cls(host, int(port))
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-def _ipv6(host: str, text: str) -> str:
-    try:
-        return str(IPv6Address(host))
-    except ValueError:
-        raise _no_address(text) from None
-
-
-def _no_address(text: str) -> InvalidScenarioError:
-    return InvalidScenarioError(
-        "an address is host:port with a port from 1 to 65535, such as "
-        f"ward7.example.org:8443 or [2001:db8::7]:8443, found {text!r}"
-    )
-
-
-@dataclass(frozen=True)
 class Member:
     """A party of the consortium, as the others know it.
 
     Attributes:
         name: how it is called in the graph.
         certificate: its certificate, PEM.
-        address: where others dial it; None if it only dials.
+        address: where others dial it; None if it only dials, or nobody does.
     """
 
     name: str
@@ -165,6 +122,7 @@ class Consortium:
             not say.
         study: digest of the study that this is one question of, if it is; see `Study`.
         former: digest of the file that this one amends, hexadecimal; "" for none.
+        relays: where members meet who do not reach each other; None: nowhere.
         written: the whole file in its one spelling; what the digest is of.
     """
 
@@ -179,6 +137,7 @@ class Consortium:
     organiser: str = ""
     study: str = ""
     former: str = ""
+    relays: Relays | None = None
     written: bytes = field(repr=False)
 
     @property
@@ -190,13 +149,20 @@ class Consortium:
         """Return a member by name; an unknown one is refused with the nearest."""
         return self.members[self.topology.index(name)]
 
+    @property
+    def by_files(self) -> bool:
+        """Whether nobody has an address, nor a relay: all meet through files."""
+        placed = any(member.address is not None for member in self.members)
+        return not placed and self.relays is None
+
     def dials(self, one: str, other: str) -> bool:
         """Say whether of a link's two ends `one` opens the connection.
 
-        Whoever has no address dials; if both have one, the earlier member does.
+        Whoever has no address dials; if both have one, or neither (they meet at a
+        relay then), the earlier member does.
         """
         caller, called = self.member(one), self.member(other)
-        if caller.address is None or called.address is None:
+        if (caller.address is None) is not (called.address is None):
             return caller.address is None
         return self.topology.index(one) < self.topology.index(other)
 
@@ -205,6 +171,13 @@ class Consortium:
         """Every link as who dials and who is dialled."""
         pairs = [self.topology.names(edge) for edge in self.topology.edges.tolist()]
         return tuple((a, b) if self.dials(a, b) else (b, a) for a, b in pairs)
+
+    def only_relayed(self, name: str) -> tuple[str, ...]:
+        """Return the neighbours that a member can meet at a relay only."""
+        if self.member(name).address is not None:
+            return ()
+        near = self.topology.neighbours(name)
+        return tuple(one for one in near if self.member(one).address is None)
 
     def refusal(self, members: Collection[str]) -> str | None:
         """Say why these members may not go on without the others, if they may not."""
@@ -295,6 +268,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     dispatch: DispatchSection | None = None
     schema: SchemaSection | None = None
     policy: PolicySection | None = None
+    deployment: RelaySection | None = None
 
 
 class MemberEntry(Section, frozen=True, kw_only=True):
@@ -330,7 +304,8 @@ def consortium_from(table: Table) -> Consortium:
     found = tuple(member_from(row) for row in file.members)
     _check_differ(found)
     _check_organiser(file.organiser, found)
-    topology = _topology(file.graph, found)
+    relays = None if file.deployment is None else Relays.of(**file.deployment.given())
+    topology = _topology(file.graph, found, relayed=relays is not None)
     with about("masks"):
         unit = None if file.cost is None else file.cost.unit
         masks = file.masks.masks
@@ -354,6 +329,7 @@ def consortium_from(table: Table) -> Consortium:
         organiser=file.organiser,
         study=_checked_study(file.study),
         former=_check_former(file.former),
+        relays=relays,
         written=canonical({**said, "members": [member_row(one) for one in found]}),
     )
 
@@ -362,7 +338,7 @@ def consortium_from(table: Table) -> Consortium:
 NOT_PUBLIC = {
     "data": "each party gives its own table",
     "simulation": "it is for simulated parties",
-    "deployment": "the file itself is what it described",
+    "deployment": "the file itself is what it described, but for a relay",
     "parties": "the members are",
 }
 
@@ -374,11 +350,11 @@ def _refuse_what_is_not_public(table: Table) -> None:
             "veilsum check take it as it is; where one question is wanted, give the "
             "consortium.toml in that question's folder"
         )
-    check_keys(
-        table, (*ConsortiumFile.__struct_fields__, *NOT_PUBLIC), "the consortium file"
-    )
+    known = dict.fromkeys((*ConsortiumFile.__struct_fields__, *NOT_PUBLIC))
+    check_keys(table, known, "the consortium file")
     for name, why in NOT_PUBLIC.items():
-        if name in table:
+        # But for the way between members, which they must agree on.
+        if name in table and "relay" not in _section(table, name):
             raise InvalidScenarioError(
                 f"[{name}] has no place in a consortium file ({why}): remove it, or "
                 "run veilsum consortium new, which leaves it out"
@@ -514,8 +490,13 @@ def _question(file: ConsortiumFile) -> Question:
     return Minimisation(cost=file.cost, domain=domain, settings=settings)
 
 
-def _topology(graph: LinksSection, members: Sequence[Member]) -> Topology:
-    """Return the graph; refuse pieces, and a link that neither end can open."""
+def _topology(
+    graph: LinksSection, members: Sequence[Member], *, relayed: bool
+) -> Topology:
+    """Return the graph; refuse pieces, and a link that neither end can open.
+
+    Unless nobody has an address: then nobody opens any.
+    """
     with about("graph"):
         found = Topology.from_edges(
             list(graph.edges),
@@ -529,13 +510,14 @@ def _topology(graph: LinksSection, members: Sequence[Member]) -> Topology:
             f"[graph] is in {len(pieces)} pieces ({named}), and parties in different "
             "ones cannot run together: add a link between them"
         )
-    for edge in found.edges.tolist():
+    by_files = all(member.address is None for member in members)
+    for edge in [] if by_files else found.edges.tolist():
         a, b = (members[i] for i in edge)
-        if a.address is None and b.address is None:
+        if a.address is None and b.address is None and not relayed:
             raise InvalidScenarioError(
                 f"the link {a.name} - {b.name} joins two parties without an address, "
-                "and neither can dial the other: give one of them an address, or take "
-                "the link out"
+                "and neither can dial the other: give one of them an address, name a "
+                "relay in [deployment], or take the link out"
             )
     return found
 
@@ -575,14 +557,6 @@ def _address(text: str) -> Address | None:
             "address that the others reach"
         )
     return address
-
-
-def is_anywhere(host: str) -> bool:
-    """Say whether a host stands for all addresses of a machine: nobody dials it."""
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:
-        return False
 
 
 def check_name(name: object) -> str:

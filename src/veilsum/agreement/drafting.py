@@ -44,6 +44,7 @@ def consortium_of(
     addresses: Mapping[str, Address | None],
     run: str,
     organiser: str = "",
+    relay: Mapping[str, Any] | None = None,
     read_graph: ReadGraph | None = None,
 ) -> tuple[Consortium, tuple[str, ...]]:
     """Return what the parties of a scenario agree on, and what was left out of it.
@@ -55,6 +56,7 @@ def consortium_of(
         addresses: where parties are dialled; those that are missing only dial.
         run: a name that no other run has.
         organiser: the member that writes the file, if it says so.
+        relay: the [deployment] of the new file, if members may meet at a relay.
         read_graph: opens a graph file, if the scenario names one.
     """
     table, left_out = _drafted(
@@ -64,6 +66,7 @@ def consortium_of(
         addresses=addresses,
         run=run,
         organiser=organiser,
+        relay=relay,
         read_graph=read_graph or _no_files,
     )
     return consortium_from(table), left_out
@@ -93,6 +96,7 @@ def _drafted(
     addresses: Mapping[str, Address | None],
     run: str,
     organiser: str = "",
+    relay: Mapping[str, Any] | None = None,
     read_graph: ReadGraph,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the table of a file that real parties hold, and what was left out."""
@@ -126,6 +130,7 @@ def _drafted(
         "members": members,
         **({"title": title} if title else {}),
         **({"organiser": organiser} if organiser else {}),
+        **({"deployment": dict(relay)} if relay else {}),
         "graph": LinksSection.of(topology).given(),
         "masks": masks_between(file),
         **sections,

@@ -47,9 +47,9 @@ BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
     "policy": {
         "tolerate": (0, 1000),
         "minimum_honest": (2, 1000),  # one alone cannot be hidden
-        "resend": (0.001, 3600),
-        "meeting": (0, 7 * 86_400),
-        "deadline": (0.001, 86_400),
+        "resend": (0.01, 3600),
+        "meeting": (0, 90 * 86_400),  # files may be carried by people
+        "deadline": (0.01, 90 * 86_400),
         "patience": (1, 1000),
         "maximum_columns": (0, 1),
         "maximum_levels": (1, 10_000),
@@ -682,6 +682,19 @@ class DataSection(Section, frozen=True, kw_only=True):
         return {key: value for key, value in mine.items() if value is not None}
 
 
+Places: TypeAlias = Annotated[
+    str | tuple[str, ...], Meta(description="a text, or a list of texts")
+]
+
+
+class RelaySection(Section, frozen=True, kw_only=True):
+    """What a consortium file says about the way between its members."""
+
+    relay: Places
+    relay_token: Text
+    relay_certificate: Text | None = None
+
+
 class DeploymentSection(Section, frozen=True, kw_only=True):
     """What a scenario says about real parties: their masks, and where they are."""
 
@@ -692,6 +705,9 @@ class DeploymentSection(Section, frozen=True, kw_only=True):
     addresses: PartyTexts | None = None
     certificates: PartyTexts | None = None
     organiser: Text | None = None
+    relay: Places | None = None
+    relay_token: Text | None = None
+    relay_certificate: Text | None = None
 
 
 class ScenarioFile(Section, frozen=True, kw_only=True):

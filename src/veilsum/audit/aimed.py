@@ -9,7 +9,7 @@ anything else, must refuse each of them: an answer, of whatever size, is a succe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Holdings, Rehearsal, Skipped, in_units, spanned
 from veilsum.jobs.job_file import table_job
 from veilsum.jobs.presence import are_few
-from veilsum.numbers.arrays import Array
+from veilsum.numbers.arrays import Array, listed
 from veilsum.tables.columns import Column
 from veilsum.tables.frames import Frame
 from veilsum.tables.rules import Rules
@@ -28,6 +28,13 @@ from veilsum.tables.rules import Rules
 ATTACK = "a question that is aimed"
 # What an aim is at.
 ROW, SITE, TERM = "one row", "one site", "one row, by a term"
+# Rules about answers that a file may weaken, by `Rules`' names; and of how many answers
+# it is found out which rule refuses them, in how many tries.
+OPEN = (
+    *("minimum_count", "effective_count", "maximum_leverage", "residual_rows"),
+    *("maximum_levels", "maximum_columns", "dominance", "site_terms"),
+)
+MOST_ANSWERED, TRIED = 4, 3
 # Rows beside the one that differ a little.
 NEARLY = 4
 
@@ -39,12 +46,14 @@ class Aim:
     Attributes:
         at: what it is aimed at.
         column: by which column.
+        whose: who has the row that is aimed at, and its place, where it is one.
     """
 
     at: str
     column: str
     question: Rehearsal
     held: Holdings
+    whose: tuple[str, int] | None = None
 
     def answered(self, rules: Rules | None = None) -> bool:
         """Say whether anything of rows is released."""
@@ -89,6 +98,68 @@ def play(
     )
 
 
+def allowed(
+    question: Rehearsal, *, coalition: Sequence[str], seed: int
+) -> tuple[str, ...]:
+    """Return by what the file itself allows aims, and what would refuse them.
+
+    Each aim that is answered is asked again with one weakened rule as it usually is,
+    and with all of them so.
+    """
+    agreed, usual = question.rules, Rules()
+    if agreed is None:
+        return ()
+    weakened = {
+        rule: {rule: getattr(usual, rule)}
+        for rule in OPEN
+        if getattr(agreed, rule) != getattr(usual, rule)
+    }
+    answered: dict[str, list[Aim]] = {}
+    for trial in range(TRIED):
+        chance = np.random.default_rng((seed, trial, 4))
+        for aim in aims(question, coalition, chance, (seed, trial)):
+            known = answered.setdefault(aim.at, [])
+            if len(known) < MOST_ANSWERED and aim.answered():
+                known.append(aim)
+    every = {rule: own for change in weakened.values() for rule, own in change.items()}
+
+    def refused(aim: Aim, change: dict[str, Any]) -> bool:
+        return not aim.answered(replace(agreed, **change))
+
+    found = []
+    for at, some in answered.items():
+        if not some:
+            continue
+        stopped = {
+            rule: sum(refused(aim, change) for aim in some)
+            for rule, change in weakened.items()
+        }
+        told = [
+            f"{rule} = {_as_written(every[rule])}, as usual, refuses {count}"
+            for rule, count in stopped.items()
+            if count
+        ]
+        own = [f"{rule} = {_as_written(getattr(agreed, rule))}" for rule in weakened]
+        whole = sum(refused(aim, every) for aim in some) if every else 0
+        if not own:
+            found.append(
+                f"a question aimed at {at} was answered under rules as they usually "
+                "are: no rule is known that would stop it"
+            )
+            continue
+        found.append(
+            f"a question aimed at {at} was answered because the file itself allows it "
+            f"([policy] {', '.join(own)}). Of {len(some)} such questions "
+            + (f"{listed(told)}; " if told else "")
+            + f"all usual rules together refuse {whole}"
+        )
+    return tuple(found)
+
+
+def _as_written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
 def aims(
     question: Rehearsal,
     coalition: Sequence[str],
@@ -101,16 +172,15 @@ def aims(
     victim = honest[int(chance.integers(len(honest)))]
     row = int(chance.integers(len(held[victim])))
     for column in _used(question):
-        if column.is_category or are_few(column.measure):
+        if _by_level(question, column):
             if len(_levels(column)) < 2:
                 continue
-            yield Aim(
-                ROW, column.name, question, _one_has_it(held, victim, row, column)
-            )
+            one = _one_has_it(held, victim, row, column)
+            yield Aim(ROW, column.name, question, one, (victim, row))
             yield Aim(SITE, column.name, question, _site_has_it(held, victim, column))
         else:
             far = _stands_out(held, victim, row, column)
-            yield Aim(ROW, column.name, question, far)
+            yield Aim(ROW, column.name, question, far, (victim, row))
             yield Aim(SITE, column.name, question, _names_sites(held, column))
             yield from _by_terms(question, column, held, victim)
 
@@ -121,6 +191,20 @@ def _used(question: Rehearsal) -> tuple[Column, ...]:
     assert isinstance(question.asked, JobSection)
     job = table_job(question.asked, question.schema)
     return () if job is None else job.schema.columns
+
+
+def _by_level(question: Rehearsal, column: Column) -> bool:
+    """Say whether the question tells a column's values apart, each from all others.
+
+    Of few numbers a formula does that with C(...), and where there are but two: else
+    it takes them for amounts, and one row with the largest is nobody singled out.
+    """
+    if column.is_category or not are_few(column.measure):
+        return column.is_category
+    formula = getattr(question.asked, "formula", None)
+    two = column.measure.most - column.measure.least < 2
+    named = f"C({column.name}" in str(formula).replace(" ", "").replace("`", "")
+    return formula is None or two or named
 
 
 def _levels(column: Column) -> list[Any]:
@@ -163,6 +247,8 @@ def _stands_out(
 ) -> dict[str, Frame]:
     """Return tables in which one row of a party is all that differs there, nearly."""
     low, high = spanned(column)
+    # Where there are few numbers, others have some of them at least.
+    apart = max(0.1 * (high - low), 3.0 * float(column.measure.unit))
     found = {}
     for name, table in held.items():
         values = np.full(len(table), low + 0.02 * (high - low))
@@ -170,7 +256,7 @@ def _stands_out(
             values[: 2 * NEARLY : 2] += 0.01 * (high - low)
             values[row] = high
         else:
-            values += 0.1 * (high - low) * np.arange(len(table)) / len(table)
+            values += apart * np.arange(len(table)) / len(table)
         found[name] = table.assign(**{column.name: _written(column, values)})
     return found
 

@@ -16,7 +16,7 @@ hidden share.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -33,6 +33,7 @@ from veilsum.numbers.masking import (
     draw_shares,
 )
 from veilsum.numbers.shapes import Bool, Int, Shaped
+from veilsum.privacy.view import touching
 
 # How often all that an audit says may be wrong together, if everything is sound.
 FALSE_ALARMS = 0.05
@@ -90,8 +91,11 @@ class Outcome:
         """Say whether it was right less often than promised, but for chance."""
         return self.interval(alarms)[1] < self.promised
 
-    def findable(self, alarms: float = FALSE_ALARMS) -> float:
-        """Return the least chance of success that would be found, 9 times in 10."""
+    def findable(self, alarms: float = FALSE_ALARMS) -> float | None:
+        """Return the least chance of success that would be found, 9 times in 10.
+
+        None if even an attack that always succeeds would not be.
+        """
         return least_found(self.promised, self.trials, alarms)
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,18 +122,18 @@ def clopper_pearson(
 
 def least_found(
     promised: float, trials: int, alarms: float = FALSE_ALARMS, chance: float = CHANCE
-) -> float:
+) -> float | None:
     """Return the least chance of success that is found to exceed a promise.
 
     Found means that Clopper and Pearson's lower bound is above the promise, with
-    probability `chance`.
+    probability `chance`. None if so few trials never find any.
 
     >>> round(least_found(0.51, 100_000, 0.005), 4)
     0.5161
     """
     enough = least_successes(promised, trials, alarms)
     if enough is None:
-        return 1.0
+        return None
     # The chance at which so many successes have this probability: a beta quantile.
     return float(special.betaincinv(enough, trials - enough + 1, chance))
 
@@ -166,18 +170,9 @@ def encoded(law: Law, values: Array[Any]) -> Array[Any]:
 
 
 @lru_cache(maxsize=16)
-def widened(law: Law, times: int) -> Law:
+def widened(law: Law, width: int, times: int) -> Law:
     """Return the law of so many executions at once, coefficient by coefficient."""
-    changes: dict[str, Any] = {}
-    sigma = getattr(law, "sigma", None)
-    if sigma is not None and np.ndim(sigma) == 1:
-        changes["sigma"] = np.repeat(sigma, times)
-    if (counts := law.counted) is not None:
-        units = tuple(unit for unit in counts.units for _ in range(times))
-        changes["counts"] = replace(counts, units=units)
-        if hasattr(law, "_known"):
-            changes["_known"] = {}
-    return replace(law, **changes) if changes else law  # type: ignore[type-var]
+    return law.of_places([place for place in range(width) for _ in range(times)])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -200,7 +195,7 @@ class Scene:
 
     def batch(self, root: int, executions: int) -> Batch:
         """Return the shares of some executions."""
-        law, size = widened(self.law, executions), executions * self.width
+        law, size = widened(self.law, self.width, executions), executions * self.width
         return Batch(self, self.draw(self.topology, law, root, size, 0), root)
 
     def others(self, coalition: Iterable[str]) -> list[int]:
@@ -254,7 +249,7 @@ class Batch:
         """
         topology = self.scene.topology
         colluders = topology.indices(coalition)
-        inside = np.isin(topology.edges, list(colluders)).any(axis=1)
+        inside = np.flatnonzero(touching(topology, colluders))
         honest = self.scene.others(coalition)
         rows = values[..., honest, :] if values.ndim == 2 else values[:, honest]
         rows = rows[:, None] if values.ndim == 2 else np.moveaxis(rows, 1, 0)
@@ -263,10 +258,9 @@ class Batch:
             coalition=topology.names(colluders),
             honest=tuple(honest),
             effective=self.scene.law.wrap(self.masks[honest][:, part] + rows),
-            known_edges=np.flatnonzero(inside),
+            known_edges=inside,
             known=tuple(
-                self._by_execution(self.shares.values[edge])[:, part]
-                for edge in np.flatnonzero(inside)
+                self._by_execution(self.shares.values[edge])[:, part] for edge in inside
             ),
         )
 

@@ -12,16 +12,18 @@ repeated to the last bit, on as many processors as there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
-from math import ceil, comb, inf
+from math import ceil, comb
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
+from veilsum.agreement.consortium import Minimisation
 from veilsum.audit import (
     aimed,
     alone,
@@ -42,7 +44,15 @@ from veilsum.audit import (
     timing,
     weak_randomness,
 )
-from veilsum.audit.attack import FALSE_ALARMS, Outcome, Player, Scene, Worlds, played
+from veilsum.audit.attack import (
+    FALSE_ALARMS,
+    Outcome,
+    Player,
+    Scene,
+    Worlds,
+    clopper_pearson,
+    played,
+)
 from veilsum.audit.likelihood import (
     LikelihoodRatio,
     aim,
@@ -50,20 +60,21 @@ from veilsum.audit.likelihood import (
     distance_for,
     learned,
 )
+from veilsum.audit.made_up import farthest
 from veilsum.audit.noninterference import same_frames
 from veilsum.audit.planted import PLANTED
-from veilsum.audit.question import Played, Rehearsal, Skipped
+from veilsum.audit.question import BRIEF, Played, Rehearsal, Skipped
 from veilsum.drivers.arrays import Arrays
-from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.drivers.loopback import Loopback
 from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import minimum_vertex_cut, vertex_connectivity
 from veilsum.graphs.topology import Topology
-from veilsum.numbers.arrays import Array, FloatArray
+from veilsum.numbers.arrays import Array, FloatArray, listed
+from veilsum.numbers.laws import Law
 from veilsum.numbers.shapes import Float, Int
-from veilsum.privacy.conversions import divergence_for_success
+from veilsum.privacy.conversions import divergence_for_success, gaussian_mu
 from veilsum.privacy.transcript import Transcript
-from veilsum.privacy.worst_case import worst_mu2
-from veilsum.protocol.plan import Plan
+from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.scale import map_pieces, seed_of
 
 Depth = Literal["quick", "standard", "deep"]
@@ -74,6 +85,8 @@ EXECUTIONS: Mapping[Depth, int] = {
     "deep": 1_000_000,
 }
 PYTHON_NUMBERS = 100
+# Of looking for the worst coalition, where a quick answer is asked for.
+QUICK_WORK = 2e4
 
 # Numbers of all shares in a batch: 16 MB, so that memory does not grow.
 BATCH_NUMBERS = 2_000_000
@@ -87,28 +100,34 @@ LEARNED, CONTROLLED, FEW = 2_000, 4_000, 1_000
 BROKEN_BY_CHANCE = 1e-6
 MOST_COALITIONS = 500
 LIKELIHOOD = "likelihood ratio"
+# Attacks that guess, and are believed after many executions only.
+GUESSERS = (LIKELIHOOD, "repeated runs")
 # Standardised scores are counted in bins; what is beyond goes to the last one.
 EDGES = np.linspace(-8.0, 8.0, 161)
+# Thresholds at which errors are compared: every half deviation, up to three.
+POINTS = [place for place in range(161) if place % 5 == 0 and 50 <= place <= 110]
 
 Aim = Callable[[Scene, tuple[str, ...]], Player | None]
 Progress = Callable[[int], None]
+# Opens a bar: of what, and how many there are to be.
+Opening = Callable[[str, int], Progress]
 Coalition = tuple[str, ...]
 Counts = Int[Array[Any], "players 2"]
 ScoreCounts = Int[Array[Any], "2 bins"]
 
 # Attacks that are right for certain, or hardly ever: a few executions tell.
-AIMED: tuple[Aim, ...] = (
-    cut.aim,
-    cut.aim_deeper,
-    alone.aim,
-    repeated.aim,
-    reused.aim,
-    float_bits.aim,
-    neighbour.aim,
-    private_start.aim,
-    private_start.aim_at_steps,
-    weak_randomness.aim,
-)
+AIMED: Mapping[str, Aim] = {
+    "cut": cut.aim,
+    "hidden cut": cut.aim_deeper,
+    "one honest party": alone.aim,
+    "repeated runs": repeated.aim,
+    "reused masks": reused.aim,
+    "float bits": float_bits.aim,
+    "neighbour": neighbour.aim,
+    "private start": private_start.aim,
+    "private step": private_start.aim_at_steps,
+    "weak randomness": weak_randomness.aim,
+}
 # Attacks on masks that share no executions with others.
 PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
     "masks of another epoch": reused.across_epochs,
@@ -118,7 +137,6 @@ PLAYED: Mapping[str, Callable[..., Outcome | Sequence[Outcome] | None]] = {
 # How often: no more than one batch, but not fewer than tell something.
 MOST_TRIALS = {"masks of another epoch": 1_000, "few seeds": 16, "guesses": 2_000}
 FEWEST_TRIALS = 100
-WORD_BITS = 60
 # Attacks on what sums say, and on what is said before them.
 ON_SUMS = (
     low_bits,
@@ -225,7 +243,7 @@ def play(
         for found in map_pieces(work, keys, seed=seed, on=on):
             tally, done = tally + found, done + size
             if progress is not None:
-                progress(size)
+                progress(done)
     except KeyboardInterrupt:
         if done == 0:
             raise
@@ -254,42 +272,96 @@ class Control:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TradeOff:
-    """How well two worlds are told apart at every threshold.
+    """How well two worlds are told apart at every threshold: false alarms and misses.
 
     Attributes:
         coalition: who tells them apart.
-        divergence: promised between the two worlds' views; None if they are told
-            apart for certain.
+        promised: the highest chance of being right at even odds.
         scores: executions by standardised score, of either world.
+        gaussian: whether the promised curve is the one of a normal law, exactly; else
+            only its sum of both errors is proved, which is a line.
     """
 
     coalition: Coalition
-    divergence: float | None
+    promised: float
     scores: ScoreCounts
+    gaussian: bool = True
+
+    @property
+    def divergence(self) -> float | None:
+        """Promised between both views; None if they are told apart for certain."""
+        if self.promised <= 0.5:
+            return 0.0
+        return None if self.promised >= 1 else divergence_for_success(self.promised)
+
+    @cached_property
+    def counts(self) -> Int[Array[Any], "2 k"]:
+        """Scores above every threshold in either world, from the strictest one."""
+        above = np.cumsum(self.scores[:, ::-1], axis=1)
+        return np.concatenate([np.zeros((2, 1), dtype=np.int64), above], axis=1)
 
     @property
     def rates(self) -> tuple[Float[FloatArray, " k"], Float[FloatArray, " k"]]:
         """False alarms and hits at every threshold, from the strictest one."""
-        above = np.cumsum(self.scores[:, ::-1], axis=1) / self.scores.sum(
-            axis=1, keepdims=True
-        )
-        alarms, hits = np.concatenate([np.zeros((2, 1)), above], axis=1)
+        alarms, hits = self.counts / self.scores.sum(axis=1, keepdims=True)
         return alarms, hits
 
     @property
     def area(self) -> float:
-        """The area under it: the chance that the higher score is of world 1."""
+        """The area under hits: the chance that the higher score is of world 1."""
         alarms, hits = self.rates
         return float(np.trapezoid(hits, alarms))
 
+    def least_misses(self, alarms: Float[FloatArray, " k"]) -> Float[FloatArray, " k"]:
+        """Return the fewest misses that are promised at so many false alarms.
+
+        Phi(Phi^-1(1 - alarms) - mu), mu = sqrt(2 KL), of a normal law. Elsewhere both
+        errors add up to what a chance of being right leaves.
+        """
+        if self.divergence is None:
+            return np.zeros_like(alarms)
+        if self.gaussian:
+            found = ndtr(ndtri(1.0 - alarms) - gaussian_mu(self.divergence))
+            return np.asarray(found, dtype=np.float64)
+        return np.maximum(0.0, 2.0 * (1.0 - self.promised) - alarms)
+
+    @cached_property
+    def points(self) -> tuple[Mapping[str, float], ...]:
+        """False alarms, misses and promised misses, at some thresholds."""
+        alarms, hits = (rate[POINTS] for rate in self.rates)
+        least = self.least_misses(alarms)
+        return tuple(
+            {"false_alarms": float(a), "misses": 1.0 - float(h), "promised": float(f)}
+            for a, h, f in zip(alarms, hits, least, strict=True)
+        )
+
+    def crosses(self, alarms: float) -> bool:
+        """Say whether both errors are smaller than promised somewhere, but for chance.
+
+        Args:
+            alarms: how often this may be said of a curve that keeps its promise.
+        """
+        zero, one = self.scores.sum(axis=1).tolist()
+        each = alarms / (2 * len(POINTS))
+        for place in POINTS:
+            false, hits = self.counts[:, place].tolist()
+            _, most_false = clopper_pearson(false, zero, each)
+            _, most_missed = clopper_pearson(one - hits, one, each)
+            (least,) = self.least_misses(np.array([most_false]))
+            if most_missed < least:
+                return True
+        return False
+
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it: counts, from which all rates follow."""
+        """Return it as JSON has it: counts, from which all rates follow, and points."""
         return {
             "coalition": list(self.coalition),
             "divergence": self.divergence,
+            "gaussian": self.gaussian,
             "auc": self.area,
             "edges": [float(EDGES[0]), float(EDGES[-1])],
             "scores": self.scores.tolist(),
+            "points": [dict(one) for one in self.points],
         }
 
 
@@ -306,7 +378,8 @@ class Audit:
         outcomes: of every attack by every coalition.
         controls: what must come out in one way.
         curves: of the likelihood ratio, by coalition.
-        skipped: attacks that do not apply, and why.
+        skipped: attacks that do not apply or were not reached, and why.
+        allowed: findings that the file's own rules allow, and which rules would not.
         said: what released sums say of one party or one row, as sentences.
         clock: what a clock said, which no replay repeats.
     """
@@ -320,18 +393,24 @@ class Audit:
     controls: tuple[Control, ...]
     curves: tuple[TradeOff, ...]
     skipped: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     clock: tuple[str, ...] = ()
 
     @property
     def alarms(self) -> float:
         """How often each single statement may be wrong, so that all are seldom."""
-        return FALSE_ALARMS / max(1, len(self.outcomes))
+        return FALSE_ALARMS / max(1, len(self.outcomes) + len(self.curves))
 
     @cached_property
     def findings(self) -> tuple[Outcome, ...]:
         """Attacks that were right more often than promised."""
         return tuple(one for one in self.outcomes if one.exceeds(self.alarms))
+
+    @cached_property
+    def crossed(self) -> tuple[TradeOff, ...]:
+        """Curves with smaller errors than promised."""
+        return tuple(one for one in self.curves if one.crosses(self.alarms))
 
     @property
     def broken(self) -> tuple[Control, ...]:
@@ -341,7 +420,7 @@ class Audit:
     @property
     def exit_code(self) -> int:
         """0 if nothing was found, 1 if something was, 3 if the audit is broken."""
-        return 3 if self.broken else 1 if self.findings else 0
+        return 3 if self.broken else 1 if self.findings or self.crossed else 0
 
     @property
     def verdict(self) -> str:
@@ -356,6 +435,12 @@ class Audit:
                 f"often than promised; worst: {worst.attack}, "
                 f"{100 * worst.rate:.4g}% instead of {100 * worst.promised:.4g}%."
             )
+        if self.crossed:
+            names = listed(self.crossed[0].coalition) or "anybody"
+            return (
+                f"{len(self.crossed)} of {len(self.curves)} trade-off curves have "
+                f"smaller errors than promised; first: {names}."
+            )
         return (
             f"None of {len(self.outcomes)} attacks succeeded more often than promised. "
             f"{self.power}"
@@ -364,29 +449,31 @@ class Audit:
     @property
     def power(self) -> str:
         """Which excess of divergence would have been found, in words."""
-        ratios = []
-        for one in self.outcomes:
-            if one.attack == LIKELIHOOD:
-                least = one.findable(self.alarms)
-                if 0.5 < one.promised < 1 and least < 1:
-                    promised = divergence_for_success(one.promised)
-                    ratios.append(divergence_for_success(least) / promised)
-                elif one.promised <= 0.5:
-                    ratios.append(inf)
-        if not ratios:
+        told = [
+            (one.promised, one.findable(self.alarms))
+            for one in self.outcomes
+            if one.attack == LIKELIHOOD and one.promised < 1
+        ]
+        if not told:
             return "There was nothing to tell apart."
-        if inf in ratios:
-            least = max(
-                one.findable(self.alarms)
-                for one in self.outcomes
-                if one.attack == LIKELIHOOD
-            )
+        found = [(promised, least) for promised, least in told if least is not None]
+        if len(found) < len(told) or any(least >= 1 for _, least in found):
             return (
-                f"A coalition that is right {100 * least:.2f}% of the time instead of "
+                "There were so few executions that no excess of divergence would have "
+                "been found."
+            )
+        if any(promised <= 0.5 for promised, _ in found):
+            most = max(least for _, least in found)
+            return (
+                f"A coalition that is right {100 * most:.2f}% of the time instead of "
                 "50% would have been found with 90% probability."
             )
+        ratio = max(
+            divergence_for_success(least) / divergence_for_success(promised)
+            for promised, least in found
+        )
         return (
-            f"A divergence {max(ratios):.3g} times what is promised, or more, would "
+            f"A divergence {ratio:.3g} times what is promised, or more, would "
             "have been found with 90% probability."
         )
 
@@ -402,6 +489,7 @@ class Audit:
             "verdict": self.verdict,
             "power": self.power,
             "findings": len(self.findings),
+            "crossed": [list(one.coalition) for one in self.crossed],
             "broken": [one.name for one in self.broken],
             "outcomes": [self._plain(one) for one in self.outcomes],
             "controls": [
@@ -415,6 +503,7 @@ class Audit:
             ],
             "curves": [one.to_dict() for one in self.curves],
             "skipped": list(self.skipped),
+            "allowed": list(self.allowed),
             "said": list(self.said),
         }
 
@@ -430,7 +519,14 @@ class Audit:
 # The audit itself
 
 
-def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coalition]:
+def coalitions_of(
+    topology: Topology,
+    asked: str,
+    tolerate: int,
+    *,
+    named: Coalition = (),
+    most_work: float = MOST_WORK,
+) -> list[Coalition]:
     """Return the coalitions that a word means.
 
     Args:
@@ -438,12 +534,14 @@ def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coaliti
         asked: `worst`, `all:2`, or names between commas; several groups between
             semicolons.
         tolerate: how many may collude, for `worst`.
+        named: a coalition that is there beside the worst one.
+        most_work: of looking for the worst one; then it is the worst that was found.
     """
     names = topology.parties
     if asked == "worst":
-        if tolerate == 0:
-            return [()]
-        return [topology.names(worst_mu2(topology, tolerate=tolerate).coalition)]
+        worst = _worst(topology, tolerate, most_work)
+        others = topology.names(topology.indices(named))
+        return list(dict.fromkeys([worst, others or worst]))
     if asked.startswith("all:"):
         size = asked.removeprefix("all:")
         if not size.isdecimal() or not int(size) <= len(names) - 2:
@@ -465,17 +563,34 @@ def coalitions_of(topology: Topology, asked: str, tolerate: int) -> list[Coaliti
     return found
 
 
+def _worst(topology: Topology, tolerate: int, most_work: float) -> Coalition:
+    """Return who leaves the others hidden least; who cuts them off, if anybody can."""
+    if tolerate == 0:
+        return ()
+    if vertex_connectivity(topology, at_most=tolerate + 1) <= tolerate:
+        return topology.names(minimum_vertex_cut(topology) or ())
+    found = worst_mu2(topology, tolerate=tolerate, most_work=most_work)
+    return topology.names(found.coalition)
+
+
+def work_of(scene: Scene, depth: Depth) -> float:
+    """Return how much is spent on looking for the worst coalition.
+
+    Under masks that show nothing but sums all are alike that do not cut others off.
+    """
+    if scene.law.sums_only:
+        return 0.0
+    return QUICK_WORK if depth == "quick" else MOST_WORK
+
+
 def one_word(scene: Scene) -> Scene:
-    """Return the scene with residues of one word each, where they have several.
+    """Return the scene with residues of one word each, all counted alike.
 
     Words are drawn alike, and those of Python's own numbers a hundred times slower.
-    Attacks that need few executions are played on all words.
+    Attacks that need few executions are played on all words. Residues are drawn alike
+    whatever they count: by their real sizes the coarsest would drown the others.
     """
-    counts = scene.law.counted
-    if counts is None or scene.law.dtype != object or not scene.law.sums_only:
-        return scene
-    law = replace(scene.law, counts=replace(counts, bits=WORD_BITS))  # type: ignore[type-var]
-    return replace(scene, law=law)
+    return replace(scene, law=scene.law.in_one_word())
 
 
 def executions_of(scene: Scene, depth: Depth, asked: int | None = None) -> int:
@@ -497,7 +612,7 @@ def audit(
     distance: float | None = None,
     seed: int = 0,
     on: Executor | None = None,
-    progress: Progress | None = None,
+    progress: Opening | None = None,
 ) -> Audit:
     """Play an adversary against masks, and controls against the audit.
 
@@ -510,32 +625,32 @@ def audit(
             promised a success of 60 %, if nobody says.
         seed: repeats the audit to the last bit.
         on: who does the work; this process, if nobody is named.
-        progress: told of executions as they are done.
+        progress: opens a bar, which is told of executions as they are done.
     """
     groups = [scene.topology.names(scene.topology.indices(one)) for one in coalitions]
     whole, scene = scene, one_word(scene)
     if not groups:
         raise InvalidInputError("an audit needs at least one coalition to play")
     executions = executions_of(scene, depth, executions)
-    hidden = [one for one in groups if aim(scene, one, 1.0) is not None]
+    hidden = [one for one in groups if farthest(scene.topology, one) is not None]
     if distance is None:
         distance = min((distance_for(scene, one, SUCCESS) for one in hidden), default=1)
     common: dict[str, Any] = {"seed": seed, "on": on}
     guessers = _guessers(scene, hidden, distance, seed)
-    tally, done = play(
-        scene, guessers, executions, what="play", progress=progress, **common
-    )
+    bar = None if progress is None else progress("executions", executions)
+    tally, done = play(scene, guessers, executions, what="play", progress=bar, **common)
     outcomes = _outcomes(guessers, tally)
     curves = [
         TradeOff(
             coalition=player.coalition,
-            divergence=_divergence(player.promised),
+            promised=player.promised,
             scores=tally.scores[k],
+            gaussian=scene.law.masks.grid is None,
         )
         for k, player in enumerate(guessers)
         if player.attack == LIKELIHOOD
     ]
-    if depth != "quick":
+    if depth != "quick" and done >= executions:
         further = _aimed(whole, groups)
         count = min(FEW, max(FEWEST_TRIALS, 10 * batch_of(whole)))
         some, _ = play(whole, further, count, what="further", **common)
@@ -580,8 +695,10 @@ def _guessers(
     return found
 
 
-def _aimed(scene: Scene, groups: Sequence[Coalition]) -> list[Player]:
-    players = (make(scene, one) for one in groups for make in AIMED)
+def _aimed(
+    scene: Scene, groups: Sequence[Coalition], names: Iterable[str] = AIMED
+) -> list[Player]:
+    players = (AIMED[name](scene, one) for one in groups for name in names)
     return [one for one in players if one is not None]
 
 
@@ -614,12 +731,6 @@ def _outcomes(players: Sequence[Player], tally: Tally) -> list[Outcome]:
         for player, (trials, right) in zip(players, tally.counts, strict=True)
         if trials
     ]
-
-
-def _divergence(promised: float) -> float | None:
-    if promised <= 0.5:
-        return 0.0
-    return None if promised >= 1 else divergence_for_success(promised)
 
 
 def _sham_controls(
@@ -665,16 +776,17 @@ def _planted_controls(
         altered, group = leak(scene), leak.coalition(scene.topology)
         if "few seeds" in leak.found_by and groups and groups[0]:
             group = groups[0]  # whose table of seeds is there already
-        players: list[Player] = [
-            one for one in _aimed(altered, [group]) if one.attack in leak.found_by
-        ]
+        names = [one for one in AIMED if one in leak.found_by]
+        players: list[Player] = _aimed(altered, [group], names)
         further = [one for one in PLAYED if one in leak.found_by]
         guessed = not players and not further
-        if (guessed or "likelihood ratio" in leak.found_by) and aim(
-            altered, group, 1.0
+        if (guessed or LIKELIHOOD in leak.found_by) and farthest(
+            altered.topology, group
         ) is not None:
             players += _guessers(altered, [group], distance, seed_of(seed, name))
-        count = min(CONTROLLED, 10 * batch_of(altered))
+        # Only a guesser needs many executions to be believed.
+        most = CONTROLLED if any(one.attack in GUESSERS for one in players) else FEW
+        count = min(most, 10 * batch_of(altered))
         tally, _ = play(altered, players, count, seed=seed, what=f"planted {name}")
         outcomes = _outcomes(players, tally)
         outcomes += _played(altered, group, seed_of(seed, name), further)
@@ -709,39 +821,38 @@ RUNS: Mapping[Depth, int] = {"quick": 0, "standard": 2, "deep": 10}
 # Of numbers that are Python's own, so many coefficients stand for all.
 PYTHON_WIDTH = 8
 FRAMES = "frames of two runs"
-
-
-@dataclass(eq=False)
-class Looking:
-    """A driver that only looks at what parties have agreed on."""
-
-    plan: Plan | None = None
-    party: None = None
-
-    def carry_out(self, assignment: Assignment) -> Released:
-        """Keep the plan, and do nothing."""
-        self.plan = assignment.plan
-        raise GivenUpError({}, ())
+TAPPED = "what machines really send"
 
 
 def scene_of(question: Rehearsal) -> Scene:
     """Return the masks that a question is answered under."""
-    looking = Looking()
-    n_rows, spread = question.size
-    found = question.ask(question.made_up(0, n_rows, spread), driver=looking)
-    if looking.plan is None:
-        raise InvalidInputError(f"this question cannot be asked: {found.error}")
-    plan = looking.plan
-    law, width = plan.law, plan.size
-    if getattr(law, "largest", None) is not None:
-        # Of values, not of masks: what is made up goes as far as it has to.
-        law = replace(law, largest=None)  # type: ignore[type-var]
+    topology, asked = question.consortium.topology, question.asked
+    if question.simulated is not None and isinstance(asked, Minimisation):
+        law = question.simulated.on(topology)
+        return Scene(topology=topology, law=law, width=asked.cost.size)
+    _, played = question.sound(0)
+    plan = played.plan
+    return scene_under(plan.topology, plan.law, plan.size)
+
+
+def scene_of_run(transcript: Transcript) -> Scene:
+    """Return the masks of a run that took place, by what a member kept of it."""
+    held = [one for each in transcript.rounds for one in each.own.values()]
+    if not held:
+        raise InvalidInputError(
+            "the transcript ends before its first sum, and has no masks to audit"
+        )
+    return scene_under(transcript.topology, transcript.law, held[0].size)
+
+
+def scene_under(topology: Topology, law: Law, width: int) -> Scene:
+    """Return the masks of a law for made-up numbers, as few as stand for all."""
+    # A range is of values, not of masks: what is made up goes as far as it has to.
+    law = law.without_range()
     if law.dtype == object and law.counted is not None and width > PYTHON_WIDTH:
         places = np.linspace(0, width - 1, PYTHON_WIDTH).astype(int).tolist()
-        units = tuple(law.counted.units[place] for place in places)
-        law = replace(law, counts=replace(law.counted, units=units))  # type: ignore[type-var]
-        width = PYTHON_WIDTH
-    return Scene(topology=plan.topology, law=law, width=width)
+        law, width = law.of_places(places), PYTHON_WIDTH
+    return Scene(topology=topology, law=law, width=width)
 
 
 def audit_question(
@@ -751,52 +862,117 @@ def audit_question(
     *,
     depth: Depth = "standard",
     seed: int = 0,
+    progress: Opening | None = None,
     **options: Any,
 ) -> Audit:
-    """Audit masks, sums and frames of what a file asks; see `audit` for the options."""
+    """Audit masks, sums and frames of what a file asks; see `audit` for the options.
+
+    Ctrl-C ends it, and what there is by then is kept; what is left is named.
+    """
     groups = list(coalitions)
-    found = audit(scene, groups, depth=depth, seed=seed, **options)
+    found = audit(scene, groups, depth=depth, seed=seed, progress=progress, **options)
     if depth == "quick":
         return found
-    outcomes: list[Outcome] = list(found.outcomes)
-    skipped: list[str] = []
-    for group in groups:
-        for attack in ON_SUMS:
-            _take(attack, question, group, seed, TRIALS[depth], outcomes, skipped)
-        for attack in (late_unmasking, timing):
-            _take(attack, question, group, seed, RUNS[depth], outcomes, skipped)
-        outcomes += _same_frames(question, group, depth, seed)
-    outcomes += _tapped(question, depth, seed)
-    said = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
+    gained, brief = Gained(), question.brief
+    steps = _steps(brief, groups, depth, seed, gained)
+    bar = None if progress is None else progress("further attacks", len(steps))
+    left = [name for name, _ in steps] if found.executions < found.asked else []
+    if not left:
+        try:
+            _ = brief.size
+        except InvalidInputError as error:
+            gained.skipped.append(f"sums and frames: {error}")
+            steps = ()
+        for done, (_, step) in enumerate(steps):
+            try:
+                step()
+            except KeyboardInterrupt:
+                left = [name for name, _ in steps[done:]]
+                break
+            if bar is not None:
+                bar(done + 1)
+    gained.skipped += [f"{name}: stopped by hand before it" for name in left]
+    if question.simulated is not None and steps:
+        gained.said.append(
+            f"{question.simulated.law} masks are for simulation: masks were audited "
+            "as the file has them, and what machines send as real parties would have "
+            f"it, under {question.consortium.masks.law} masks"
+        )
+    if brief is not question and steps:
+        gained.said.append(f"machines played the first {BRIEF} iterations")
     return replace(
         found,
-        outcomes=tuple(outcomes),
-        skipped=tuple(dict.fromkeys(skipped)),
-        said=tuple(one.words for one in said),
-        clock=tuple(one.words for one in timing.clocks(question, seed)),
+        outcomes=(*found.outcomes, *gained.outcomes),
+        skipped=tuple(dict.fromkeys(gained.skipped)),
+        allowed=tuple(dict.fromkeys(gained.allowed)),
+        said=tuple(gained.said),
+        clock=tuple(gained.clock),
     )
 
 
-def _take(
-    attack: Any,
+@dataclass(eq=False)
+class Gained:
+    """What came of attacks on sums and frames so far."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    clock: list[str] = field(default_factory=list)
+
+    def take(
+        self, name: str, play_it: Callable[..., Iterable[Outcome | Skipped]], **how: Any
+    ) -> None:
+        """Play an attack, and keep what came of it."""
+        try:
+            found = tuple(play_it(**how))
+        except InvalidInputError as error:
+            found = (Skipped(name, str(error)),)
+        for one in found:
+            if isinstance(one, Skipped):
+                self.skipped.append(f"{one.attack}: {one.why}")
+            else:
+                self.outcomes.append(one)
+
+
+def _steps(
     question: Rehearsal,
-    group: Coalition,
+    groups: Sequence[Coalition],
+    depth: Depth,
     seed: int,
-    trials: int,
-    outcomes: list[Outcome],
-    skipped: list[str],
-) -> None:
-    """Play an attack on sums or frames, and keep what came of it."""
-    play_it = attack.frames if attack is timing else attack.play
-    try:
-        found = play_it(question, coalition=group, seed=seed, trials=trials)
-    except InvalidInputError as error:
-        found = (Skipped(attack.ATTACK, str(error)),)
-    for one in found:
-        if isinstance(one, Skipped):
-            skipped.append(f"{one.attack}: {one.why}")
-        else:
-            outcomes.append(one)
+    gained: Gained,
+) -> tuple[tuple[str, Callable[[], None]], ...]:
+    """Return what is played on sums and frames, one after the other, by name."""
+    found: list[tuple[str, Callable[[], None]]] = []
+
+    def add(name: str, play_it: Any, group: Coalition, trials: int) -> None:
+        how = {"coalition": group, "seed": seed, "trials": trials}
+        found.append(
+            (name, partial(gained.take, name, partial(play_it, question), **how))
+        )
+
+    def allow(group: Coalition) -> None:
+        if any(one.attack == aimed.ATTACK and one.successes for one in gained.outcomes):
+            gained.allowed += aimed.allowed(question, coalition=group, seed=seed)
+
+    for group in groups:
+        for attack in ON_SUMS:
+            add(attack.ATTACK, attack.play, group, TRIALS[depth])
+        found.append(("which rule stops an aim", partial(allow, group)))
+        add(late_unmasking.ATTACK, late_unmasking.play, group, RUNS[depth])
+        add(timing.ATTACK, timing.frames, group, RUNS[depth])
+        add(FRAMES, _same_frames, group, RUNS[depth])
+    add(TAPPED, _tapped, question.parties, RUNS[depth])
+
+    def say() -> None:
+        told = sums_say.play(question, coalition=groups[0], seed=seed, trials=2)
+        gained.said += [one.words for one in told]
+
+    def look_at_clocks() -> None:
+        gained.clock += [one.words for one in timing.clocks(question, seed)]
+
+    found += [("what sums say", say), ("clocks", look_at_clocks)]
+    return tuple(found)
 
 
 def _transcript(question: Rehearsal, played: Played) -> Transcript | None:
@@ -804,10 +980,12 @@ def _transcript(question: Rehearsal, played: Played) -> Transcript | None:
     return None if seen is None else seen.transcript(question.parties)
 
 
-def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
+def _tapped(
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome]:
     """Compare what machines really exchange with what is simulated."""
     different = 0
-    for k in range(RUNS[depth]):
+    for k in range(trials):
         held, _ = question.sound((seed, k, 4))
         seeds: dict[str, Any] = {
             "seed": seed_of(seed, f"tap/{k}") % 2**32,
@@ -820,28 +998,27 @@ def _tapped(question: Rehearsal, depth: Depth, seed: int) -> list[Outcome]:
         )
         # Machines that come to no answer where the theory does are different, too.
         different += one != other
-    return [
-        Outcome(
-            attack="what machines really send",
-            coalition=question.parties,
-            about="a number that is not what the theory's parties would send",
-            trials=RUNS[depth],
-            successes=different,
-            promised=0.0,
-            looked_at="frames",
-        )
-    ]
+    yield Outcome(
+        attack=TAPPED,
+        coalition=coalition,
+        about="a number that is not what the theory's parties would send",
+        trials=trials,
+        successes=different,
+        promised=0.0,
+        looked_at="frames",
+    )
 
 
 def _same_frames(
-    question: Rehearsal, group: Coalition, depth: Depth, seed: int
-) -> list[Outcome]:
+    question: Rehearsal, *, coalition: Coalition, seed: int, trials: int
+) -> Iterator[Outcome | Skipped]:
     """Compare what real machines send for two dealings that must look the same."""
-    honest = question.honest(group)
+    honest = question.honest(coalition)
     if len(honest) < 2:
-        return []
+        yield Skipped(FRAMES, "one honest party has nobody to hide among")
+        return
     different = 0
-    for k in range(RUNS[depth]):
+    for k in range(trials):
         chance = np.random.default_rng((seed, k, 3))
         held, played = question.sound((seed, k, 3))
         for _ in range(reassignment.DEALINGS):
@@ -850,7 +1027,12 @@ def _same_frames(
             if again is not None and again.totals == played.totals:
                 break
         else:
-            return []
+            yield Skipped(
+                FRAMES,
+                f"none of {reassignment.DEALINGS} other dealings of the same rows had "
+                "the same sums",
+            )
+            return
 
         def run(holdings: Any, driver: Any) -> None:
             ended = question.ask(holdings, driver=driver, run="audit", seed=seed)
@@ -858,16 +1040,14 @@ def _same_frames(
                 raise ended.error
 
         different += not same_frames(
-            partial(run, held), partial(run, other), group, seed=seed % 2**32
+            partial(run, held), partial(run, other), coalition, seed=seed % 2**32
         ).equal
-    return [
-        Outcome(
-            attack=FRAMES,
-            coalition=tuple(group),
-            about="a difference in any frame, its time or its length",
-            trials=RUNS[depth],
-            successes=different,
-            promised=0.0,
-            looked_at="frames",
-        )
-    ]
+    yield Outcome(
+        attack=FRAMES,
+        coalition=tuple(coalition),
+        about="a difference in any frame, its time or its length",
+        trials=trials,
+        successes=different,
+        promised=0.0,
+        looked_at="frames",
+    )

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from veilsum.audit.attack import Hits, Numbers, Scene, Sight, Worlds
+from veilsum.audit.made_up import real, sigma_of
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.arrays import Array, FloatArray
 from veilsum.numbers.shapes import Float, Shaped
@@ -68,8 +69,7 @@ class LikelihoodRatio:
     def middle(self) -> float:
         """The form half way between the two worlds."""
         zero, one = self.inputs
-        apart = in_reals(self.scene, self.scene.law.wrap(one - zero))
-        return float((self.form * apart[:, 0]).sum() / 2)
+        return float((self.form * real(self.scene, one - zero)[:, 0]).sum() / 2)
 
     def scores(self, left: Numbers) -> Scores:
         """Return the form by execution, standardised; above zero is for world 1.
@@ -78,8 +78,7 @@ class LikelihoodRatio:
             left: of each honest party, (h, executions, p): what it showed, less shares
                 that the coalition knows, less what it holds in world 0.
         """
-        here = in_reals(self.scene, self.scene.law.wrap(left))
-        told = np.einsum("hp,hep->e", self.form, here)
+        told = np.einsum("hp,hep->e", self.form, real(self.scene, left))
         return (told - self.middle) / self.spread
 
     def play(self, sight: Sight, worlds: Worlds) -> Hits:
@@ -96,7 +95,7 @@ def aim(
     """
     honest = scene.others(coalition)
     laplacian = scene.topology.induced(honest).laplacian.toarray()
-    variances = scene.topology.shares_per_edge * _sigma(scene) ** 2 * laplacian
+    variances = scene.topology.shares_per_edge * _least_sigma(scene) ** 2 * laplacian
     return _aimed(scene, coalition, distance, variances, "likelihood ratio")
 
 
@@ -117,7 +116,7 @@ def learned(
 def covariance_of(scene: Scene, noise: Numbers) -> Square:
     """Return the second moments of what masks add, over executions and coefficients."""
     columns = _weakly_masked(scene)
-    rows = in_reals(scene, noise)[..., columns].reshape(len(noise), -1)
+    rows = real(scene, noise)[..., columns].reshape(len(noise), -1)
     return np.asarray(rows @ rows.T / rows.shape[1])
 
 
@@ -130,24 +129,15 @@ def distance_for(scene: Scene, coalition: Iterable[str], success: float) -> floa
     honest = scene.others(coalition)
     graph = scene.topology.induced(honest)
     reach = _reach(scene) / 8
-    if scene.law.masks.sigma is None:
+    if sigma_of(scene) is None:
         return reach
     least = min(
         _weakest(graph.induced(part).laplacian.toarray())[0]
         for part in components(graph)
         if len(part) > 1
     )
-    spread = sqrt(graph.shares_per_edge * least) * _sigma(scene)
+    spread = sqrt(graph.shares_per_edge * least) * _least_sigma(scene)
     return min(reach, spread * sqrt(2.0 * divergence_for_success(success)))
-
-
-def in_reals(scene: Scene, numbers: Shaped[Array[Any], "*batch p"]) -> FloatArray:
-    """Return differences of the law's numbers as real ones, rounded to float64."""
-    if scene.law.counted is None:
-        return np.asarray(scene.law.decode(numbers))
-    if numbers.dtype == np.uint64:
-        numbers = numbers.view(np.int64)
-    return np.asarray(numbers, dtype=float) * np.array([*map(float, _units(scene))])
 
 
 def in_numbers(scene: Scene, reals: Float[FloatArray, "n p"]) -> Array[Any]:
@@ -187,7 +177,7 @@ def _aimed(
     shift[honest] = distance * form
     place = honest[part[0]]
     held = _two_worlds(scene, shift, place)
-    really = in_reals(scene, law.wrap(held[1] - held[0]))
+    really = real(scene, held[1] - held[0])
     promise = against(
         topology
         if len(parts) == 1 and len(part) == len(honest)
@@ -234,19 +224,18 @@ def _weakest(variances: Square) -> tuple[float, Float[FloatArray, " h"]]:
     return float(values[0]), keeping @ vectors[:, 0]
 
 
-def _sigma(scene: Scene) -> float:
+def _least_sigma(scene: Scene) -> float:
     """Return the least sigma, which is the one that counts; 1 where there is none."""
-    sigma = scene.law.masks.sigma
-    return 1.0 if sigma is None else float(np.min(np.asarray(sigma, dtype=float)))
+    sigma = sigma_of(scene)
+    return 1.0 if sigma is None else float(sigma.min())
 
 
 def _weakly_masked(scene: Scene) -> list[int]:
     """Return the columns whose masks are least: there the promise is attained."""
-    sigma = scene.law.masks.sigma
+    sigma = sigma_of(scene)
     if sigma is None:
         return list(range(scene.width))
-    each = np.broadcast_to(np.asarray(sigma, dtype=float), scene.width)
-    return np.flatnonzero(each == each.min()).tolist()
+    return np.flatnonzero(sigma == sigma.min()).tolist()
 
 
 def _reach(scene: Scene) -> float:
@@ -259,11 +248,4 @@ def _reach(scene: Scene) -> float:
     if scene.law.sums_only and masks.rounding is not None:
         # What fits into a word with everybody's.
         return 2.0**BITS * float(masks.rounding) / scene.topology.n_parties
-    return 2.0**BASE * _sigma(scene)
-
-
-def _units(scene: Scene) -> Iterable[Any]:
-    if (counts := scene.law.counted) is not None:
-        return counts.units
-    masks = scene.law.masks
-    return (2.0 ** -(masks.grid or 0),)
+    return 2.0**BASE * _least_sigma(scene)

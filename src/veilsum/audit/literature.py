@@ -450,7 +450,7 @@ class NoisyStates:
     def outgoing(self, state: DgdState) -> Vectors:
         """Return the state with fresh noise, the same however often it is asked for."""
         stream = np.random.default_rng([self.seed, state.iteration])
-        scale = self.scale * self.noise_decay**state.iteration
+        scale = self.scale_at(state.iteration)
         noise: Vectors = stream.laplace(0.0, scale, state.x.shape)
         return state.x + noise
 
@@ -460,12 +460,20 @@ class NoisyStates:
 
     def advance(self, state: DgdState, mixed: Vectors, cost: EffectiveCost) -> DgdState:
         """Return the next state, from the mixed point."""
-        step = self.step * self.decay**state.iteration
+        step = self.step_at(state.iteration)
         return DgdState(mixed - step * cost.gradient(mixed), state.iteration + 1)
 
     def aim(self, state: DgdState) -> Vectors:
         """Return the state."""
         return state.x
+
+    def step_at(self, t: Any) -> Any:
+        """Return c q^t."""
+        return self.step * self.decay**t
+
+    def scale_at(self, t: Any) -> Any:
+        """Return b p^t."""
+        return self.scale * self.noise_decay**t
 
 
 @dataclass(frozen=True)
@@ -508,9 +516,8 @@ class States:
         c q^(t-1) / (b p^t) times what moved. Over all t the factors add up to
         c / (b (p - q)), which makes this epsilon-private in the paper.
         """
-        m = self.method
         times = np.arange(1, self.iterations)
-        steps = m.step * m.decay ** (times - 1) / (m.scale * m.noise_decay**times)
+        steps = self.method.step_at(times - 1) / self.method.scale_at(times)
         return np.outer(steps, _shifts(pair))
 
     def divergence(self, pair: Pair) -> float:
@@ -533,13 +540,13 @@ class States:
             for state, told in _messages(engine, self.iterations):
                 if before is not None:
                     mixed, t = pair.weights @ before, state.iteration
-                    step = method.step * method.decay ** (t - 1)
+                    step = method.step_at(t - 1)
                     slopes = pair.curvatures[:, None] * mixed
                     off_a, off_b = (
                         told - mixed + step * (slopes + one) for one in alphas
                     )
-                    scale = method.scale * method.noise_decay**t
-                    ratio = laplace_ratio(off_a, off_b, scale)[pair.honest]
+                    ratio = laplace_ratio(off_a, off_b, method.scale_at(t))
+                    ratio = ratio[pair.honest]
                     found += ratio.reshape(len(ratio), runs, -1).sum((0, 2))
                 before = told
             return found
@@ -754,7 +761,7 @@ Linear = tuple[FloatArray, FloatArray, FloatArray]
 def _states_by_matrices(pair: Pair, method: NoisyStates) -> Iterator[Linear]:
     mixing, t = pair.weights.toarray(), 0
     while True:
-        step = method.step * method.decay**t
+        step = method.step_at(t)
         move = (1.0 - step * pair.curvatures)[:, None] * mixing
         spread = 2.0 * method.noise_decay ** (2 * t) * move @ move.T
         yield move, step * pair.a, spread
@@ -888,6 +895,10 @@ class LiteratureTable:
 
 def _or_none(value: Any) -> Any:
     return value if isinstance(value, str) or isfinite(value) else None
+
+
+# Divergences at which mechanisms are put beside each other, from hidden well to hardly.
+TARGETS = (0.05, 0.25, 1.0)
 
 
 def beside_the_literature(

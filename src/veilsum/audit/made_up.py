@@ -71,8 +71,12 @@ def holdings(scene: Scene, seed: int = 0) -> Whole:
 
 def real(scene: Scene, found: Numbers) -> FloatArray:
     """Return numbers of the law, residues with their sign, as float64."""
-    decoded = np.asarray(scene.law.decode(found), dtype=np.float64)
-    return decoded * step_of(scene) if scene.law.counted is not None else decoded
+    law, found = scene.law, scene.law.wrap(found)
+    if law.counted is None:
+        return np.asarray(law.decode(found))
+    # What counts is decoded to Python's own integers, a hundred times slower.
+    signed = found.view(np.int64) if found.dtype == np.uint64 else found
+    return signed.astype(np.float64) * step_of(scene)
 
 
 def same(scene: Scene, found: Numbers, truth: Numbers) -> Hits:

@@ -131,27 +131,16 @@ class MovedStreams(Streams, Secret):
     source: Streams
     moves: Moves
 
-    def stream(self, *, epoch: int, sender: int, receiver: int) -> Stream:
+    def stream(self, **whose: int) -> Stream:
         """Return the stream that the share is drawn from before it is moved."""
-        return self.source.stream(epoch=epoch, sender=sender, receiver=receiver)
+        return self.source.stream(**whose)
 
-    def share(
-        self,
-        law: Law,
-        size: int,
-        weight: float = 1.0,
-        *,
-        epoch: int,
-        sender: int,
-        receiver: int,
-    ) -> Numbers:
+    def share(self, law: Law, size: int, weight: float = 1.0, **whose: int) -> Numbers:
         """Return the share, moved."""
-        drawn = self.source.share(
-            law, size, weight, epoch=epoch, sender=sender, receiver=receiver
-        )
+        drawn = self.source.share(law, size, weight, **whose)
         if drawn.dtype == np.float64:
             drawn = np.rint(drawn / STEP) * STEP
-        move = self.moves.get((epoch, sender, receiver))
+        move = self.moves.get((whose["epoch"], whose["sender"], whose["receiver"]))
         return drawn if move is None else law.wrap(drawn + _typed(move, law))
 
 

@@ -11,14 +11,25 @@ from math import log
 
 import numpy as np
 
-from veilsum.audit.attack import Outcome
+from veilsum.audit.attack import Outcome, Scene
 from veilsum.audit.made_up import LUCK, likeliest
 from veilsum.audit.weak_randomness import repeated
+from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.numbers.arrays import listed
 from veilsum.privacy.transcript import Transcript
 
 ATTACK = "shares that were received"
+
+
+def check(transcript: Transcript, scene: Scene) -> None:
+    """Refuse a transcript of a run under another agreement than the one audited."""
+    law, agreed = transcript.law, scene.law
+    if transcript.topology != scene.topology or law.name != agreed.name:
+        raise InvalidInputError(
+            "the transcripts are of a run among other parties, or under other masks, "
+            "than the file says: give the consortium file of that run"
+        )
 
 
 def look(transcript: Transcript) -> tuple[Outcome, ...]:

@@ -20,7 +20,7 @@ from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import Array
 from veilsum.numbers.laws import GaussianMasks, Law
 from veilsum.numbers.masking import Shares
-from veilsum.numbers.shapes import Shaped
+from veilsum.numbers.shapes import Bool, Shaped
 
 SEED_BITS = 16
 
@@ -109,7 +109,7 @@ def _weaken(topology: Topology, values: Values) -> None:
 
 
 def _keep_a_star(topology: Topology, values: Values) -> None:
-    values[~(topology.edges == hub(topology)).any(axis=1)] = 0
+    values[~at_hub(topology).any(axis=1)] = 0
 
 
 def _skip_an_edge(topology: Topology, values: Values) -> None:
@@ -117,10 +117,10 @@ def _skip_an_edge(topology: Topology, values: Values) -> None:
 
 
 def _send_one_share_twice(topology: Topology, values: Values) -> None:
-    at_hub = topology.edges == hub(topology)
-    first, second = np.flatnonzero(at_hub.any(axis=1))[:2]
+    ends = at_hub(topology)
+    first, second = np.flatnonzero(ends.any(axis=1))[:2]
     # Of an undirected edge's two shares the first is what the first end sends.
-    sent = at_hub[:, 1].astype(np.int64) * (topology.shares_per_edge - 1)
+    sent = ends[:, 1].astype(np.int64) * (topology.shares_per_edge - 1)
     values[second, sent[second]] = values[first, sent[first]]
 
 
@@ -148,6 +148,11 @@ def hub(topology: Topology) -> int:
     return int(np.argmax(topology.degrees))
 
 
+def at_hub(topology: Topology) -> Bool[Array[np.bool_], "e 2"]:
+    """Return which ends of links are the hub."""
+    return np.asarray(topology.edges == hub(topology))
+
+
 def leaf(topology: Topology) -> tuple[int, int]:
     """Return a party with fewest neighbours, and one of these."""
     near = np.where(topology.degrees > 0, topology.degrees, np.inf)
@@ -163,9 +168,8 @@ def bystander(topology: Topology) -> tuple[str, ...]:
 
 
 def _around_a_leaf(topology: Topology) -> tuple[str, ...]:
-    party, kept = topology.names([leaf(topology)[0]]), leaf(topology)[1]
-    near = topology.neighbours(party[0])
-    return tuple(name for name in near if name != topology.parties[kept])
+    party, kept = topology.names(leaf(topology))
+    return tuple(name for name in topology.neighbours(party) if name != kept)
 
 
 def _all_but_two(topology: Topology) -> tuple[str, ...]:
@@ -190,15 +194,11 @@ def _is_exact(scene: Scene) -> bool:
 
 
 def _has_two_links(scene: Scene) -> bool:
-    topology = scene.topology
-    at_hub = (topology.edges == hub(topology)).any(axis=1)
-    return scene.law.hides and int(at_hub.sum()) > 1
+    return scene.law.hides and int(at_hub(scene.topology).sum()) > 1
 
 
 def _is_no_star(scene: Scene) -> bool:
-    topology = scene.topology
-    at_hub = (topology.edges == hub(topology)).any(axis=1)
-    return scene.law.hides and not at_hub.all()
+    return scene.law.hides and not at_hub(scene.topology).any(axis=1).all()
 
 
 PLANTED: dict[str, Planted] = {

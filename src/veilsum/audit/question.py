@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+from msgspec.structs import replace as replaced
 
 from veilsum.agreement.consortium import Consortium, Minimisation
-from veilsum.agreement.sections import DispatchSection, JobSection
+from veilsum.agreement.drafting import masks_between
+from veilsum.agreement.sections import DispatchSection, JobSection, MasksSection
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
     Assignment,
@@ -29,10 +31,10 @@ from veilsum.drivers.driver import (
     Sums,
 )
 from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.files.consortiums import read_consortium, read_plan
+from veilsum.files.consortiums import plan_of, read_consortium
 from veilsum.files.datasets import fleet_of, site_of
 from veilsum.files.ledger import Ledger
-from veilsum.files.scenarios import read_toml
+from veilsum.files.scenarios import read_scenario_file, read_toml
 from veilsum.jobs.dispatch import PriceRecipe
 from veilsum.jobs.dispatch_periods import PeriodsRecipe
 from veilsum.jobs.job_file import job_of, table_job
@@ -42,8 +44,9 @@ from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.releases import BY_ROW
 from veilsum.jobs.running import JobResult, run_job
 from veilsum.numbers.arrays import Array
-from veilsum.numbers.laws import Law
+from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.parties.party_cost import PartyCost
+from veilsum.protocol.plan import Plan
 from veilsum.tables.columns import Column
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.formula import read_surv
@@ -68,6 +71,8 @@ DRAWS = 2
 FEW_VALUES = 12
 # Of a range without an end, so many units are used.
 OPEN_UNITS = 1000
+# Iterations of a method that machines play: in all that follow they do the same again.
+BRIEF = 20
 # Generators of a made-up site.
 GENERATORS = 6
 
@@ -86,13 +91,18 @@ class Played:
 
     Attributes:
         result: what everybody knows then.
-        law: in whose numbers vectors are counted.
+        plan: of the run.
         vectors: finds what every party gave in each round; for the auditor alone.
     """
 
     result: JobResult
-    law: Law
+    plan: Plan
     vectors: Callable[[], Iterable[Mapping[str, Whole]]]
+
+    @property
+    def law(self) -> Law:
+        """In whose numbers vectors are counted."""
+        return self.plan.law
 
     @property
     def sums(self) -> Sums:
@@ -167,9 +177,18 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """An agreed question, as it is played on rows that are nobody's."""
+    """An agreed question, as it is played on rows that are nobody's.
+
+    Attributes:
+        consortium: what was agreed on.
+        simulated: masks that the file's simulation has and real parties cannot have;
+            None if real parties can have the file's own.
+        named: the coalition that the file names for its simulation.
+    """
 
     consortium: Consortium
+    simulated: Masks | None = None
+    named: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, agreement: Consortium) -> Rehearsal:
@@ -178,9 +197,26 @@ class Rehearsal:
 
     @classmethod
     def read(cls, path: Path) -> Rehearsal:
-        """Return what a consortium file asks, or a scenario that plans one."""
-        consortium = "members" in read_toml(path)
-        return cls(read_consortium(path) if consortium else read_plan(path))
+        """Return what a consortium file asks, or a scenario that plans one.
+
+        Masks of float64 are for simulation: they are audited as they are, and what
+        machines do as if the file had lattice masks of the same sigma.
+        """
+        if "members" in read_toml(path):
+            return cls(read_consortium(path))
+        file, simulated = read_scenario_file(path), None
+        named: tuple[str, ...] = ()
+        if file.policy is not None and file.policy.corrupted is not None:
+            # Of whatever size: an audit plays it, and promises nothing about it.
+            named = tuple(file.policy.corrupted)
+            file = replaced(file, policy=replaced(file.policy, corrupted=None))
+        masks = masks_between(file)
+        if not LAWS[masks["law"]].deployable:
+            simulated = MasksSection(**masks).masks
+            law = "uniform" if simulated.sigma is None else "lattice"
+            real = MasksSection(law=law, sigma=simulated.sigma)
+            file = replaced(file, masks=real)
+        return cls(plan_of(file, path), simulated, named)
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -218,6 +254,17 @@ class Rehearsal:
     def asking(self, section: JobSection) -> Rehearsal:
         """Return another question, asked of the same parties under the same rules."""
         return replace(self, consortium=replace(self.consortium, questions=(section,)))
+
+    @property
+    def brief(self) -> Rehearsal:
+        """The same, with so few iterations that machines can be played many times."""
+        asked = self.asked
+        if not isinstance(asked, Minimisation) or asked.settings.iterations <= BRIEF:
+            return self
+        # So few iterations reach no tolerance.
+        settings = replace(asked.settings, iterations=BRIEF, tolerance=None)
+        questions = (replace(asked, settings=settings),)
+        return replace(self, consortium=replace(self.consortium, questions=questions))
 
     # Rows that are nobody's
 
@@ -388,7 +435,7 @@ class Rehearsal:
                 assert _is_released(law, total(given.values()), told)
                 yield given
 
-        played = Played(result=result, law=law, vectors=vectors)
+        played = Played(result=result, plan=task.plan, vectors=vectors)
         screened = isinstance(result.recipe, Screened)
         return Attempt(played=played, shown=sums, screened=screened)
 

@@ -3,7 +3,7 @@
 Every total is a function of the pooled rows, or, where parties give something that is
 made of all their rows, of the tables whatever party has which. The attacker knows two
 dealings to the last digit, runs the question on both, and looks which of them gives
-what was released. It is right half of the time where both do.
+what was released. Where both do, which is promised, nothing is told.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def play(
         return (Skipped(ATTACK, "one honest party alone has nobody to exchange with"),)
     # With some rows to spare, everybody has enough of them in other dealings, too.
     sizes = dict.fromkeys(honest, question.size[0] * 5 // 4)
-    chance, right = np.random.default_rng((seed, 2)), 0
+    chance, told = np.random.default_rng((seed, 2)), 0
     for trial in range(trials):
         held, played = question.sound((seed, trial), sizes)
         if not played.totals:
@@ -53,9 +53,7 @@ def play(
             why = "no other dealing of made-up rows passes everybody's rules"
             return (Skipped(ATTACK, why),)
         worlds = {0: played.totals, 1: other.totals}
-        truth = int(chance.integers(2))
-        left = possible(worlds[truth], worlds)
-        right += int(chance.choice(sorted(left))) == truth
+        told += len(possible(played.totals, worlds)) == 1
     what = "rows are" if question.by_row else "holdings are"
     return (
         Outcome(
@@ -63,8 +61,8 @@ def play(
             coalition=tuple(coalition),
             about=f"in which of two ways {what} dealt to honest parties",
             trials=trials,
-            successes=right,
-            promised=0.5,
+            successes=told,
+            promised=0.0,
             looked_at="sums",
         ),
     )

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from veilsum.agreement.consortium import canonical
 from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
-from veilsum.net.identity import Identity, public_key
+from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
 
 if TYPE_CHECKING:
     from veilsum.audit.attack import Scene
@@ -30,10 +32,39 @@ FORMAT = "veilsum audit 1"
 # A signature under an audit is for that, and for no other use of the key.
 CONTEXT = b"veilsum audit\0"
 MOST_BYTES = 64 << 20
-# What differs between machines, and is copied when an audit is repeated.
+# What differs between machines, and is copied when an audit is repeated: short texts.
 COPIED = ("made_with", "clock")
+MOST_LETTERS = 1_000
 SIGNED = ("party", "certificate", "signature")
-ASKED = ("coalitions", "executions", "depth", "distance", "seed")
+# What may be asked of an audit, in words, and whether something is that. A record says
+# what its replay is to do, and may be anybody's.
+ASKED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "coalitions": (
+        "a text of at most 10,000 letters",
+        lambda one: isinstance(one, str) and len(one) <= 10_000,
+    ),
+    "executions": (
+        "a whole number from 1 to 10,000,000,000",
+        lambda one: one is None or (type(one) is int and 1 <= one <= 10**10),
+    ),
+    "depth": (
+        "quick, standard or deep",
+        lambda one: one in ("quick", "standard", "deep"),
+    ),
+    "distance": (
+        "a number above 0",
+        lambda one: (
+            one is None or (type(one) in (int, float) and isfinite(one) and one > 0)
+        ),
+    ),
+    "seed": (
+        "a whole number from 0 to 2^63 - 1",
+        lambda one: type(one) is int and 0 <= one < 2**63,
+    ),
+}
+# What is not as expected is shown in part: it may be as long or deep as a file can be.
+SHOWN = reprlib.Repr()
+SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 200
 
 
 @dataclass(frozen=True)
@@ -100,60 +131,117 @@ class AuditRecord:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the key of its certificate signed all of it."""
+        """Whether the key of its certificate signed all of it, in the party's name."""
         from cryptography.exceptions import InvalidSignature
 
         content = dict(self.content)
-        if "signature" not in content:
+        signature, certificate = content.pop("signature", None), self._certificate
+        if not isinstance(signature, str) or certificate is None:
             return False
-        signature = bytes.fromhex(content.pop("signature"))
         try:
-            public_key(content["certificate"]).verify(
-                signature, CONTEXT + canonical(content)
+            public_key(certificate).verify(
+                bytes.fromhex(signature), CONTEXT + canonical(content)
             )
-        except InvalidSignature:
+            return certificate_name(certificate) == content.get("party")
+        except (InvalidSignature, ValueError):
             return False
-        return True
+
+    def signed_words(self, members: Mapping[str, str]) -> tuple[bool, str]:
+        """Say who signed it, and whether that can be relied on.
+
+        Args:
+            members: certificates by name, of those whom others know.
+        """
+        if not any(key in self.content for key in SIGNED):
+            return True, "the record is not signed"
+        if not self.is_signed:
+            return False, "the record's signature does not hold: it is nobody's word"
+        party, certificate = self.content["party"], self.content["certificate"]
+        print_of = fingerprint(certificate)
+        if party in members and fingerprint(members[party]) != print_of:
+            return False, (
+                f"the record is signed in the name of {party}, but not with the "
+                "certificate that the file has for this party"
+            )
+        known = "the file's" if party in members else "a certificate that calls itself"
+        return True, f"the record is signed by {known} {party} ({print_of})"
+
+    @property
+    def _certificate(self) -> str | None:
+        found = self.content.get("certificate")
+        return found if isinstance(found, str) else None
 
     def repeated(self, again: AuditRecord) -> AuditRecord:
-        """Return a repetition, with what only this one can say copied into it."""
-        copied = {
-            key: self.content[key] for key in (*COPIED, *SIGNED) if key in self.content
-        }
-        return AuditRecord({**again.content, **copied})
+        """Return a repetition, with what only this one can say copied into it.
+
+        A signature is of everything, and not copied to anything else.
+        """
+        copied = {key: self.content[key] for key in COPIED}
+        found = AuditRecord({**again.content, **copied})
+        if found.content != self.unsigned:
+            return found
+        signed = {key: self.content[key] for key in SIGNED if key in self.content}
+        return AuditRecord({**found.content, **signed})
 
     def difference(self, other: AuditRecord) -> str | None:
-        """Return where two records first differ, in words; None if they do not."""
-        return _difference(self.content, other.content, "")
+        """Return where two records first say something else; None if nowhere.
+
+        Who signed is no part of what they say.
+        """
+        return _difference(self.unsigned, other.unsigned, "")
 
     def to_json(self) -> str:
         """Return it as a file holds it."""
         return as_json(self.content) + "\n"
 
 
+def check_asked(asked: Mapping[str, Any], where: str) -> None:
+    """Refuse what no audit can be asked, before any work is done."""
+    for key, (expected, holds) in ASKED.items():
+        if not holds(asked[key]):
+            raise InvalidInputError(
+                f"{where}: {key} must be {expected}, found {SHOWN.repr(asked[key])}"
+            )
+
+
 def read_record(path: Path) -> AuditRecord:
     """Return the record in a file.
 
     Raises:
-        InvalidInputError: it is none, or of another format.
+        InvalidInputError: it is none, or of another format, or not as it was written:
+            what repeats it to the last byte has to have one spelling.
     """
+    text = contents(path, MOST_BYTES, InvalidInputError)
     try:
-        found = json.loads(contents(path, MOST_BYTES, InvalidInputError))
+        record = AuditRecord(json.loads(text))
+        whole = _has_all(record.content) and record.to_json().encode() == text
     except (ValueError, RecursionError):
-        found = None
-    keys = {"made_with", "asked", "agreed", "audit", "clock"}
-    if (
-        not isinstance(found, dict)
-        or found.get("format") != FORMAT
-        or not keys <= found.keys()
-        or not isinstance(found["asked"], dict)
-        or set(found["asked"]) != set(ASKED)
-    ):
+        whole = False
+    if not whole:
         raise InvalidInputError(
             f"{path} is no record of an audit ({FORMAT}): expected the audit.json that "
-            "veilsum audit --out writes"
+            "veilsum audit --out writes, unchanged"
         )
-    return AuditRecord(found)
+    check_asked(record.asked, str(path))
+    return record
+
+
+def _has_all(found: Any) -> bool:
+    keys = {"made_with", "asked", "agreed", "audit", "clock"}
+    return (
+        isinstance(found, dict)
+        and found.get("format") == FORMAT
+        and keys <= found.keys() <= keys | {"format", *SIGNED}
+        and isinstance(found["asked"], dict)
+        and found["asked"].keys() == ASKED.keys()
+        and isinstance(found["made_with"], dict)
+        and found["made_with"].keys() == made_with().keys()
+        and isinstance(found["clock"], list)
+        and all(
+            isinstance(one, str) and len(one) <= MOST_LETTERS
+            for one in (*found["made_with"].values(), *found["clock"])
+        )
+    )
 
 
 def made_with() -> dict[str, str]:
@@ -172,10 +260,11 @@ def _plain(sigma: Any) -> Any:
 
 
 def _difference(one: Any, other: Any, where: str) -> str | None:
+    """Return where two values first differ; 1, 1.0 and true are different bytes."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in [*one, *(key for key in other if key not in one)]:
             if key not in one or key not in other:
-                return f"{where}{key} is in one of them only"
+                return f"{where}{SHOWN.repr(key)} is in one of them only"
             found = _difference(one[key], other[key], f"{where}{key}/")
             if found is not None:
                 return found
@@ -186,4 +275,6 @@ def _difference(one: Any, other: Any, where: str) -> str | None:
             if found is not None:
                 return found
         return None
-    return None if one == other else f"{where.rstrip('/')}: {one!r} and {other!r}"
+    if type(one) is type(other) and one == other:
+        return None
+    return f"{where.rstrip('/')}: {SHOWN.repr(one)} and {SHOWN.repr(other)}"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from veilsum.agreement.consortium import Consortium, consortium_from
-from veilsum.audit.aimed import ROW, aims
+from veilsum.audit.aimed import aims
 from veilsum.audit.attack import Outcome
 from veilsum.audit.question import Rehearsal, Skipped
 from veilsum.files.ledger import SAME_QUESTIONS, open_ledger
@@ -74,7 +74,7 @@ def play(
     said: Outcome | Skipped = Skipped(ATTACK, "nothing is refused by its rules")
     if guesses:
         about = "which of two tables is refused by a rule"
-        said = counted(about, sum(guesses), len(guesses), 0.5)
+        said = counted(about, sum(guesses), len(guesses), 0.0)
     about = f"how many rows a party has, of {SIZES} numbers, by where it stays away"
     # Every file that is looked at says one of two things.
     return said, counted(about, bisected, trials, 2**SAME_QUESTIONS / SIZES)
@@ -83,32 +83,35 @@ def play(
 def _by_words(question: Rehearsal, coalition: Sequence[str], seed: Any) -> list[bool]:
     """Say for each column that points at one row whether the words tell of the table.
 
-    The other table has the same column, other numbers beside it, and rows more.
+    The other table has rows more, other numbers beside the column, and two rows of the
+    kind instead of one: all that a refusal in full repeats.
     """
     chance, found = np.random.default_rng([*seed, 6]), []
     for aim in aims(question, coalition, chance, seed):
-        if aim.at != ROW:
+        if aim.whose is None:
             continue
+        victim, row = aim.whose
         others = question.made_up([*seed, 7], *question.size)
-        longer = {
-            name: _with(others[name], aim.column, one[aim.column])
-            for name, one in aim.held.items()
-        }
+        longer = {}
+        for name, table in aim.held.items():
+            values = [*table[aim.column]]
+            if name == victim:
+                values[row - 1] = values[row]
+            longer[name] = _with(others[name], aim.column, values)
         worlds = [question.ask(one) for one in (aim.held, longer)]
         rules = [getattr(one.error, "rule", None) for one in worlds]
         if rules[0] is None or rules[0] != rules[1]:
             continue  # which rule it is, is said
-        heard = [(one.words, len(one.shown)) for one in worlds]
-        truth = int(chance.integers(2))
-        left = [k for k in (0, 1) if heard[k] == heard[truth]]
-        found.append(int(chance.choice(left)) == truth)
+        one, other = ((one.words, len(one.shown)) for one in worlds)
+        found.append(one != other)
     return found
 
 
 def _with(table: Any, column: str, values: Any) -> Any:
-    """Return other rows with a column as it was, and its last rows again."""
-    made = table.assign(**{column: list(values)[: len(table)]})
-    return load_pandas().concat([made, made.iloc[-3:]], ignore_index=True)
+    """Return other rows with this column, and three more of its commonest value."""
+    made = table.assign(**{column: values[: len(table)]})
+    common = made[made[column] == made[column].mode().iloc[0]]
+    return load_pandas().concat([made, common.iloc[[0] * 3]], ignore_index=True)
 
 
 def _by_absences(

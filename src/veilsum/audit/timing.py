@@ -118,23 +118,21 @@ def frames(
     n_rows, _ = question.size
     if question.schema is None or question.at_most(TIMES * n_rows) == n_rows:
         return (Skipped(ATTACK, "all parties have equally many rows, as agreed"),)
-    chance, right = np.random.default_rng((seed, 12)), 0
+    told = 0
     for trial in range(trials):
         held, _ = question.sound((seed, trial), {honest[0]: TIMES * n_rows})
         turned = {name: held[honest[k - 1]] for k, name in enumerate(honest)}
         worlds = [_world(question, one, trial) for one in (held, {**held, **turned})]
-        traces = [trace(one) for one in worlds]
-        truth = int(chance.integers(2))
-        left = [k for k in (0, 1) if traces[k] == traces[truth]]
-        right += int(chance.choice(left)) == truth
+        one, other = map(trace, worlds)
+        told += one != other
     return (
         Outcome(
             attack=ATTACK,
             coalition=tuple(coalition),
             about="which honest party has more rows, by times and lengths of frames",
             trials=trials,
-            successes=right,
-            promised=0.5,
+            successes=told,
+            promised=0.0,
             looked_at="frames",
         ),
     )
@@ -147,9 +145,15 @@ def _world(question: Rehearsal, held: Any, seed: int) -> World:
 
 
 def trace(world: World) -> list[tuple[float, str, str | None, int]]:
-    """Return when each frame was sent, from whom to whom, and how long it was."""
+    """Return when each frame was sent, from whom to whom, and how long it was.
+
+    Where numbers take as many bytes as they need, lengths are as random as masks are:
+    they say something of one execution's masks, and are left out.
+    """
+    law = world.plan.law
+    fixed = law.dtype != object or law.width > 0
     return [
-        (event.time, event.party, event.peer, len(event.detail))
+        (event.time, event.party, event.peer, len(event.detail) if fixed else 0)
         for event in world.history
         if event.what == "send"
     ]

@@ -25,7 +25,6 @@ from scipy import special
 
 from veilsum.audit.attack import (
     Hits,
-    Numbers,
     Outcome,
     Scene,
     Sight,
@@ -38,6 +37,7 @@ from veilsum.audit.made_up import (
     holdings,
     likeliest,
     numbers,
+    real,
     same,
     sigma_of,
     together,
@@ -110,16 +110,9 @@ class WeakRandomness:
         weights = self.scene.topology.weights[sight.known_edges]
         each = np.repeat(np.sqrt(weights), arcs // len(weights))[:, None, None]
         shape = (arcs, -1, self.scene.width)
-        reals = self._real(rows.reshape(shape)) / (each * sigma)
+        reals = real(self.scene, rows.reshape(shape)) / (each * sigma)
         squares = (reals**2).reshape(rows.shape).sum(axis=-1)
         return squares < special.chdtri(count, 1.0 - LUCK / arcs)
-
-    def _real(self, shares: Numbers) -> Shaped[Array[Any], "arcs executions p"]:
-        decoded = np.asarray(self.scene.law.decode(shares), dtype=np.float64)
-        counted = self.scene.law.counted
-        if counted is None:
-            return decoded
-        return decoded * np.array([float(unit) for unit in counted.units])
 
 
 def aim(scene: Scene, coalition: Sequence[str]) -> WeakRandomness | None:
@@ -180,7 +173,7 @@ def look_up(
     executions = together(scene, 2**bits)
     size, edge = executions * scene.width, int(known[0])
     (i, j), weight = topology.edges[edge].tolist(), float(topology.weights[edge])
-    table = _roots(widened(law, executions), size, i, j, weight, bits)
+    table = _roots(widened(law, scene.width, executions), size, i, j, weight, bits)
     whole = holdings(scene)
     truth, right = numbers(scene, whole), 0
     for trial in range(trials):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
 COLUMNS = ("attack", "by", "promised", "measured", "interval", "would find")
 # More lines than these nobody reads; the rest is in the JSON.
 MOST_LINES = 40
+# Of each mechanism of the literature, under A and as many under B, by depth.
+RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
 
 
 @click.command("audit")
-@click.argument("scenario", type=click.Path(path_type=Path))
+@click.argument(
+    "what", metavar="SCENARIO|RUN", required=False, type=click.Path(path_type=Path)
+)
 @click.option(
     "--coalitions",
     default="worst",
@@ -79,8 +84,14 @@ MOST_LINES = 40
     type=(click.Path(path_type=Path), click.Path(path_type=Path)),
     multiple=True,
     metavar="FILE KEY",
-    help="Look at a run of one's own too: what join --transcript wrote, and the key; "
-    "once for each member who takes part.",
+    help="Look at what another member kept of the run too: what its join --transcript "
+    "wrote, and its key; once for each.",
+)
+@click.option(
+    "--literature",
+    is_flag=True,
+    help="Put the masks beside other mechanisms at the same divergence instead; no "
+    "file is needed.",
 )
 @click.option(
     "--replay",
@@ -91,7 +102,7 @@ MOST_LINES = 40
 @json_option
 def command(
     *,
-    scenario: Path,
+    what: Path | None,
     coalitions: str,
     executions: int | None,
     depth: Any,
@@ -102,25 +113,46 @@ def command(
     key: Path | None,
     transcripts: tuple[tuple[Path, Path], ...],
     replay: Path | None,
+    literature: bool,
     as_json: bool,
 ) -> None:
     """Attack what a scenario or consortium file agrees on, on made-up inputs.
 
     For every coalition: how often each attack may succeed, how often it did, and which
-    excess would have been found. Nobody's data is read. The exit code is 0 if nothing
-    was found, 1 if an attack succeeded more often than promised (or a replay differs),
-    2 if the file cannot be used, 3 if the audit's own controls failed.
+    excess would have been found. Nobody's data is read. RUN is the folder that veilsum
+    join wrote its result to: then its receipt is checked too, and what this party
+    received, if it kept a transcript; what is not there is said. Ctrl-C keeps what
+    there is. The exit code is 0 if nothing was found, 1 if an attack succeeded more
+    often than promised (or a replay differs), 2 if the file cannot be used, 3 if the
+    audit's own controls failed.
 
     \b
     Example:
       veilsum audit examples/average.toml --coalitions all:2 --out out/audit
       veilsum audit examples/average.toml --replay out/audit/audit.json
+      veilsum audit out
+      veilsum audit --literature --out out/literature
     """
-    from veilsum.audit.record import read_record
+    from veilsum.audit.record import check_asked, read_record
+    from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_folder, write_files
     from veilsum.net.identity import read_identity
+    from veilsum.report.figures import audit_figure
 
+    if replay is not None and key is not None:
+        raise InvalidInputError(
+            "--replay repeats a record with the signature that it has, and --identity "
+            "signs a new one: give one of them"
+        )
     folder = None if out is None else prepare_folder(out)
+    if literature:
+        _beside_the_literature(what, folder, RUNS[depth], seed, as_json=as_json)
+        return
+    if what is None:
+        raise InvalidInputError(
+            "say what to audit: a scenario or consortium file, or the folder of a run; "
+            "or --literature"
+        )
     identity = None if key is None else read_identity(key)
     before = None if replay is None else read_record(replay)
     asked: dict[str, Any] = {
@@ -132,56 +164,90 @@ def command(
     }
     if before is not None:
         asked = before.asked
-    found, record = _audited(scenario, asked, workers, transcripts)
+    check_asked(asked, "veilsum audit")
+    found, record, members = _audited(what, asked, workers, transcripts)
+    here = record.content["made_with"]
     if before is not None:
         record = before.repeated(record)
     elif identity is not None:
         record = record.signed_by(identity)
     if folder is not None:
-        files = {"audit.json": record.to_json().encode(), **_drawn(found)}
+        files = {"audit.json": record.to_json().encode()}
+        if found.curves:
+            files |= _drawn("audit", lambda: audit_figure(found))
         write_files(folder, files)
     if as_json:
         print_json(record.content)
     else:
         _print(found)
     if before is not None:
-        _compare(before, record)
+        _compare(before, record, members, here)
     click.get_current_context().exit(found.exit_code)
 
 
 def _audited(
-    scenario: Path,
+    what: Path,
     asked: dict[str, Any],
     workers: int,
     transcripts: tuple[tuple[Path, Path], ...],
-) -> tuple[Audit, AuditRecord]:
+) -> tuple[Audit, AuditRecord, dict[str, str]]:
+    """Return what an audit found, its record, and the certificates of the file."""
     from concurrent.futures import ThreadPoolExecutor
     from dataclasses import replace
+    from functools import partial
 
     from veilsum.audit import own_run
     from veilsum.audit.auditing import (
+        audit,
         audit_question,
         coalitions_of,
         executions_of,
         scene_of,
+        scene_of_run,
+        work_of,
     )
     from veilsum.audit.question import Rehearsal
     from veilsum.audit.record import AuditRecord
+    from veilsum.audit.run_folder import RunFolder
+    from veilsum.errors import InvalidInputError
+    from veilsum.files.scenarios import read_toml
     from veilsum.net.transcript_file import read_transcript
     from veilsum.privacy.transcript import Transcript
 
-    held = [read_transcript(file, key) for file, key in transcripts]
+    ran = RunFolder(what) if what.is_dir() else None
+    file = what if ran is None else ran.file
+    question = None if file is None else Rehearsal.read(file)
+    run = None if question is None else question.consortium.run
+    held = [read_transcript(file, key, run=run) for file, key in transcripts]
+    held += [] if ran is None else ran.transcripts
     own = None if not held else Transcript.together(held)
-    question = Rehearsal.read(scenario)
-    scene = scene_of(question)
-    policy = question.consortium.rules
+    play: Callable[..., Audit] = audit
+    if file is not None and question is not None:
+        scene, source = scene_of(question), file.read_bytes()
+        tolerate = question.consortium.rules.summing.get("tolerate", 0)
+        named, play = question.named, partial(audit_question, question)
+        if own is not None:
+            own_run.check(own, scene)
+    elif own is not None:
+        # Without the file that says what was asked: the masks of the run alone.
+        scene, source = scene_of_run(own), own.plan
+        tolerate, named = 0, own.corrupted
+    else:
+        raise InvalidInputError(
+            f"{what} has nothing to audit: expected the folder that veilsum join wrote "
+            "to, with the consortium file in it or beside it, or a transcript and its "
+            "key"
+        )
     groups = coalitions_of(
-        scene.topology, asked["coalitions"], policy.summing.get("tolerate", 0)
+        scene.topology,
+        asked["coalitions"],
+        tolerate,
+        named=named,
+        most_work=work_of(scene, asked["depth"]),
     )
     total = executions_of(scene, asked["depth"], asked["executions"])
     with progress_bar() as open_bar, ThreadPoolExecutor(workers) as pool:
-        found = audit_question(
-            question,
+        found = play(
             scene,
             groups,
             executions=total,
@@ -189,7 +255,7 @@ def _audited(
             distance=asked["distance"],
             seed=asked["seed"],
             on=pool,
-            progress=open_bar("executions", total),
+            progress=open_bar,
         )
     if own is not None:
         found = replace(
@@ -197,47 +263,107 @@ def _audited(
             outcomes=(*found.outcomes, *own_run.look(own)),
             said=(*found.said, *own_run.in_words(own)),
         )
+    if ran is not None:
+        found = replace(
+            found,
+            outcomes=(*found.outcomes, *ran.look()),
+            skipped=(*found.skipped, *ran.missing),
+        )
     if found.executions < found.asked:
         say(f"stopped after {found.executions:,} of {found.asked:,} executions")
-    record = AuditRecord.of(found, scene, source=scenario.read_bytes(), asked=asked)
-    return found, record
+    record = AuditRecord.of(found, scene, source=source, asked=asked)
+    if file is None or question is None or "members" not in read_toml(file):
+        # A plan has stand-ins for certificates, which are nobody's.
+        return found, record, {}
+    return found, record, question.consortium.certificates
 
 
-def _drawn(found: Audit) -> dict[str, bytes]:
+def _drawn(name: str, draw: Callable[[], Any]) -> dict[str, bytes]:
+    """Return a figure's files; none, which is said, without the extra that draws."""
     from veilsum.errors import MissingExtraError
-    from veilsum.report.figures import audit_figure, render
+    from veilsum.report.figures import render
 
-    if not found.curves:
-        return {}
     try:
-        drawn = render(audit_figure(found))
+        drawn = render(draw())
     except MissingExtraError as error:
         say(f"no figure was drawn: {error}")
         return {}
-    return {f"audit.{kind}": one for kind, one in drawn.items()}
+    return {f"{name}.{kind}": one for kind, one in drawn.items()}
 
 
-def _compare(before: AuditRecord, again: AuditRecord) -> None:
+def _beside_the_literature(
+    what: Path | None, folder: Path | None, runs: int, seed: int, *, as_json: bool
+) -> None:
+    """Print the table at the middle divergence; write all, with their figure."""
+    from veilsum.audit.literature import TARGETS, beside_the_literature
+    from veilsum.errors import InvalidInputError
+    from veilsum.files.output import as_json as text
+    from veilsum.files.output import write_files
+    from veilsum.report.figures import literature_figure
+
+    if what is not None:
+        raise InvalidInputError("--literature compares mechanisms, and takes no file")
+    tables = []
+    with progress_bar() as open_bar:
+        bar = open_bar("divergences", len(TARGETS))
+        for target in TARGETS:
+            tables.append(beside_the_literature(seed, runs, target))
+            bar(len(tables))
+    middle = tables[len(tables) // 2]
+    document = {"seed": seed, "tables": [one.to_dict() for one in tables]}
+    if folder is not None:
+        files = {
+            "literature.json": f"{text(document)}\n".encode(),
+            "literature.txt": f"{middle}\n".encode(),
+            **_drawn("literature", lambda: literature_figure(tables)),
+        }
+        write_files(folder, files)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(str(middle))
+
+
+def _compare(
+    before: AuditRecord,
+    again: AuditRecord,
+    members: dict[str, str],
+    here: dict[str, str],
+) -> None:
+    """Say whether a replay comes to the same, and whose word the record is."""
+    good, words = before.signed_words(members)
+    say(words)
+    there = before.content["made_with"]
+    others = [f"{key} {there[key]}" for key in here if there[key] != here[key]]
+    if others:
+        say(f"the record says that it was made with {', '.join(others)}; not so here")
     difference = before.difference(again)
     if difference is None:
-        say("the replay has the same bytes")
-        return
-    say(f"the replay differs: {difference}")
-    if before.content["made_with"] != again.content["made_with"]:
-        say("it was made with other versions, which may be why")
-    click.get_current_context().exit(1)
+        say("the replay has the same bytes; versions and what a clock said are copied")
+    else:
+        say(f"the replay differs: {difference}")
+        first = before.content["audit"]
+        if first["executions"] < first["asked"]:
+            say("it was stopped by hand, which is why")
+    if difference is not None or not good:
+        click.get_current_context().exit(1)
 
 
 def _print(found: Audit) -> None:
     screen = console()
     screen.print(f"{escape(found.verdict)}\n")
+    for line in found.allowed:
+        screen.print(f"{escape(line)}\n")
     shown = sorted(found.outcomes, key=lambda one: not one.exceeds(found.alarms))
     rows = [_row(one, found.alarms) for one in shown[:MOST_LINES]]
     screen.print(table(COLUMNS, rows))
     if len(shown) > MOST_LINES:
         screen.print(f"and {len(shown) - MOST_LINES:,} more in audit.json")
+    # Where nothing is told at any distance, there is none to name.
+    told = any(curve.promised > 0.5 for curve in found.curves)
+    at = f" at distance {found.distance:.4g}" if told else ""
     screen.print(
-        f"\n{found.executions:,} executions at distance {found.distance:.4g}; all "
+        f"\n{found.executions:,} executions{at}; all "
         f"statements together are wrong at most 5% of the time. {escape(found.power)}\n"
     )
     marks = {True: "as it must be", False: "NOT as it must be"}
@@ -267,7 +393,9 @@ def _row(one: Outcome, alarms: float) -> tuple[str, ...]:
     )
 
 
-def _percent(chance: float) -> str:
+def _percent(chance: float | None) -> str:
+    if chance is None:
+        return "nothing"
     if 0.0 < chance < 5e-5:
         return "<0.01%"
     return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group("consortium")
 def command() -> None:
-    """Write down what the members of a run agree on, show it, or amend it.
+    """Write down what members of a run agree on, show it, or amend it.
 
     \b
     Example:
@@ -51,7 +51,8 @@ def command() -> None:
     "places",
     metavar="NAME=HOST:PORT",
     multiple=True,
-    help="Where the others dial a member; without one it only dials. May be repeated.",
+    help="Where the others dial a member; without one it only dials. May be repeated. "
+    "If nobody has one, all meet through files.",
 )
 @click.option("--organiser", help="The member that writes this file, by its name.")
 @json_option
@@ -330,6 +331,9 @@ def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
             }
             for one in one_run.members
         ],
+        "relays": []
+        if one_run.relays is None
+        else [str(one) for one in one_run.relays.places],
         "links": [{"dials": a, "answers": b} for a, b in one_run.links],
         "consent": page_of(found).to_dict(),
     }
@@ -351,14 +355,18 @@ def _print(file: Path, found: Consortium | AgreedStudy) -> None:
     )
     one = runs_of(found)[0]
     _print_lines("Links:", [_link(one, a, b) for a, b in one.links])
+    relays = () if one.relays is None else one.relays.places
+    _print_lines("Relays, where a call does not get through:", map(str, relays))
     page = page_of(found)
     click.echo(f"\n{page.page}\nSHA-256 of the page above: {page.digest}")
 
 
-def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:
+def _member_lines(members: Collection[dict[str, Any]]) -> list[str]:
+    called = any(one["address"] for one in members)
+    alone = "only dials" if called else "through files (join --drop)"
     lines = []
     for one in members:
-        lines.append(f"{one['name']}  {one['address'] or 'only dials'}")
+        lines.append(f"{one['name']}  {one['address'] or alone}")
         lines += [f"    {half}" for half in in_two_lines(one["fingerprint"])]
         if one["problem"] is not None:
             lines.append(f"    not good now: {one['problem']}")
@@ -366,7 +374,12 @@ def _member_lines(members: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _link(found: Consortium, dials: str, answers: str) -> str:
-    return f"{dials} dials {answers} at {found.member(answers).address}"
+    if found.by_files:
+        return f"{dials} and {answers}"
+    address = found.member(answers).address
+    if address is None:
+        return f"{dials} and {answers} meet at a relay"
+    return f"{dials} dials {answers} at {address}"
 
 
 def _print_lines(heading: str, lines: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ from veilsum.cli.output import (
     say,
     table,
 )
+from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.net.doctor import Checkup
@@ -122,6 +123,11 @@ def _look_around(
 
     consortium = runs_of(read_agreement(file))[0]
     check_certificates(consortium.certificates)
+    if consortium.by_files:
+        raise InvalidInputError(
+            "no member has an address: all meet through files, and there is no network "
+            "to look at; veilsum join --drop FOLDER --once says what is waited for"
+        )
     key_file = key or only_key(file.parent)
     place = None if listen is None else Address.of(listen)
     seconds = WAIT if wait is None else wait

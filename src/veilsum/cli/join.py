@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from click.exceptions import Exit
 from veilsum.cli.app import BadInput
 from veilsum.cli.output import FILE, json_option, print_json, say
 from veilsum.cli.own_table import table_options, taken
-from veilsum.errors import InvalidInputError, VeilsumError, printable
+from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
     from veilsum.agreement.study import AgreedStudy
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from veilsum.parties.consent import Consent
     from veilsum.parties.events import RunEvent
     from veilsum.parties.studying import QuestionStatus
-    from veilsum.parties.taking_part import Joined
+    from veilsum.parties.taking_part import Joined, Ways
 
 
 # Every attribute that logging itself gives a record; whatever else is there is a field.
@@ -81,6 +83,8 @@ INTERRUPTED = (
     "not passed by then"
 )
 WAS_OVER = "this run was over before; this is what it found then"
+# The exit code of a party whose run goes on when others' files have come.
+WAITING = 3
 # What the user can mend.
 MENDABLE = (InvalidInputError, BadInput)
 # Seconds of silence after which a person is told whom all wait for.
@@ -139,6 +143,24 @@ STAGES = {
 )
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
+    "--drop",
+    type=FILE,
+    help="Meet the others through files in this folder, which people or a program "
+    "carry to theirs and back; no connection is made. All members do so, or none.",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="With --drop: do what can be done with the files that are there, say which "
+    "are waited for, and end with exit code 3; the same command goes on.",
+)
+@click.option(
+    "--relay-token",
+    type=FILE,
+    help="The token that admits this party to the consortium's relays; by default "
+    "relay.token beside the key, if it is there, or VEILSUM_RELAY_TOKEN.",
+)
+@click.option(
     "--out",
     type=FILE,
     default=Path("out"),
@@ -193,6 +215,7 @@ def command(
       veilsum check consortium.toml --data ward7.csv
       veilsum join consortium.toml --data ward7.csv
       veilsum join consortium.toml --cost mine.toml --yes --json
+      veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
     from veilsum.agreement.study import AgreedStudy
     from veilsum.cli.join import set_up
@@ -205,6 +228,8 @@ def command(
             raise BadInput(
                 "--json asks no questions: add --yes to take part without any"
             )
+        if how["once"] and how["drop"] is None:
+            raise BadInput("--once is for files that are carried: add --drop FOLDER")
         if data is not None and data.suffix != ".parquet":
             load_pandas_alone()
         files = {"data": data, "cost": cost}
@@ -224,15 +249,37 @@ def command(
 def _told(style: str) -> Iterator[None]:
     """Say in the log's own form how it ended otherwise."""
     try:
-        yield
+        with ended_like_ctrl_c():
+            yield
     except KeyboardInterrupt:
         _end(style, INTERRUPTED, 1)
+    except WaitingError as error:
+        _end(style, str(error), WAITING)
     except (VeilsumError, click.ClickException) as error:
         if style != "json":
             raise
         # Logs are kept and collected: no value of a table, no coefficient.
         words = error.plain if isinstance(error, VeilsumError) else str(error)
         _end(style, words, 2 if isinstance(error, MENDABLE) else 1)
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Let whoever ends the process (SIGTERM) be answered as a person is (Ctrl-C)."""
+
+    def end(*_: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what is heard
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(style: str, words: str, code: int) -> NoReturn:
@@ -252,7 +299,6 @@ def _take_part(
     style: str,
     yes: bool,
 ) -> Joined:
-    from veilsum.agreement.consortium import Address
     from veilsum.files.consortiums import read_consortium
     from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
@@ -263,7 +309,7 @@ def _take_part(
     check_amendment(consortium, agreed)
     identity = read_identity(key or only_key(consortium.parent))
     table = taken(how)
-    own, listen, ledger = (how.pop(name) for name in ("own", "listen", "ledger_file"))
+    own, ledger, ways = how.pop("own"), how.pop("ledger_file"), _ways(how)
     try:
         return take_part(
             agreed,
@@ -275,13 +321,28 @@ def _take_part(
             alone=yes,
             rules=own_rules_in(identity.key_file.parent, own),
             ledger=ledger,
-            listen=None if listen is None else Address.of(listen),
+            ways=ways,
             on_event=_teller(style),
             **how,
         )
     except InvalidInputError as error:
         _warn(getattr(error, "__notes__", ()), style)
         raise
+
+
+def _ways(how: dict[str, Any]) -> Ways:
+    """Take out of the options how a party meets the others."""
+    from veilsum.agreement.consortium import Address
+    from veilsum.files.output import prepare_folder
+    from veilsum.net.drop import DropFolder
+    from veilsum.parties.taking_part import Ways
+
+    listen, folder, once = (how.pop(name) for name in ("listen", "drop", "once"))
+    return Ways(
+        listen=None if listen is None else Address.of(listen),
+        drop=None if folder is None else DropFolder(prepare_folder(folder), once=once),
+        relay_token=how.pop("relay_token"),
+    )
 
 
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:
@@ -315,7 +376,6 @@ def _join_study(
     as_json: bool,
 ) -> None:
     """Take part in all questions of a study, and say how each went."""
-    from veilsum.agreement.consortium import Address
     from veilsum.cli.study import print_status
     from veilsum.net.identity import read_identity
     from veilsum.net.trust import check_identity
@@ -325,7 +385,7 @@ def _join_study(
     from veilsum.parties.taking_part import own_ledger
 
     style, yes = how["style"], how["yes"]
-    for option in ("state", "transcript"):
+    for option in ("state", "transcript", "drop"):
         if how[option] is not None:
             raise BadInput(
                 f"--{option} is about one run, and a study has one for each question: "
@@ -358,7 +418,7 @@ def _join_study(
             out=how["out"],
             alone=yes,
             without=how["without"],
-            listen=None if how["listen"] is None else Address.of(how["listen"]),
+            ways=_ways(how),
             tell=tell,
             on_event=_teller(style),
         )

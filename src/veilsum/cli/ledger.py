@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from veilsum.privacy.accountant import (
         Account,
         Budget,
+        Copied,
         History,
         KnownSum,
         RefusedFile,
         Reservation,
+        Resumed,
     )
     from veilsum.privacy.composition import Charge, Exposure
 
@@ -70,6 +72,8 @@ def _document(history: History) -> dict[str, Any]:
             for one in history.reservations
         ],
         "refusals": [_refusal(one, numbers[one.data]) for one in history.refusals],
+        "copies": [asdict(one) for one in history.copies],
+        "copied": history.copied,
         "data_sets": [account.to_dict() for account in accounts(history)],
     }
 
@@ -134,11 +138,22 @@ def _exposure(exposure: Exposure) -> dict[str, Any]:
     }
 
 
+def _copy(one: Copied | Resumed) -> str:
+    from veilsum.privacy.accountant import Copied
+
+    if isinstance(one, Copied):
+        return f"A copy of {one.when}: what was recorded later elsewhere is not here."
+    missing = "".join(f", {run} is not counted" for run in one.uncounted)
+    return f"Its owner said on {one.when}: {one.statement!r}{missing}."
+
+
 def _print(file: Path, history: History) -> None:
     from veilsum.privacy.accountant import accounts, data_set_numbers
 
     numbers, found = data_set_numbers(history), accounts(history)
     console().print(f"{escape(str(file))}: {_promise(history.budget)}")
+    for one in history.copies:
+        console().print(escape(printable(_copy(one))))
     _print_table(
         ("epoch", "data set", "parties", "against", "status", "epsilon"),
         [row for c in history.charges for row in _charge_rows(c, numbers[c.data])],

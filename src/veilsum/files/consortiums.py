@@ -11,7 +11,7 @@ from typing import Any
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
 from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
-from veilsum.agreement.sections import DeploymentSection, ScenarioFile
+from veilsum.agreement.sections import DeploymentSection, RelaySection, ScenarioFile
 from veilsum.agreement.study import AgreedStudy, is_study, study_from
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
 from veilsum.files.contents import contents
@@ -24,9 +24,9 @@ MOST_BYTES = 32 << 20
 MOST_CERTIFICATE_BYTES = 64 << 10
 
 
-def read_consortium(path: Path) -> Consortium:
+def read_consortium(path: str | Path) -> Consortium:
     """Return the consortium in a file."""
-    table = read_toml(path, most_bytes=MOST_BYTES)
+    table = read_toml(Path(path), most_bytes=MOST_BYTES)
     try:
         return consortium_from(table)
     except InvalidScenarioError as error:
@@ -48,7 +48,11 @@ def read_plan(path: Path) -> Consortium:
     A plan is a scenario file. Who takes part is read off [parties], [deployment],
     [data] or the graph; certificates, addresses and the run's name are stand-ins.
     """
-    file = read_scenario_file(path)
+    return plan_of(read_scenario_file(path), path)
+
+
+def plan_of(file: ScenarioFile, path: Path) -> Consortium:
+    """Return the same of a scenario file that has been read; graphs are beside it."""
     return consortium_of(file, **_stand_ins(file, path))[0]
 
 
@@ -93,11 +97,12 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
     )
 
 
-def write_consortium(path: Path, consortium: Consortium | AgreedStudy) -> None:
+def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> None:
     """Write a new file of a consortium or study; one that is there is never replaced.
 
     Members hold copies of it: another file under its name would be taken for it.
     """
+    path = Path(path)
     text = _toml(consortium.to_table())
     try:
         with path.open("x", encoding="utf-8", newline="\n") as stream:
@@ -130,12 +135,13 @@ def new_run(title: str) -> str:
 
 
 def draft_consortium(
-    plan: Path,
+    plan: str | Path,
     *,
     file: ScenarioFile | None = None,
     certificates: Mapping[str, str] | None = None,
-    addresses: Mapping[str, Address | None] | None = None,
+    addresses: Mapping[str, Address | str | None] | None = None,
     organiser: str | None = None,
+    relay: Mapping[str, Any] | None = None,
 ) -> tuple[Consortium | AgreedStudy, tuple[str, ...]]:
     """Return the consortium or study that a scenario file plans, and what is left out.
 
@@ -146,9 +152,11 @@ def draft_consortium(
         plan: the scenario file.
         file: what is in it, if it has been read.
         certificates: by party, PEM.
-        addresses: by party.
+        addresses: by party, host:port; None for one that only dials.
         organiser: the member that writes the file.
+        relay: the [deployment] of the new file.
     """
+    plan = Path(plan)
     file = file or read_scenario_file(plan)
     deployment, given = file.deployment or DeploymentSection(), certificates or {}
     read = {
@@ -156,19 +164,34 @@ def draft_consortium(
         for name, path in (deployment.certificates or {}).items()
         if name not in given
     }
-    named = {
-        name: Address.of(text) if text.strip() else None
-        for name, text in (deployment.addresses or {}).items()
-    }
+    written = {**(deployment.addresses or {}), **(addresses or {})}
     draft = consortium_of if file.question is None else study_of
     return draft(
         file,
         certificates={**read, **given},
-        addresses={**named, **(addresses or {})},
+        addresses={name: _address(one) for name, one in written.items()},
         organiser=organiser or deployment.organiser or "",
+        relay=relay or _relay(deployment, plan.parent),
         run=new_run(file.title),
         read_graph=graphs_beside(plan),
     )
+
+
+def _address(written: Address | str | None) -> Address | None:
+    if not isinstance(written, str):
+        return written
+    return Address.of(written) if written.strip() else None
+
+
+def _relay(deployment: DeploymentSection, folder: Path) -> dict[str, Any]:
+    """Return what a plan says about relays, as the consortium file has it."""
+    keys = RelaySection.__struct_fields__
+    found = {key: value for key, value in deployment.given().items() if key in keys}
+    if "relay_certificate" in found:
+        found["relay_certificate"] = read_certificate(
+            folder / found["relay_certificate"]
+        )
+    return found
 
 
 def read_certificate(path: Path) -> str:

@@ -28,12 +28,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar
 
 from veilsum.errors import BudgetError, InvalidInputError, LedgerError
-from veilsum.files.sqlite import Kind, OpenFile, connect, create, inspected
+from veilsum.files.sqlite import (
+    Kind,
+    OpenFile,
+    connect,
+    create,
+    inspected,
+    transaction,
+)
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.accountant import (
     Account,
     Budget,
+    Copied,
     Decision,
     Entry,
     History,
@@ -41,6 +49,7 @@ from veilsum.privacy.accountant import (
     KnownSum,
     RefusedFile,
     Reservation,
+    Resumed,
     RunLimits,
     Settlement,
     Version,
@@ -126,6 +135,11 @@ class Journal(OpenFile):
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records; inside a transaction and after `news`."""
+        if self.is_gone:
+            raise LedgerError(
+                f"{self.path} was deleted or exchanged while it was open, and what "
+                "would be written now would be lost: nothing was recorded; put it back"
+            )
         seal = self._seal
         for kind, content in records:
             body = json.dumps(content, sort_keys=True, allow_nan=False)
@@ -373,7 +387,7 @@ class Ledger(Secret):
         )
         with self._journal.transaction():
             table = self._table(known, None)
-            history = self._caught_up().plus(*table)
+            history = self._original().plus(*table)
             _check_rate(history.of(known.data), new, _now(when))
             old = history.inquiries
             self._write([*table, *([] if new in old else [new])], when)
@@ -477,6 +491,28 @@ class Ledger(Secret):
         self._history = self._history.plus(*self._journal.news(_entry))
         return self._history
 
+    def _original(self) -> History:
+        """Return the history; refuse a copy that nobody has said to use."""
+        found = self._caught_up()
+        if found.copied is not None:
+            raise BudgetError(
+                f"{self.path} is a copy of {found.copied}, put back from a backup: "
+                "what was shown since then is not in it, and would be allowed once "
+                "more. Nothing was sent; veilsum backup resume says what to do"
+            )
+        return found
+
+    def resume(
+        self, statement: str, *, uncounted: Sequence[str] = (), when: str | None = None
+    ) -> None:
+        """Use a copy from now on; what its owner says of the time between is kept."""
+        with self._journal.transaction():
+            if self._caught_up().copied is None:
+                raise LedgerError(f"{self.path} is no copy, and needs no such word")
+            self._write(
+                [Resumed(statement=statement, uncounted=tuple(uncounted))], when
+            )
+
     def _keyed(self, part: bytes) -> bytes:
         return bytes.fromhex(self._journal.keyed_hash(part))
 
@@ -502,7 +538,7 @@ class Ledger(Secret):
         look: Look | None = None,
     ) -> list[Decision]:
         """Return what the rules say about entries, one after the other."""
-        known, decisions = self._caught_up().plus(*beside), []
+        known, decisions = self._original().plus(*beside), []
         for entry in wanted:
             decision = decide(known, entry, known.budget)
             if decision.outcome == "refused":
@@ -593,6 +629,30 @@ def read_ledger(path: str | Path) -> History:
         LedgerError: there is no such file, it is damaged, or it is not a ledger.
     """
     return History().plus(*read_journal(Path(path), _entry))
+
+
+def copy_ledger(path: Path, to: Path, *, when: str | None = None) -> None:
+    """Write a copy of a ledger, while others may use it, that knows that it is one.
+
+    Raises:
+        LedgerError: there is no sound ledger, or something is in the copy's place.
+    """
+    if to.exists():
+        raise LedgerError(f"{to} is there already and is left as it is")
+    read_journal(path, _entry)
+    with inspected(path, LEDGER) as source, transaction(source, "BEGIN"):
+        key = source.execute("SELECT key FROM secret").fetchone()
+        rows = source.execute(_NEW, (0,)).fetchall()
+
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO secret VALUES (?)", key)
+        for kind, body, seal in rows:
+            connection.execute(_ADD, (kind.decode(), body.decode(), seal))
+        journal = Journal(to, connection)
+        journal.news(_entry)
+        journal.append([_record(_stamped(Copied(), when))])
+
+    create(to, LEDGER, fill)
 
 
 def _now(when: str | None) -> str:
@@ -694,6 +754,8 @@ _KINDS: dict[type[Entry], str] = {
     Version: "version",
     Inquiry: "inquiry",
     RefusedFile: "refusal",
+    Copied: "copy",
+    Resumed: "resumption",
 }
 _READERS: dict[str, Callable[[dict[str, Any]], Entry]] = {
     **{name: _plain(kind) for kind, name in _KINDS.items()},

@@ -47,20 +47,25 @@ def write_files(
         for staged, final in written:
             staged.replace(final)
     except OSError as error:
-        for staged, _ in written:
-            staged.unlink(missing_ok=True)
         raise OutputError(f"cannot write into {folder}: {error.strerror}") from None
+    finally:
+        for staged, _ in written:  # whatever has not come to its place
+            staged.unlink(missing_ok=True)
     return [final for _, final in written]
 
 
 def _stage(folder: Path, content: bytes, *, private: bool) -> Path:
     handle, name = tempfile.mkstemp(dir=folder, prefix=".veilsum-")
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    if private:
-        return Path(name)  # as temporary files are
-    # A result has the mode that the user's files have.
-    umask = os.umask(0)
-    os.umask(umask)
-    Path(name).chmod(0o666 & ~umask)
-    return Path(name)
+    staged = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        if not private:  # which temporary files are
+            # A result has the mode that the user's files have.
+            umask = os.umask(0)
+            os.umask(umask)
+            staged.chmod(0o666 & ~umask)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+    return staged

@@ -6,7 +6,6 @@ A file of another kind, or a damaged one, is refused and not touched.
 from __future__ import annotations
 
 import os
-import shlex
 import sqlite3
 import stat
 import tempfile
@@ -18,6 +17,7 @@ from threading import RLock
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from veilsum.errors import SecretError, VeilsumError
+from veilsum.files.owners import why_open
 from veilsum.numbers.secrets import Secret
 
 _TABLES = "SELECT sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
@@ -92,6 +92,15 @@ class OpenFile(Secret):
         self._connection: sqlite3.Connection | None = connection
         self._lock = RLock()
         self._process = os.getpid()
+        self._place = _place(path)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether somebody has deleted the file, or put another in its place.
+
+        What is open goes on, and is lost when it is closed.
+        """
+        return _place(self.path) != self._place
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
@@ -127,6 +136,15 @@ class OpenFile(Secret):
         return self._connection
 
 
+def _place(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from another one at the same path."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
     """Commit what is done inside, all or nothing."""
@@ -154,7 +172,8 @@ def create(path: Path, kind: Kind, fill: Fill) -> None:
                 _fill(connection, kind, fill)
             os.link(name, path)
         finally:
-            Path(name).unlink()
+            for ending in ("", "-wal", "-shm", "-journal"):
+                Path(f"{name}{ending}").unlink(missing_ok=True)
         sync(path.parent)
     except FileExistsError:
         pass
@@ -214,7 +233,8 @@ def inspected(path: Path, kind: Kind) -> Iterator[sqlite3.Connection]:
     with kind.sentences(path), closing(connect(path, kind, access)) as connection:
         connection.execute("PRAGMA query_only = ON")
         _check_identity(path, kind, connection)
-        _check_mode(path, kind, found.st_mode)
+        if (why := why_open(path, found)) is not None:
+            raise kind.error(f"a {kind.noun} holds {kind.holds}, and {why}")
         # SQLite takes a last page that is cut off as if it ended in zeros. With a
         # journal of its own beside it, SQLite may yet restore that page.
         if access == "rw" and found.st_size % _pragma(connection, "page_size"):
@@ -250,15 +270,6 @@ def _found(path: Path, kind: Kind) -> os.stat_result:
     if not stat.S_ISREG(found.st_mode):
         raise kind.error(f"{path} is not a file: give the path of a {kind.noun} file")
     return found
-
-
-def _check_mode(path: Path, kind: Kind, mode: int) -> None:
-    """Refuse a file that lies open; only POSIX says who may read one."""
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise kind.error(
-            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
-            f"{kind.holds}: run chmod 600 {shlex.quote(str(path))}"
-        )
 
 
 def _check_identity(path: Path, kind: Kind, connection: sqlite3.Connection) -> None:

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
+from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
 from veilsum.models.choices import Choice, ChoiceFit, ChoiceSearch, ChoiceState, Ordinal
 from veilsum.models.families import Family
-from veilsum.models.glm import Request
 from veilsum.numbers.arrays import FloatArray, Vector, listed
 from veilsum.numbers.units import Counts
 from veilsum.tables.frames import Frame, load_pandas
@@ -42,12 +41,6 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def _places(self) -> Replay[ChoiceState]:
-        return Replay(
-            self.search.start, lambda state, sums: self.search.advance(state, sums[:-1])
-        )
-
-    @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
         return and_left_out(self.search.scales.counts)
@@ -61,15 +54,6 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
     def most(self) -> int:
         """As many sums as Newton may take."""
         return self.search.max_rounds
-
-    def state(self, sums: Sums) -> ChoiceState:
-        """Return where Newton's rounds are."""
-        return self._places.state(sums)
-
-    def asked(self, state: ChoiceState, sums: Sums) -> Request:
-        """Return what is asked first, or at Newton's next point."""
-        del sums
-        return self.search.propose(state)
 
     def unfinished(self, state: ChoiceState) -> str:
         """Return what to say of a fit for which no room is left."""
@@ -93,11 +77,7 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
 
     def fit(self, sums: Sums) -> ChoiceFit:
         """Return the fit of the pooled rows."""
-        return self.search.fit(self._places.state(sums))
-
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(sums[0][-1])
+        return self.search.fit(self.state(sums))
 
     def about_rows(self, sums: Sums, names: Sequence[str]) -> list[Fraction]:
         """Return counts, and what of the second sum is about some columns alone.
@@ -130,7 +110,7 @@ class ChoiceRecipe(ManyRounds[ChoiceState]):
 
     def release(self, sums: Sums) -> Release:
         """Return what the next sum shows, and where it is evaluated."""
-        point = self.search.propose(self._places.state(sums)).point
+        point = self.search.propose(self.state(sums)).point
         if not len(point):
             return Release(self.what, self._shown(first=True))
         exact = [Fraction(one) for one in point.tolist()]

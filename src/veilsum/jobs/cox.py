@@ -19,7 +19,7 @@ import numpy as np
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
-from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
+from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.summary import number
@@ -81,12 +81,6 @@ class CoxRecipe(ManyRounds[CoxState]):
     limit: ReleaseLimit | None = None
 
     @cached_property
-    def _places(self) -> Replay[CoxState]:
-        return Replay(
-            self.search.start, lambda state, sums: self.search.advance(state, sums[:-1])
-        )
-
-    @cached_property
     def counts(self) -> Counts:
         """What the numbers are whole numbers of, in every round."""
         return and_left_out(self.search.scales.counts)
@@ -100,10 +94,6 @@ class CoxRecipe(ManyRounds[CoxState]):
     def most(self) -> int:
         """How many rounds Newton's search takes at most."""
         return self.search.max_rounds
-
-    def state(self, sums: Sums) -> CoxState:
-        """Return where Newton's rounds are."""
-        return self._places.state(sums)
 
     def asked(self, state: CoxState, sums: Sums) -> CoxRequest:
         """Return what is asked at Newton's next point."""

@@ -35,7 +35,6 @@ from veilsum.jobs.presence import Group, Look, are_few
 from veilsum.jobs.recipes import (
     ManyRounds,
     OneRound,
-    Replay,
     Sums,
     SumsOnly,
     and_left_out,
@@ -74,7 +73,6 @@ from veilsum.models.glm import GlmFit, Request
 from veilsum.models.least_squares import Counting, LeastSquaresFit, Statistics
 from veilsum.models.periods import Periods
 from veilsum.models.refits import (
-    FoldsRequest,
     Losses,
     MeanLoss,
     Refits,
@@ -1142,21 +1140,10 @@ class RefitsRecipe(ManyRounds[Refitting]):
         """Those too that ask for rows outside, and the two about folds."""
         return 2 * self.refits.newton.max_rounds + 2
 
-    @cached_property
-    def _places(self) -> Replay[Refitting]:
-        return Replay(
-            self.refits.start,
-            lambda before, total: self.refits.advance(before, total[:-1]),
-        )
-
-    def state(self, sums: Sums) -> Refitting:
-        """Return where all searches are."""
-        return self._places.state(sums)
-
-    def asked(self, state: Refitting, sums: Sums) -> FoldsRequest:
-        """Return what is asked next."""
-        del sums
-        return self.refits.propose(state)
+    @property
+    def search(self) -> Refits:
+        """Where all fits are."""
+        return self.refits
 
     def unfinished(self, state: Refitting) -> str:
         """Return what to say of searches for which no room is left."""

@@ -31,9 +31,8 @@ from veilsum.jobs.choices import ChoiceRecipe
 from veilsum.jobs.recipes import (
     ManyRounds,
     OneRound,
-    Replay,
+    OneSumMore,
     Sums,
-    SumsOnly,
     and_left_out,
     by_value,
 )
@@ -43,7 +42,7 @@ from veilsum.jobs.terms import Terms
 from veilsum.models import absorbed, least_squares
 from veilsum.models.absorbed import AbsorbedFit, Absorbing
 from veilsum.models.dispersion import DispersedNewton
-from veilsum.models.glm import GlmFit, Request, Stage
+from veilsum.models.glm import GlmFit, Stage
 from veilsum.models.least_squares import Counting, Exact, LeastSquaresFit
 from veilsum.models.newton import Newton, State
 from veilsum.models.rows import RowMeasures
@@ -154,9 +153,10 @@ class NewtonRecipe(ManyRounds[State]):
     what: str
     limit: ReleaseLimit | None = None
 
-    @cached_property
-    def _places(self) -> Replay[State]:
-        return Replay(self.newton.start, self._advance)
+    @property
+    def search(self) -> Newton:
+        """Newton's rounds."""
+        return self.newton
 
     @cached_property
     def counts(self) -> Counts:
@@ -172,11 +172,6 @@ class NewtonRecipe(ManyRounds[State]):
     def most(self) -> int:
         """Those too that ask for rows outside."""
         return 2 * self.newton.max_rounds
-
-    def asked(self, state: State, sums: Sums) -> Request:
-        """Return what is asked at Newton's next point."""
-        del sums
-        return self.newton.propose(state)
 
     def unfinished(self, state: State) -> str:
         """Return what to say of a fit for which no room is left."""
@@ -241,13 +236,6 @@ class NewtonRecipe(ManyRounds[State]):
             rounds("a last round, at the answer", "closing", closing, closing),
         )
         return tuple(one for one in found if one.most)
-
-    def state(self, sums: Sums) -> State:
-        """Return where Newton's rounds are."""
-        return self._places.state(sums)
-
-    def _advance(self, before: State, total: Array[Any]) -> State:
-        return self.newton.advance(before, total[:-1])
 
 
 def shown_by_a_round(stage: Stage, p: int) -> dict[str, int]:
@@ -359,7 +347,7 @@ def reserved(limit: ReleaseLimit | None, size: int) -> ReleaseLimit | None:
 
 
 @dataclass(frozen=True, eq=False)
-class RobustRecipe(SumsOnly):
+class RobustRecipe(OneSumMore):
     """A regression, and at its answer the meat of its sandwich.
 
     Attributes:
@@ -368,6 +356,8 @@ class RobustRecipe(SumsOnly):
         limit: how many numbers there is room for in all.
         n_parties: whose vectors are in the sums.
     """
+
+    after = AT_THE_ANSWER
 
     inner: Any
     meat: Meat
@@ -381,38 +371,8 @@ class RobustRecipe(SumsOnly):
         return replace(found, bits=max(found.bits, self.meat.bits))
 
     @property
-    def size(self) -> int:
-        """That of the fit."""
-        return int(self.inner.size)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each column."""
-        return int(self.inner.answer_size)
-
-    @property
-    def most_numbers(self) -> int:
-        """Those of the fit, and one sum more."""
-        return int(self.inner.most_numbers) + self.size
-
-    @property
-    def most_rounds(self) -> int:
-        """One more than the fit takes."""
-        return int(self.inner.most_rounds) + 1
-
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the fit shows, and then what its errors do."""
-        before = [
-            replace(one, when="the first round")
-            if one.when == "the only round"
-            else one
-            for one in self.inner.foreseen
-        ]
-        return (*before, Foreseen(AT_THE_ANSWER, self._shown))
-
-    @property
-    def _shown(self) -> dict[str, int]:
+    def last_shown(self) -> dict[str, int]:
+        """What the meat shows."""
         p = self.meat.scales.n_columns
         size = p * (p + 1) // 2
         if self.meat.by_party:
@@ -428,31 +388,13 @@ class RobustRecipe(SumsOnly):
         """Return the recipe for so many parties."""
         return replace(self, n_parties=len(members))
 
-    def _parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
-        """Return the sums of the fit, and the meat if it is there."""
-        if sums and self.inner.request(sums[:-1]) is None:
-            return sums[:-1], sums[-1]
-        return sums, None
-
-    def request(self, sums: Sums) -> Any | None:
-        """Ask for what the fit needs, and then for the meat."""
-        before, meat = self._parts(sums)
-        if meat is not None:
-            return None
-        asked = self.inner.request(before)
-        return self._last(before) if asked is None else asked
-
-    def _last(self, before: Sums) -> MeatRequest:
+    def last_request(self, before: Sums) -> MeatRequest:
+        """Ask for the meat."""
         coefficients = self.inner.fit(before).coefficients
         return self.meat.request(coefficients, self._bread(before))
 
     def _bread(self, before: Sums) -> Callable[[], arb_mat]:
         found: Callable[[], arb_mat] = self.inner.bread(before)
-        return found
-
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        found: Vector = self.inner.answer(self._parts(sums)[0])
         return found
 
     def fit(self, sums: Sums) -> LeastSquaresFit | GlmFit:
@@ -461,12 +403,12 @@ class RobustRecipe(SumsOnly):
         Tests are Student's where the model's are; those of errors that are clustered
         have a degree less than there are parties.
         """
-        before, meat = self._parts(sums)
+        before, meat = self.parts(sums)
         assert meat is not None
         found: LeastSquaresFit | GlmFit = self.inner.fit(before)
         covariance = self.meat.covariance(
             meat[: self.meat.size],
-            self._last(before),
+            self.last_request(before),
             self._bread(before),
             n_rows=found.n_rows,
             n_parties=self.n_parties,
@@ -476,15 +418,10 @@ class RobustRecipe(SumsOnly):
             found, covariance=covariance, t_degrees=degrees, errors=self.meat.errors
         )
 
-    def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
-        before, _ = self._parts(sums)
-        if self.inner.request(before) is not None:
-            found: Release = self.inner.release(before)
-            return found
+    def last_release(self, before: Sums, job: str) -> Release:
+        """Return what the meat shows, at the coefficients."""
         point = tuple(self.inner.fit(before).coefficients.tolist())
-        job = f"{self.inner.release(()).job}: {self.meat.errors} errors"
-        return Release(job, self._shown, point)
+        return Release(f"{job}: {self.meat.errors} errors", self.last_shown, point)
 
 
 class ClusterRecipe(RobustRecipe):

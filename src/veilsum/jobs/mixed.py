@@ -97,10 +97,6 @@ class MixedRecipe(ManyRounds[ThetaSearch]):
         """As many sums as there is room for, and no more than a search takes."""
         return min(MOST_ROUNDS, super().most_rounds)
 
-    def state(self, sums: Sums) -> ThetaSearch:
-        """Return where the search is."""
-        return self._places.state(sums)
-
     def asked(self, state: ThetaSearch, sums: Sums) -> At:
         """Return the next theta."""
         del sums

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -220,8 +221,10 @@ class OneRound(SumsOnly):
 class ManyRounds(SumsOnly, Generic[S]):
     """A recipe that asks at one place after another, until its search has converged.
 
-    Every state of a search says whether it is `converged`. `most` is how many sums one
-    takes, where no limit says how many there is room for.
+    `search` knows where it starts, what it proposes there, and where a sum leads; the
+    last number of each sum is none of its own and counts rows that were left out. Every
+    state of a search says whether it is `converged`. `most` is how many sums one takes,
+    where no limit says how many there is room for.
     """
 
     if TYPE_CHECKING:
@@ -229,6 +232,10 @@ class ManyRounds(SumsOnly, Generic[S]):
         @property
         def limit(self) -> ReleaseLimit | None:
             """How many numbers may be released."""
+
+        @property
+        def search(self) -> Any:
+            """Who knows the next place."""
 
         @property
         def most(self) -> int:
@@ -244,13 +251,21 @@ class ManyRounds(SumsOnly, Generic[S]):
         """Those of all sums that there is room for."""
         return self.size * self.most_rounds
 
+    @cached_property
+    def _places(self) -> Replay[S]:
+        return Replay(
+            self.search.start,
+            lambda before, total: self.search.advance(before, total[:-1]),
+        )
+
     def state(self, sums: Sums) -> S:
         """Return where the search is after some sums."""
-        raise NotImplementedError
+        return self._places.state(sums)
 
     def asked(self, state: S, sums: Sums) -> Any:
         """Return what is asked there."""
-        raise NotImplementedError
+        del sums
+        return self.search.propose(state)
 
     def unfinished(self, state: S) -> str:
         """Return what to say of a search for which no room is left."""
@@ -266,6 +281,88 @@ class ManyRounds(SumsOnly, Generic[S]):
         if len(sums) == self.most_rounds:
             raise InvalidInputError(self.unfinished(state))
         return self.asked(state, sums)
+
+
+class OneSumMore(SumsOnly):
+    """A recipe around a fit: at its answer everybody is asked for one sum more.
+
+    `inner` is the fit, whose own limit leaves room for the last sum; `after` says when
+    that is, `last_shown` what it shows.
+    """
+
+    after: ClassVar[str]
+
+    if TYPE_CHECKING:
+
+        @property
+        def inner(self) -> Any:
+            """The fit."""
+
+        @property
+        def last_shown(self) -> dict[str, int]:
+            """What the last sum shows, and how many numbers of each kind."""
+
+    @property
+    def answer_size(self) -> int:
+        """One number for each column that is fitted."""
+        return int(self.inner.answer_size)
+
+    @property
+    def most_numbers(self) -> int:
+        """Those of the fit, and of the last sum."""
+        return int(self.inner.most_numbers) + self.size
+
+    @property
+    def most_rounds(self) -> int:
+        """One more than the fit takes."""
+        return int(self.inner.most_rounds) + 1
+
+    @property
+    def foreseen(self) -> tuple[Foreseen, ...]:
+        """What the fit shows, and then what the last sum does."""
+        before = [
+            replace(one, when="the first round")
+            if one.when == "the only round"
+            else one
+            for one in self.inner.foreseen
+        ]
+        return (*before, Foreseen(self.after, self.last_shown))
+
+    def parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
+        """Return the sums of the fit, and the last one if it is there."""
+        own = [one[: self.inner.size] for one in sums]
+        if sums and self.inner.request(own[:-1]) is None:
+            return own[:-1], sums[-1]
+        return own, None
+
+    def request(self, sums: Sums) -> Any | None:
+        """Ask for what the fit needs, and then for the last sum."""
+        before, last = self.parts(sums)
+        if last is not None:
+            return None
+        asked = self.inner.request(before)
+        return self.last_request(before) if asked is None else asked
+
+    def last_request(self, before: Sums) -> Any:
+        """Return what is asked for at the answer."""
+        raise NotImplementedError
+
+    def answer(self, sums: Sums) -> Vector:
+        """Return the coefficients."""
+        found: Vector = self.inner.answer(self.parts(sums)[0])
+        return found
+
+    def release(self, sums: Sums) -> Release:
+        """Return what the next sum shows."""
+        before, _ = self.parts(sums)
+        if self.inner.request(before) is None:
+            return self.last_release(before, self.inner.release(()).job)
+        found: Release = self.inner.release(before)
+        return found
+
+    def last_release(self, before: Sums, job: str) -> Release:
+        """Return what the last sum shows, and where it is evaluated."""
+        raise NotImplementedError
 
 
 def and_left_out(counts: Counts) -> Counts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import isfinite
 from typing import Any
 
@@ -112,6 +112,13 @@ def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:
     )
 
 
+def promise_before(recipe: Recipe, terms: Terms) -> Guarantee:
+    """Return a promise as it is made before a run, when anybody may yet be lost."""
+    promise = recipe.stated(terms.guarantee, [recipe.release(())])
+    more = (MAY_SHRINK,) if terms.policy.drop else ()
+    return replace(promise, limits=(*promise.limits, *terms.caveats, *more))
+
+
 def run_job(
     recipe: Recipe,
     contributions: Mapping[str, Contribution],
@@ -139,20 +146,13 @@ def run_job(
     recipe.request(())  # a job that must not start is refused before anybody does
     first = [recipe.release(())]
     books = Bookkeeping(recipe, terms, contributions)
-
-    def foresee() -> Guarantee:
-        """Return a promise as it is made before a run, when anybody may yet be lost."""
-        promise = recipe.stated(terms.guarantee, first)
-        more = (MAY_SHRINK,) if terms.policy.drop else ()
-        return replace(promise, limits=(*promise.limits, *terms.caveats, *more))
-
     assignment = Assignment(
         plan=plan,
         works={
             name: PartyWork(recipe, held, questions)
             for name, held in contributions.items()
         },
-        foresee=foresee,
+        foresee=partial(promise_before, recipe, terms),
         shown=recipe.shown(plan.parties, first),
         charge=books.charge if terms.ledgers else None,
         check=books.check if terms.ledgers else None,
@@ -207,7 +207,7 @@ class Bookkeeping(Secret):
         """Raise if one party's ledger would refuse the run, or its first emission."""
         if (ledger := self.terms.ledgers.get(party)) is None:
             return
-        if self._has_charged(ledger):
+        if was_charged(ledger, self.terms.run):
             raise BudgetError(
                 f"this ledger was charged for the run {self.terms.run} before, and the "
                 "file with its state is gone or another one: put it back, or give it "
@@ -241,12 +241,8 @@ class Bookkeeping(Secret):
     def settle(self, *, aborted: bool = False) -> None:
         """Give back what was not used; if it came to no end, only if nothing was."""
         for ledger in self.terms.ledgers.values():
-            if not aborted or not self._has_charged(ledger):
+            if not aborted or not was_charged(ledger, self.terms.run):
                 ledger.settle(self.terms.run)
-
-    def _has_charged(self, ledger: Ledger) -> bool:
-        charged = (one.epoch for one in ledger.history().charges)
-        return any(one.startswith(_epoch_name(self.terms.run, "")) for one in charged)
 
     def _data(self, party: str, ledger: Ledger) -> Known:
         if party not in self._known:
@@ -320,6 +316,12 @@ class Bookkeeping(Secret):
             epoch=name,
         )
         return charge, known
+
+
+def was_charged(ledger: Ledger, run: str) -> bool:
+    """Say whether a ledger was charged for any epoch of a run."""
+    charged = (one.epoch for one in ledger.history().charges)
+    return any(one.startswith(_epoch_name(run, "")) for one in charged)
 
 
 def has_charged(ledger: Ledger, run: str, epochs: Iterable[int]) -> bool:

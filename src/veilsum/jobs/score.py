@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from veilsum.jobs.recipes import Sums, SumsOnly
-from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
+from veilsum.jobs.recipes import OneSumMore, Sums
+from veilsum.jobs.releases import Release, ReleaseLimit
 from veilsum.models.glm import GlmFit, Request
 from veilsum.models.hypotheses import TestOfFit
 from veilsum.models.newton import Evaluation, Newton
 from veilsum.models.systems import System
-from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts
 
 
@@ -34,7 +33,7 @@ def shown_by_a_test(p: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreRecipe(SumsOnly):
+class ScoreRecipe(OneSumMore):
     """A regression, and at its answer the score of further columns.
 
     Attributes:
@@ -43,6 +42,8 @@ class ScoreRecipe(SumsOnly):
         fitted: where the regression's columns are among those of the wide model.
         limit: how many numbers there is room for in all.
     """
+
+    after = "a round after the fit, for its score test"
 
     inner: Any
     wide: Newton
@@ -56,51 +57,12 @@ class ScoreRecipe(SumsOnly):
         return Counts((*wide.units, Fraction(1)), max(found.bits, wide.bits))
 
     @property
-    def size(self) -> int:
-        """That of the last sum."""
-        return len(self.counts.units)
-
-    @property
-    def answer_size(self) -> int:
-        """One number for each column that is fitted."""
-        return int(self.inner.answer_size)
-
-    @property
-    def most_rounds(self) -> int:
-        """One more than the fit takes."""
-        return int(self.inner.most_rounds) + 1
-
-    @property
-    def most_numbers(self) -> int:
-        """Those of the fit, and of the last sum."""
-        return int(self.inner.most_numbers) + self.size
-
-    @property
-    def _shown(self) -> dict[str, int]:
+    def last_shown(self) -> dict[str, int]:
+        """What the test shows."""
         return shown_by_a_test(self.wide.n_columns)
 
-    @property
-    def foreseen(self) -> tuple[Foreseen, ...]:
-        """What the fit shows, and then what the test does."""
-        last = Foreseen("a round after the fit, for its score test", self._shown)
-        return (*self.inner.foreseen, last)
-
-    def _parts(self, sums: Sums) -> tuple[Sums, Array[Any] | None]:
-        """Return the sums of the fit, and the last one if it is there."""
-        own = [one[: self.inner.size] for one in sums]
-        if sums and self.inner.request(own[:-1]) is None:
-            return own[:-1], sums[-1]
-        return own, None
-
-    def request(self, sums: Sums) -> Request | None:
-        """Ask for what the fit needs, and then for the score."""
-        before, last = self._parts(sums)
-        if last is not None:
-            return None
-        asked = cast("Request | None", self.inner.request(before))
-        return self._last(before) if asked is None else asked
-
-    def _last(self, before: Sums) -> Request:
+    def last_request(self, before: Sums) -> Request:
+        """Ask for the score."""
         # Where a round of the fit was: no row is outside there, as everybody knows.
         requests = (self.inner.request(before[:k]) for k in range(len(before)))
         at = [one.point for one in requests if one.stage == "round"][-1]
@@ -108,33 +70,21 @@ class ScoreRecipe(SumsOnly):
         point[list(self.fitted)] = at[:-1]
         return Request("score", point)
 
-    def answer(self, sums: Sums) -> Vector:
-        """Return the coefficients."""
-        return self.fit(sums).coefficients
-
     def fit(self, sums: Sums) -> GlmFit:
         """Return the fit of the pooled rows, without the further columns."""
-        found: GlmFit = self.inner.fit(self._parts(sums)[0])
+        found: GlmFit = self.inner.fit(self.parts(sums)[0])
         return found
 
-    def missing(self, sums: Sums) -> int:
-        """Return how many rows all parties left out."""
-        return int(self.inner.missing(self._parts(sums)[0]))
-
-    def release(self, sums: Sums) -> Release:
-        """Return what the next sum shows."""
-        before, _ = self._parts(sums)
-        if self.inner.request(before) is not None:
-            found: Release = self.inner.release(before)
-            return found
+    def last_release(self, before: Sums, job: str) -> Release:
+        """Return what the test shows, where the fit is."""
         names = [one for k, one in enumerate(self.wide.labels) if k not in self.fitted]
-        job = f"{self.inner.release(()).job}: score test of {', '.join(names)}"
-        point = self.wide.real_point(self._last(before))[:-1]
-        return Release(job, self._shown, tuple(point.tolist()))
+        job = f"{job}: score test of {', '.join(names)}"
+        point = self.wide.real_point(self.last_request(before))[:-1]
+        return Release(job, self.last_shown, tuple(point.tolist()))
 
     def test(self, sums: Sums, chosen: Sequence[str] | None = None) -> TestOfFit:
         """Return the score test of some of the further columns, or of all together."""
-        before, last = self._parts(sums)
+        before, last = self.parts(sums)
         assert last is not None
         labels = self.wide.labels
         more = [

@@ -27,7 +27,8 @@ from pathlib import Path
 from socket import SOCK_STREAM, socket
 from typing import TYPE_CHECKING, Any
 
-from veilsum.agreement.consortium import Address, Consortium, is_anywhere
+from veilsum.agreement.addresses import Address, is_anywhere
+from veilsum.agreement.consortium import Consortium
 from veilsum.errors import InvalidInputError
 from veilsum.net.hello import (
     Close,

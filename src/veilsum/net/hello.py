@@ -40,6 +40,7 @@ class Limits:
         settled: seconds after which a connection counts as a good one.
         slow_retry: seconds between calls to somebody whose hello was refused.
         fallback: seconds without a connection before the end dials that need not.
+        relay_wait: seconds at a relay for a neighbour that has not come.
         clock_skew: seconds two clocks may be apart before that is said.
         clock_limit: seconds beyond which a connection is refused for it.
         refusals: lines of the log about one source in `refusals_seconds`.
@@ -61,6 +62,7 @@ class Limits:
     settled: float = 30.0
     slow_retry: float = 10.0
     fallback: float = 5.0
+    relay_wait: float = 60.0
     clock_skew: float = 300.0
     clock_limit: float = 3600.0
     refusals: int = 5

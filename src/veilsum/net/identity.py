@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shlex
 import ssl
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,6 +29,7 @@ from veilsum.errors import (
 )
 from veilsum.files.consortiums import read_certificate
 from veilsum.files.output import write_files
+from veilsum.files.owners import why_open
 from veilsum.numbers.secrets import Secret
 
 try:
@@ -54,6 +53,7 @@ except ImportError:
 # Clocks differ: a certificate made just now must be good everywhere.
 CLOCK_ALLOWANCE = timedelta(minutes=5)
 LONGEST_DAYS = 3660
+MOST_BYTES = 1 << 16
 # What is sealed has a salt of its own: its key serves once, and so does the nonce.
 SALT_BYTES, _NONCE = 32, bytes(12)
 # By these a file is known for what it is.
@@ -184,7 +184,7 @@ class PartyKeys(_KeyHolder):
 
 def new_identity(
     name: str,
-    folder: Path,
+    folder: str | Path,
     *,
     days: int = 365,
     passphrase: str | None = None,
@@ -194,6 +194,7 @@ def new_identity(
 
     `stem` is added to the name of both files, not to the party's.
     """
+    folder = Path(folder)
     check_name(name)
     if not 1 <= days <= LONGEST_DAYS:
         raise InvalidInputError(
@@ -251,7 +252,7 @@ def _write_pair(
 ) -> None:
     """Write both files or neither."""
     try:
-        key_file.parent.mkdir(parents=True, exist_ok=True)
+        key_file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
             f"cannot make the folder {key_file.parent}: {error.strerror}"
@@ -285,11 +286,12 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def read_identity(key_file: Path, passphrase: str | None = None) -> Identity:
+def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identity:
     """Return the identity of a key file and the certificate beside it.
 
     Who owns an encrypted one is asked for its passphrase unless it is given.
     """
+    key_file = Path(key_file)
     certificate_file = key_file.with_suffix(".crt")
     content = _read_private(key_file)
     password = password_of(key_file, content, passphrase)
@@ -333,7 +335,7 @@ def _read_private(path: Path) -> bytes:
     """Return what is in a key file; refuse one that others may read."""
     try:
         with path.open("rb") as stream:
-            mode, content = os.fstat(stream.fileno()).st_mode, stream.read()
+            found, content = os.fstat(stream.fileno()), stream.read(MOST_BYTES)
     except FileNotFoundError:
         raise InvalidInputError(
             f"cannot read {path}: there is no such file; {LOST_KEY}"
@@ -345,12 +347,10 @@ def _read_private(path: Path) -> bytes:
             f"{path} is a certificate, which everybody may see: give the key file that "
             f"was made with it, {path.with_suffix('.key')}"
         )
-    # Only POSIX says who may read a file.
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if (why := why_open(path, found)) is not None:
         raise InvalidInputError(
-            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
-            f"a key: run chmod 600 {shlex.quote(str(path))}; if anybody may have read "
-            f"it, {NEW_IDENTITY}"
+            f"a key is for its owner alone, and {why}; if anybody may have read or "
+            f"exchanged it, {NEW_IDENTITY}"
         )
     return content
 

@@ -9,8 +9,8 @@ Nothing here can be told to do without TLS.
 Frames may be lost whenever a connection breaks. The protocol above asks for what it
 lacks, so that nothing is kept for somebody who is not there.
 
-Read from the top: what is refused (logged, but nobody can fill the log), one connection
-(`Link`), the way to one neighbour (`Peer`), one meeting, all of them.
+Read from the top: one connection (`Link`), the way to one neighbour (`Peer`), one
+meeting, all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import errno
 import logging
 import ssl
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +46,7 @@ from veilsum.net.hello import (
     skew,
     written,
 )
+from veilsum.net.refusals import Refusals
 from veilsum.net.sockets import (
     UNANSWERED,
     Answered,
@@ -60,6 +61,7 @@ from veilsum.net.sockets import (
     failure,
 )
 from veilsum.net.trust import check_member, client_context, owner, server_context
+from veilsum.net.tunnel import Passage, Tunnels, answer_over, dial_over
 from veilsum.numbers.secrets import Secret
 
 if TYPE_CHECKING:
@@ -70,51 +72,6 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("veilsum.net")
-# Sources that are told apart at a time; the oldest is forgotten.
-SOURCES = 1024
-
-
-@dataclass(slots=True)
-class _Window:
-    start: float
-    logged: int = 0
-    withheld: int = 0
-
-
-class Refusals:
-    """A log of refusals with so many lines for each source and minute."""
-
-    def __init__(
-        self, limits: Limits, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._limits, self._clock = limits, clock
-        self._windows: OrderedDict[str, _Window] = OrderedDict()
-        self.count = 0
-
-    def note(self, source: str, event: str, **about: str) -> None:
-        """Log an event, unless its source has had its share of the log."""
-        self.count += 1
-        window = self._window(source)
-        if window.logged >= self._limits.refusals:
-            window.withheld += 1
-            return
-        window.logged += 1
-        LOG.warning(event, extra=about)
-
-    def _window(self, source: str) -> _Window:
-        """Return a source's count, a new one once its time is over."""
-        now, found = self._clock(), self._windows.get(source)
-        if found is None or now - found.start >= self._limits.refusals_seconds:
-            if found is not None and found.withheld:
-                about = {"source": source, "count": str(found.withheld)}
-                LOG.warning("more refusals were not logged", extra=about)
-            found = self._windows[source] = _Window(now)
-        self._windows.move_to_end(source)
-        if len(self._windows) > SOURCES:
-            self._windows.popitem(last=False)
-        return found
-
-
 Take: TypeAlias = "Callable[[Link, bytes | str], None]"
 
 
@@ -288,6 +245,7 @@ class Peer:
         sections: where its file differs from this party's.
         finished: whether it has said so.
         skewed: whether its clock has been complained about.
+        relayed: whether the last connection went over a relay.
         yielded: whether another process under this party's own name took over.
     """
 
@@ -298,22 +256,24 @@ class Peer:
         self.refused, self.refusal = False, ""
         self.sections: tuple[str, ...] = ()
         self.finished, self.yielded, self.skewed = False, False, False
-        self._up, self._down = asyncio.Event(), asyncio.Event()
+        self.relayed = False
+        self.up, self._down = asyncio.Event(), asyncio.Event()
         self._down.set()
 
     def connect(self, link: Link) -> None:
         """Take a connection as the one."""
         self.link, self.refused, self.sections = link, False, ()
         self.refusal, self.finished = "", False
+        self.relayed = bool(link.connection.relay)
         self._down.clear()
-        self._up.set()
+        self.up.set()
 
     def disconnect(self, link: Link) -> bool:
         """Note that a connection is over; say whether it was the one."""
         if self.link is not link:
             return False
         self.link, self.trouble = None, link.ended
-        self._up.clear()
+        self.up.clear()
         self._down.set()
         return True
 
@@ -343,7 +303,7 @@ class Peer:
             if seconds <= 0:
                 return
             try:
-                await asyncio.wait_for(self._up.wait(), seconds)
+                await asyncio.wait_for(self.up.wait(), seconds)
             except TimeoutError:
                 return
 
@@ -488,7 +448,8 @@ class Meetings(Secret):
             if old is not None:
                 old.replace()
             about = {"party": peer.name, "address": caller(link.connection.transport)}
-            LOG.info("connected", extra=about)
+            over = {"relay": link.connection.relay} if link.connection.relay else {}
+            LOG.info("connected", extra={**about, **over})
             if self.finished:
                 link.send(BYE)
             self.met(peer.name)
@@ -496,7 +457,8 @@ class Meetings(Secret):
         except PeerProtocolError as error:
             about = {"party": peer.name, "reason": str(error)}
             self.refusals.note(peer.name, "frame refused", **about)
-            await link.close(Close.FRAME, "a frame that no honest party sends")
+            why = str(error).removeprefix(f"{peer.name!r}: ")
+            await link.close(Close.FRAME, f"a frame that no honest party sends: {why}")
         except Exception as error:
             # Not the neighbour's fault: whoever runs the event loop has to know.
             context = {"message": "cannot deal with a frame", "exception": error}
@@ -564,6 +526,7 @@ class Network(Secret):
         passed: told when a neighbour is at one of these.
         limits: sizes and waits.
         listen: where to listen, if it is not where the others call.
+        token: what admits it to the consortium's relays; None: it does without.
         clock: the time of day.
     """
 
@@ -580,6 +543,7 @@ class Network(Secret):
         passed: Tell | None = None,
         limits: Limits = DEFAULT_LIMITS,
         listen: Address | None = None,
+        token: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         check_member(identity, consortium.certificates)
@@ -602,6 +566,11 @@ class Network(Secret):
             passed=passed,
         )
         self._door: Door | None = None
+        self._tunnels: Tunnels | None = None
+        if token is not None and consortium.relays is not None:
+            self._tunnels = Tunnels(
+                agreed=consortium, me=identity.name, token=token, limits=limits
+            )
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.unsent: Counter[str] = Counter()
@@ -619,23 +588,19 @@ class Network(Secret):
         Raises:
             InvalidInputError: the address cannot be listened at.
         """
-        if self._listen is not None:
-            await self._open_door(self._listen)
         certificates = self._consortium.certificates
-        call = partial(self._call, client_context(self._identity, certificates))
+        answers = server_context(self._identity, certificates)
+        self._door = Door(answers, self._limits, self._turned_away)
+        if self._listen is not None:
+            try:
+                await self._door.open(self._listen, self._answer)
+            except OSError as error:
+                raise cannot_listen(self._listen, error) from None
+            LOG.info("listening", extra={"address": str(self._listen)})
+        call = partial(self._reach, client_context(self._identity, certificates))
         for peer in self._peers.values():
-            if peer.address is not None:
-                self._start(self._keep_calling(peer, partial(call, peer, peer.address)))
-
-    async def _open_door(self, address: Address) -> None:
-        context = server_context(self._identity, self._consortium.certificates)
-        door = Door(context, self._limits, self._turned_away)
-        try:
-            await door.open(address, self._answer)
-        except OSError as error:
-            raise cannot_listen(address, error) from None
-        self._door = door
-        LOG.info("listening", extra={"address": str(address)})
+            if peer.address is not None or self._tunnels is not None:
+                self._start(self._keep_calling(peer, partial(call, peer)))
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -666,6 +631,10 @@ class Network(Secret):
         link = self._peers[to].link
         if link is None or not link.send(frame):
             self.unsent[to] += 1
+
+    async def until(self, ended: asyncio.Future[None]) -> None:
+        """Carry frames, which needs nobody's help, until a run is over."""
+        await ended
 
     def say_bye(self) -> None:
         """Tell every neighbour, now or when it comes, that this party has finished."""
@@ -708,8 +677,11 @@ class Network(Secret):
     ) -> None:
         """Call a neighbour whenever there is no connection with it."""
         backoff = Backoff(self._limits)
+        # Where no call can come, nobody waits for one.
+        waits = not peer.designated and self._listen is not None
         while not self._closing:
-            await peer.lonely(0 if peer.designated else self._limits.fallback)
+            patient = waits and not peer.relayed
+            await peer.lonely(self._limits.fallback if patient else 0)
             lasted = await call()
             if peer.yielded:
                 return
@@ -717,18 +689,78 @@ class Network(Secret):
                 backoff.settled()
             await asyncio.sleep(backoff.slow() if peer.refused else backoff.next())
 
+    async def _reach(self, context: ssl.SSLContext, peer: Peer) -> float:
+        """Meet a neighbour once, directly or over a relay; say for how long.
+
+        What served last is tried first.
+        """
+        ways: list[Callable[[], Coroutine[Any, Any, float | None]]] = []
+        if peer.address is not None:
+            ways.append(partial(self._call, context, peer, peer.address))
+        if self._tunnels is not None:
+            ways.append(partial(self._tunnel, self._tunnels, context, peer))
+        for way in reversed(ways) if peer.relayed else ways:
+            lasted = await way()
+            if lasted is not None:
+                return lasted
+        return 0.0
+
     async def _call(
         self, context: ssl.SSLContext, peer: Peer, address: Address
-    ) -> float:
+    ) -> float | None:
         """Call once, and serve the connection to its end; say how long that was."""
         try:
             connection = await dial(address, context, self._limits)
         except UNANSWERED as error:
-            why = call_failure(error, str(address))
-            if why != peer.trouble:
-                LOG.info("call failed", extra={"party": peer.name, "reason": why})
-            peer.fail(why, refused=isinstance(error, ssl.SSLError))
-            return 0.0
+            self._failed(peer, call_failure(error, str(address)), error)
+            return None
+        return await self._hold(connection, peer)
+
+    def _failed(self, peer: Peer, why: str, error: BaseException) -> None:
+        if why != peer.trouble:
+            LOG.info("call failed", extra={"party": peer.name, "reason": why})
+        peer.fail(why, refused=isinstance(error, ssl.SSLError))
+
+    async def _tunnel(
+        self, tunnels: Tunnels, context: ssl.SSLContext, peer: Peer
+    ) -> float | None:
+        """The same over a relay: whoever dials is TLS's client there, too."""
+        assert self._door is not None
+        door, limits = self._door, self._limits
+
+        async def hold(connection: Answered) -> float:
+            return await self._meetings.hold(connection, None)
+
+        async def serve(stream: Passage) -> float:
+            if not peer.designated:
+                return await answer_over(stream, door, limits, hold)
+            try:
+                connection = await dial_over(stream, context, limits)
+            except UNANSWERED as error:
+                why = call_failure(error, f"the other end of {stream.relay}")
+                self._failed(peer, why, error)
+                return 0.0
+            return await self._hold(connection, peer)
+
+        # While a call could come or be answered, that is tried again and again.
+        direct = peer.address is not None or self._listen is not None
+        eager = peer.designated and direct
+        return await tunnels.meet(
+            peer.name,
+            serve,
+            calls=peer.designated,
+            wait=0.8 * limits.fallback if eager else limits.relay_wait,
+            elsewhere=peer.up,
+            note=partial(self._noted, peer),
+        )
+
+    def _noted(self, peer: Peer, why: str) -> None:
+        """Keep how it stands at a relay."""
+        if why != peer.trouble and peer.link is None:
+            LOG.info("not met yet", extra={"party": peer.name, "reason": why})
+        peer.fail(why, refused=False)
+
+    async def _hold(self, connection: Wire, peer: Peer) -> float:
         try:
             return await self._meetings.hold(connection, peer)
         finally:

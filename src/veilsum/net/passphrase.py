@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import stat
 import sys
 from getpass import getpass
 from pathlib import Path
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from veilsum.errors import InvalidInputError
+from veilsum.files.owners import why_open
 
 LEAST = 12
 # 128 MiB and a third of a second for each guess.
@@ -85,9 +85,10 @@ def _asked(path: Path) -> str:
     named = os.environ.get(FILE_NAME)
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     if named:
-        return _first_line(Path(named))
+        return _first_line(Path(named), private=True)
     if handed and (Path(handed) / _CREDENTIAL).exists():
-        return _first_line(Path(handed) / _CREDENTIAL)
+        # Who may read it systemd says in an access list, not in mode and owner.
+        return _first_line(Path(handed) / _CREDENTIAL, private=False)
     if sys.stdin.isatty():
         return getpass(f"Passphrase of {path}: ")
     raise InvalidInputError(
@@ -96,17 +97,14 @@ def _asked(path: Path) -> str:
     )
 
 
-def _first_line(path: Path) -> str:
+def _first_line(path: Path, *, private: bool) -> str:
     try:
         with path.open("rb") as stream:
-            mode, content = os.fstat(stream.fileno()).st_mode, stream.read(4096)
+            found, content = os.fstat(stream.fileno()), stream.read(4096)
     except OSError as error:
         raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InvalidInputError(
-            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
-            "a passphrase: let only its owner read it (chmod 600), and choose another"
-        )
+    if private and (why := why_open(path, found)) is not None:
+        raise InvalidInputError(f"{why}; it holds a passphrase: choose another")
     lines = content.decode(errors="replace").splitlines()
     if not lines or not lines[0]:
         raise InvalidInputError(f"{path} is to hold a passphrase: found nothing")

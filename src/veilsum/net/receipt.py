@@ -127,9 +127,9 @@ def make_receipt(identity: Identity, **fields: Any) -> Receipt:
     return receipt_from(json.loads(canonical({**content, "signature": signature})))
 
 
-def read_receipt(path: Path) -> Receipt:
+def read_receipt(path: str | Path) -> Receipt:
     """Return the receipt in a file; whether it is true is another question."""
-    return read_as(path, "a receipt", receipt_from)
+    return read_as(Path(path), "a receipt", receipt_from)
 
 
 def read_result(path: Path) -> ResultFile:

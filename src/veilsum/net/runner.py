@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -37,11 +37,10 @@ from veilsum.protocol.effects import (
     SetTimer,
 )
 from veilsum.protocol.evidence import Contradiction
-from veilsum.protocol.phases import CLOSED, GREETING
+from veilsum.protocol.phases import ABORTED, FINISHED, GREETING
 from veilsum.protocol.recovery import Stored
 
 if TYPE_CHECKING:
-    from veilsum.net.links import Network
     from veilsum.net.store import RunStore
     from veilsum.protocol.machine import Machine
     from veilsum.protocol.plan import Plan
@@ -52,17 +51,63 @@ LOG = logging.getLogger("veilsum.net")
 # ended.
 KEPT = (
     *(AGREED, "finished", "aborted", "answer/", "commit/", "charged/", "closed"),
-    *("evidence/", "lost"),
+    *("evidence/", "lost", "drop/out/"),
 )
+# The key of a party that went away because somebody did not come, and may come back.
+TRIED = "tried"
 # The key under which the bytes sent are counted, as of the last writing.
 SENT = "bytes"
+STATE_GONE = (
+    "the file with this run's state was deleted or exchanged; do not end this process: "
+    "it goes on, and without that file it could not be started again"
+)
 # Seconds for the last frames of a party that gives up.
 LAST_WORDS = 5.0
 # Complaints about one neighbour that are logged; more are counted.
 MOST_COMPLAINTS = 20
 
+# Messages of one neighbour that change nothing: at once, for each party more, and in a
+# second. In a run most records come once by every link, and so in vain by all but one.
+MOST_IN_VAIN, VAIN_PER_PARTY, VAIN_PER_SECOND = 2000, 50, 500.0
+
 Charging = Callable[[Emission, Sequence[Array[Any]]], None]
 Recording = Callable[[str, Any, str | None], None]
+
+
+@runtime_checkable
+class Links(Protocol):
+    """The ways to all neighbours: connections, or files that are carried.
+
+    Made with `hear`, `met` and `left`, which it calls in the event loop.
+    """
+
+    async def open(self) -> None:
+        """Begin; frames that were sent before may be lost."""
+        ...
+
+    def send(self, to: str, frame: bytes) -> None:
+        """Send a frame to a neighbour; it may be lost."""
+        ...
+
+    async def until(self, ended: asyncio.Future[None]) -> None:
+        """Carry frames until the run is over for this party; raise what it raises."""
+        ...
+
+    def condition(self, name: str) -> str:
+        """Say in one clause how things are with a neighbour."""
+        ...
+
+    def say_bye(self) -> None:
+        """Tell every neighbour that this party has finished."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Wait, at most so long, until what was sent is on its way."""
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing open."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,7 +153,7 @@ class Runner(Secret):
 
     machine: Machine
     store: RunStore
-    network: Callable[..., Network]
+    network: Callable[..., Links]
     charge: Charging | None = None
     watch: Callable[[Machine], None] | None = None
     record: Recording | None = None
@@ -117,6 +162,9 @@ class Runner(Secret):
     _left: set[str] = field(default_factory=set)
     _passed: set[str] = field(default_factory=set)
     _complaints: dict[str, int] = field(default_factory=dict)
+    _told_gone: bool = False
+    _away: Abort | None = None
+    _floodings: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     async def run(self) -> Ending:
         """Take part until the run is over for this party.
@@ -140,15 +188,18 @@ class Runner(Secret):
             self._note("boot", None)
             self._do(lambda: first)
             await self._net.open()
-            await self._ended
+            await self._net.until(self._ended)
             conditions = self._conditions()
             await self._part()
         finally:
             self._stop_timers()
             await self._net.close()
-        self._close()
+        if self._away is None:
+            self._close()
+        else:
+            self.store.write([Persist(TRIED, b"")])
         ending = ending_of(self.machine.plan, self.store.read())
-        return replace(ending, conditions=conditions)
+        return replace(ending, abort=ending.abort or self._away, conditions=conditions)
 
     def _begin(self, stored: dict[str, bytes]) -> list[Effect]:
         """Return what the machine wants done first; refuse data that do not serve."""
@@ -186,8 +237,23 @@ class Runner(Secret):
             self.record("receive", frame, sender)
         if self.machine.is_deaf_to(sender):
             # Ends the connection: the network is to be rid of it.
-            raise PeerProtocolError(sender, "sent too much that no honest party sends")
+            fault = self.machine.accused.get(sender, "")
+            said = f": {fault.removeprefix(f'{sender!r}: ')}" if fault else ""
+            raise PeerProtocolError(
+                sender, f"sent too much that no honest party sends{said}"
+            )
+        before = self.machine.n_in_vain(sender)
         self._do(self.machine.receive, sender, frame)
+        if self.machine.n_in_vain(sender) > before and self._floods(sender):
+            raise PeerProtocolError(sender, "floods this party with what it has")
+
+    def _floods(self, sender: str) -> bool:
+        """Count a message in vain; say whether they come faster than anybody needs."""
+        now = asyncio.get_running_loop().time()
+        level, when = self._floodings.get(sender, (0.0, now))
+        level = 1 + max(0.0, level - VAIN_PER_SECOND * (now - when))
+        self._floodings[sender] = level, now
+        return level > MOST_IN_VAIN + VAIN_PER_PARTY * len(self.machine.plan.parties)
 
     def _met(self, neighbour: str) -> None:
         self._note("met", None, neighbour)
@@ -211,7 +277,7 @@ class Runner(Secret):
         Where all must be there one is enough, as long as nobody has begun; otherwise
         the others go on without it as long as one of them is there to go on with.
         """
-        if self.machine.phase in CLOSED:
+        if self.machine.phase in (FINISHED, ABORTED):
             self._on_left(neighbour)
             return
         self._passed.add(neighbour)
@@ -286,6 +352,9 @@ class Runner(Secret):
 
     def _write(self, writes: list[Persist]) -> list[Persist]:
         self.store.write([*writes, Persist(SENT, b"%d" % self._sent)])
+        if not self._told_gone and self.store.is_gone:
+            self._told_gone = True
+            LOG.warning(STATE_GONE, extra={"file": str(self.store.path)})
         for write in writes:
             self._note("persist", write)
         self._note("written", None)
@@ -318,6 +387,8 @@ class Runner(Secret):
         else:
             self._note(type(effect).__name__.lower(), effect)
         if isinstance(effect, Finish | Abort) and not self._ended.done():
+            if isinstance(effect, Abort) and not effect.final:
+                self._away = effect
             self._ended.set_result(None)
 
     def _set_timer(self, timer: SetTimer) -> None:
@@ -336,7 +407,7 @@ class Runner(Secret):
 
     async def _part(self) -> None:
         """Stay as long as a neighbour may still need something of this party."""
-        if self.machine.phase not in CLOSED or "aborted" in self.store.read():
+        if self.machine.phase != FINISHED:
             await self._net.drain(LAST_WORDS)
             return
         self._net.say_bye()

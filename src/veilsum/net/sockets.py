@@ -21,13 +21,12 @@ from contextlib import suppress
 from enum import Enum
 from functools import partial
 from http import HTTPStatus
-from ipaddress import ip_address
 from socket import socket
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from veilsum.agreement.consortium import Address
+from veilsum.agreement.addresses import Address, is_loopback
 from veilsum.errors import MissingExtraError
 from veilsum.net.hello import PATH, Limits
 
@@ -127,7 +126,7 @@ def after_status(status: int) -> Hitch:
 
 def proxy_for(address: Address) -> str | None:
     """Return the proxy for calls to an address, as the environment has it."""
-    if _is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
+    if is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
         return None
     found = getproxies()
     kind = next((kind for kind in _KINDS if kind in found), None)
@@ -141,14 +140,6 @@ def _place(proxy: str) -> str:
     found = urlsplit(proxy)
     port = found.port or (443 if found.scheme == "https" else 80)
     return str(Address(found.hostname or "", port))
-
-
-def _is_loopback(host: str) -> bool:
-    """Say whether a host is this machine, which no proxy can reach."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 # What OpenSSL found about a certificate, by its number.
@@ -253,8 +244,6 @@ except ImportError:
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
-    from veilsum.agreement.consortium import Address
-
 __all__ = [
     "UNANSWERED",
     "Answered",
@@ -296,9 +285,10 @@ class Wire(Connection):
         heard_at: when anything came last, by the event loop's clock.
         take: is handed whole binary frames at once, and must not raise; `recv` has
             all others.
+        relay: the relay that it goes over; empty if it is direct.
     """
 
-    heard_at = 0.0
+    heard_at, relay = 0.0, ""
     take: Callable[[bytes], None] | None = None
 
     @property
@@ -396,8 +386,10 @@ class Answered(Wire, ServerConnection):
 class Door:
     """Where others call: at most so many at a time that are not known yet."""
 
+    made: type[Answered] = Answered
+
     def __init__(
-        self, context: ssl.SSLContext, limits: Limits, refused: Refused
+        self, context: ssl.SSLContext | None, limits: Limits, refused: Refused
     ) -> None:
         self._context, self._limits, self._refused = context, limits, refused
         self._strangers: dict[Answered, asyncio.Transport] = {}
@@ -406,7 +398,10 @@ class Door:
         self._closed = False
 
     async def open(
-        self, address: Address, handler: Callable[[Answered], Awaitable[None]]
+        self,
+        address: Address,
+        handler: Callable[[Answered], Awaitable[None]],
+        **options: Any,
     ) -> None:
         """Listen, and give every WebSocket that comes about to the handler."""
         handle = cast(Callable[[ServerConnection], Awaitable[None]], handler)
@@ -414,12 +409,21 @@ class Door:
             handle,
             address.host or None,
             address.port,
-            create_connection=cast(type[ServerConnection], partial(Answered, self)),
-            process_request=_only_here,
+            create_connection=cast(type[ServerConnection], partial(self.made, self)),
+            process_request=self.asked,
             server_header=None,
             open_timeout=self._limits.open_timeout,
-            **_options(self._limits),
+            **{**_options(self._limits), **options},
         )
+
+    def asked(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer a request that is for no WebSocket here; None: there is one."""
+        return only_here(connection, request)
+
+    def make_room(self, plain: asyncio.Transport) -> bool:
+        """Say whether there is room for one more after all."""
+        del plain
+        return False
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -432,7 +436,8 @@ class Door:
         if self._closed:  # it was accepted just before that
             plain.abort()
             return
-        if len(self._strangers) >= self._limits.strangers:
+        full = len(self._strangers) >= self._limits.strangers
+        if full and not self.make_room(plain):
             self._refused(caller(plain), ConnectionError("too many callers at a time"))
             plain.abort()
             return
@@ -443,6 +448,7 @@ class Door:
 
     async def _secure(self, connection: Answered, plain: asyncio.Transport) -> None:
         address, timeout = caller(plain), self._limits.open_timeout
+        assert self._context is not None
         try:
             secure = await asyncio.get_running_loop().start_tls(
                 plain,
@@ -471,17 +477,17 @@ class Door:
 
     async def close(self) -> None:
         """Stop listening, and hang up on everybody."""
-        if self._server is None:
-            return
         self._closed = True
-        await self._stop_accepting()
-        self._server.close()
+        if self._server is not None:
+            await self._stop_accepting()
+            self._server.close()
         for plain in self._strangers.values():
             plain.abort()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        if self._server is not None:
+            await self._server.wait_closed()
 
     async def _stop_accepting(self) -> None:
         """Take nobody any more, and let those in who have just been taken.
@@ -514,17 +520,21 @@ class _Straight(connect):
 
     through = False
 
-    def __init__(self, uri: str, **options: Any) -> None:
+    def __init__(self, uri: str, kind: type[Dialled], **options: Any) -> None:
+        self._kind = kind
         made = cast(type[ClientConnection], self._made)
         super().__init__(uri, create_connection=made, **options)
 
     def _made(self, *args: Any, **options: Any) -> Dialled:
         self.through = True
-        return Dialled(*args, **options)
+        return self._kind(*args, **options)
 
     def process_redirect(self, exc: Exception) -> Exception:
         """Take a redirection as the refusal that it is."""
         return exc
+
+
+D = TypeVar("D", bound=Dialled)
 
 
 async def dial(
@@ -548,17 +558,33 @@ async def dial(
     """
     given: dict[str, Any] = {} if over is None else {"sock": over}
     proxy = None if over is not None else proxy_for(address)
+    uri = f"wss://{address}{PATH}"
+    return await dial_at(
+        uri, address, limits, kind=Dialled, proxy=proxy, ssl=context, **given
+    )
+
+
+async def dial_at(
+    uri: str,
+    address: Address,
+    limits: Limits,
+    *,
+    kind: type[D],
+    proxy: str | None,
+    **given: Any,
+) -> D:
+    """Call whoever answers at a URI, for a connection of some kind; see `dial`."""
+    options = {**_options(limits), **given}
     call = _Straight(
-        f"wss://{address}{PATH}",
-        ssl=context,
+        uri,
+        kind,
         proxy=proxy,
         user_agent_header=None,
         open_timeout=limits.open_timeout,
-        **_options(limits),
-        **given,
+        **options,
     )
     try:
-        return cast(Dialled, await call)
+        return cast(D, await call)
     except _FAILED as error:
         if proxy is None or call.through:
             raise
@@ -579,20 +605,28 @@ def _stopped(error: BaseException, there: Address, proxy: str) -> ProxyError:
 
 def _options(limits: Limits) -> dict[str, Any]:
     """Return what both ends have in common."""
+    return {"compression": None, **protocol_options(limits), **pace(limits)}
+
+
+def protocol_options(limits: Limits) -> dict[str, Any]:
+    """Return what a connection's protocol takes."""
+    return {"max_size": limits.max_frame, "logger": _SILENT}
+
+
+def pace(limits: Limits) -> dict[str, Any]:
+    """Return what a connection takes: how much, how often, for how long."""
     return {
-        "compression": None,
-        "max_size": limits.max_frame,
         "max_queue": limits.inbox_frames,
         "write_limit": limits.write_bytes,
         "ping_interval": limits.ping_interval,
         # A pong may wait behind a long frame: `Link` looks for any sign of life.
         "ping_timeout": None,
         "close_timeout": limits.close_timeout,
-        "logger": _SILENT,
     }
 
 
-def _only_here(connection: ServerConnection, request: Request) -> Response | None:
+def only_here(connection: ServerConnection, request: Request) -> Response | None:
+    """Answer who asks for anything but the one place where a party is called."""
     if request.path == PATH:
         return None
     return connection.respond(HTTPStatus.NOT_FOUND, "")

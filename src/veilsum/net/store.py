@@ -61,7 +61,6 @@ BEGUN = ("input/", "closed")
 WHAT_TO_DO = (
     "put that one back to go on with it, or give this run another path with --state"
 )
-_ANOTHER_KEY = " since, or it was written with another key"
 # How often to try for the lock, and the most seconds between two tries.
 ATTEMPTS = 10
 LONGEST_PAUSE = 0.1
@@ -229,7 +228,8 @@ class RunStore(OpenFile):
 
     def _empty_log(self) -> None:
         self._live().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        sync(self.path.with_name(f"{self.path.name}-wal"))
+        with suppress(FileNotFoundError):  # somebody has deleted it: nothing is left
+            sync(self.path.with_name(f"{self.path.name}-wal"))
 
 
 def _held(path: Path) -> sqlite3.Connection:
@@ -277,7 +277,10 @@ class _Owner:
     @property
     def sections(self) -> dict[str, str]:
         """The sections' digests."""
-        return dict(json.loads(self.agreed or b'{"sections": {}}')["sections"])
+        try:
+            return dict(json.loads(self.agreed or b"{}")["sections"])
+        except (KeyError, TypeError, ValueError):  # nothing, or nothing to be read
+            return {}
 
     def has_file_of(self, other: Self) -> bool:
         """Say whether both have one consortium file, as far as is known."""
@@ -316,22 +319,22 @@ def _owner(path: Path, connection: sqlite3.Connection) -> tuple[_Owner, bytes]:
     return found, seal
 
 
-def _check_seal(
+def _is_sealed(
     path: Path,
     connection: sqlite3.Connection,
     owner: _Owner,
     seal: bytes,
     sealing: Sealing,
-) -> None:
-    """Refuse a store that is not as this party, with this key, has written it."""
-    tags: dict[str, bytes] = {}
-    for key, value, tag in connection.execute("SELECT key, value, tag FROM entry"):
-        name = key.decode(errors="replace")
-        if not hmac.compare_digest(sealing.tag(value), tag):
-            raise STORE.damaged(path, f"its entry {name} was changed{_ANOTHER_KEY}")
-        tags[name] = tag
+) -> bool:
+    """Say whether a seal is this key's; refuse what is under it and was changed."""
+    rows = connection.execute("SELECT key, value, tag FROM entry").fetchall()
+    tags = {key.decode(errors="replace"): tag for key, _, tag in rows}
     if not hmac.compare_digest(sealing.seal(owner.plan, owner.party, tags), seal):
-        raise STORE.damaged(path, f"its seal is broken{_ANOTHER_KEY}")
+        return False
+    for key, value, tag in rows:
+        if not hmac.compare_digest(sealing.tag(value), tag):
+            raise STORE.damaged(path, f"its entry {key.decode()} was changed")
+    return True
 
 
 def _check_owner(
@@ -344,7 +347,7 @@ def _check_owner(
             f"{path} is the store of {found.party!r}, not of {wanted.party!r}: every "
             "party has its own; give another path"
         )
-    _check_seal(path, connection, found, seal, sealing)
+    sealed = _is_sealed(path, connection, found, seal, sealing)
     if found.begun and not found.has_file_of(wanted):
         sections = listed(differing(found.sections, wanted.sections))
         raise StoreError(
@@ -356,5 +359,9 @@ def _check_owner(
             f"{path} belongs to the plan {found.plan.hex()[:16]}, this run has the "
             f"plan {wanted.plan.hex()[:16]}: it began with another consortium file or "
             f"version of veilsum; {WHAT_TO_DO}"
+        )
+    if not sealed:
+        raise STORE.damaged(
+            path, "its seal is broken: it was changed, or written with another key"
         )
     return found

@@ -10,15 +10,16 @@ of which run and of whom, and how long it is.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 
 from veilsum.agreement.pem import der_of
-from veilsum.errors import InvalidInputError, OutputError
+from veilsum.errors import InvalidInputError, OutputError, VeilsumError
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
 from veilsum.graphs.topology import Topology
@@ -37,6 +38,11 @@ _START = len(FORMAT) + 2 * DIGEST_BYTES
 # A tap keeps a quarter of this; starts that were interrupted add up.
 MOST_BYTES = 1 << 30
 _CODEC = Codec(MOST_BYTES // 8)
+
+# As fractions are written; one with an exponent could have any number of digits.
+_FRACTION = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
+# More than any agreement has.
+_Bits = Annotated[int, msgspec.Meta(ge=-100_000, le=100_000)]
 
 _Parts = dict[str, list[tuple[list[int | str], bytes]]]
 
@@ -59,10 +65,10 @@ class _Content(Secret, msgspec.Struct):
     weights: list[float]
     law: str
     sigma: float | list[float] | None
-    grid: int | None
+    grid: _Bits | None
     largest: float | None
     unit: str | None
-    bits: int | None
+    bits: _Bits | None
     units: list[str]
     plan: bytes
     whole: bool
@@ -120,7 +126,58 @@ def read_transcript(
             f"{path} was changed or damaged, and nothing in it can be relied on: put "
             "back the copy that veilsum join wrote"
         )
-    return _transcript(msgspec.msgpack.decode(content, type=_Content))
+    try:
+        made = _transcript(msgspec.msgpack.decode(content, type=_Content))
+        _check(made, identity.name)
+    except (ValueError, TypeError, LookupError, ArithmeticError, VeilsumError):
+        # Whoever has the key can seal anything; none of it is repeated.
+        raise InvalidInputError(
+            f"{path} was sealed with the key of {identity.name}, but does not hold "
+            "what veilsum join has written: it is no transcript of a run"
+        ) from None
+    return made
+
+
+def _check(made: Transcript, owner: str) -> None:
+    """Refuse what no party's machine could have kept.
+
+    It is its owner's alone, among the parties of its graph; shares have an end at the
+    owner, and all vectors of one epoch are numbers of the law, equally many.
+    """
+    parties = made.topology.parties
+    if made.corrupted != (owner,) or owner not in parties:
+        raise ValueError
+    epochs = [one.epoch for one in made.rounds]
+    if epochs != sorted({*epochs}) or min(epochs, default=0) < 0:
+        raise ValueError
+    for one in made.rounds:
+        if not {*one.members} <= {*parties}:
+            raise ValueError
+        ends = [*one.shares, *((owner, name) for name in (*one.own, *one.masked))]
+        ends += [(owner, name) for _, name in one.told]
+        ends += [(owner, name) for name in one.subtrees]
+        if any(owner not in pair or not {*pair} <= {*parties} for pair in ends):
+            raise ValueError
+        masked = [*one.own.values(), *one.shares.values(), *one.masked.values()]
+        masked += [*one.subtrees.values(), *([] if one.total is None else [one.total])]
+        if {(v.dtype, v.shape) for v in masked} - {(made.law.dtype, masked[0].shape)}:
+            raise ValueError
+
+
+def is_transcript(path: Path, identity: Identity, *, run: str | None = None) -> bool:
+    """Say whether a file starts as a party's own transcript, of a run if it is named.
+
+    Nothing of it is opened.
+    """
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(_START)
+    except OSError:
+        return False
+    of_run, of_party = _digests(identity, run or "")
+    named = FORMAT if run is None else FORMAT + of_run
+    owner = start[len(FORMAT) + DIGEST_BYTES :]
+    return start.startswith(named) and owner == of_party
 
 
 def earlier_transcript(
@@ -217,12 +274,18 @@ def _law(content: _Content, graph: Topology) -> Law:
         )
         return masks.on(graph)
     # The grid of masks for whole numbers follows from what these count.
-    counts = Counts(tuple(map(Fraction, content.units)), content.bits)
+    counts = Counts(tuple(map(_fraction, content.units)), content.bits)
     return Masks(name, content.sigma).for_sums(graph, counts)
 
 
 def _unit(text: str | None) -> Fraction | None:
-    return None if text is None else Fraction(text)
+    return None if text is None else _fraction(text)
+
+
+def _fraction(text: str) -> Fraction:
+    if not _FRACTION.fullmatch(text):
+        raise ValueError
+    return Fraction(text)
 
 
 def _exchange(kept: _Epoch) -> Exchange:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import groupby
 from math import ceil, log2
@@ -252,6 +252,19 @@ class Law(ABC):
         """Return a sum of the law's numbers as it may leave a party."""
         return numbers
 
+    def of_places(self, places: Sequence[int]) -> Law:
+        """Return the law of some of its coefficients, each as often as it is named."""
+        del places
+        return self
+
+    def without_range(self) -> Law:
+        """Return the law where nobody has declared a range of values."""
+        return self
+
+    def in_one_word(self) -> Law:
+        """Return the law of shorter numbers that are drawn alike, if there is one."""
+        return self
+
     @property
     def counted(self) -> Counts | None:
         """What its numbers count, if sums are of whole numbers."""
@@ -353,6 +366,12 @@ class GaussianMasks(_Floats):
         """Return sigma times standard normals."""
         _check_size(self.sigma, size)
         return np.sqrt(weight) * (self.sigma * stream.normals(size))
+
+    def of_places(self, places: Sequence[int]) -> GaussianMasks:
+        """Return the law with each one's sigma."""
+        if self.sigma.ndim == 0:
+            return self
+        return replace(self, sigma=self.sigma[list(places)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -461,6 +480,16 @@ class LatticeMasks(Law):
         """Return grid steps as real numbers."""
         return self.grid.to_floats(numbers)
 
+    def of_places(self, places: Sequence[int]) -> LatticeMasks:
+        """Return the law with each one's sigma."""
+        if self.sigma.ndim == 0:
+            return self
+        return replace(self, sigma=self.sigma[list(places)])
+
+    def without_range(self) -> LatticeMasks:
+        """Return the same grid and integers."""
+        return replace(self, largest=None)
+
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse a grid too coarse for real secrets."""
         sigma, enough = float(self.sigma.min()), 2**DEPLOYED_DEVIATION_BITS
@@ -558,7 +587,11 @@ class UniformMasks(Law):
 
     def decode(self, numbers: NumberRows) -> Reals:
         """Return a sum of all parties' numbers, masks having cancelled."""
-        return self.grid.to_floats(np.ascontiguousarray(numbers).view(np.int64))
+        return self.grid.to_floats(numbers.view(np.int64))
+
+    def without_range(self) -> UniformMasks:
+        """Return the same grid."""
+        return replace(self, largest=None)
 
     def _check_range(self, values: Reals, labels: Sequence[str] | None) -> None:
         fits = 2.0**WORD_BITS * self.grid.step / self.n_parties
@@ -639,6 +672,10 @@ class _Counting(Law):
         """Return a sum of all parties' numbers, masks having cancelled."""
         return numbers
 
+    def of_places(self, places: Sequence[int]) -> _Counting:
+        """Return the law with each one's unit."""
+        return replace(self, counts=self.counts.of_places(places))
+
     @abstractmethod
     def _typed(self, whole: NumberRows) -> NumberRows:
         """Return whole numbers in the law's own kind."""
@@ -695,13 +732,22 @@ class UniformCounts(_Counting):
     def decode(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of all parties' numbers, masks having cancelled."""
         if self.counts.words == 1:
-            signed = np.ascontiguousarray(numbers).view(np.int64)
-            return as_python_integers(signed)
+            return as_python_integers(numbers.view(np.int64))
         return self.wrap(numbers)
 
     def wrap(self, numbers: NumberRows) -> NumberRows:
         """Return the residues: unreduced, a sum would show how it came about."""
         return _wrapped(numbers, self.counts.words)
+
+    def in_one_word(self) -> UniformCounts:
+        """Return residues of 64 bits: the words of longer ones are drawn alike.
+
+        They count ones: residues are drawn alike whatever they count, and by their real
+        sizes the coarsest would drown the others.
+        """
+        bits = min(self.counts.bits, WORD_BITS)
+        ones = (Fraction(1),) * len(self.counts.units)
+        return replace(self, counts=replace(self.counts, bits=bits, units=ones))
 
     def _typed(self, whole: NumberRows) -> NumberRows:
         if self.counts.words == 1:
@@ -725,7 +771,9 @@ class LatticeCounts(_Counting):
     sigma: FloatArray
     n_bytes: int
     # A graph has few weights, and asks once for each of its links.
-    _known: dict[float, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    _known: dict[float, tuple[int, ...]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @classmethod
     def on_units(
@@ -792,6 +840,11 @@ class LatticeCounts(_Counting):
     def decode(self, numbers: NumberRows) -> NumberRows:
         """Return a sum of all parties' numbers, masks having cancelled."""
         return _python(numbers)
+
+    def of_places(self, places: Sequence[int]) -> LatticeCounts:
+        """Return the law with each one's unit and sigma."""
+        sigma = self.sigma[list(places)] if self.sigma.ndim else self.sigma
+        return replace(self, counts=self.counts.of_places(places), sigma=sigma)
 
     def check_deployable(self, *, least_weight: float = 1.0) -> None:
         """Refuse units too coarse for real secrets."""

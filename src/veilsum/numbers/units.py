@@ -660,6 +660,10 @@ class Counts:
         """How many words of 64 bits hold every total."""
         return max(1, -(-self.bits // 64))
 
+    def of_places(self, places: Sequence[int]) -> Counts:
+        """Return what some of the numbers count, each as often as it is named."""
+        return replace(self, units=tuple(self.units[place] for place in places))
+
     def values(self, numbers: Iterable[int]) -> FloatArray:
         """Return what totals stand for, each rounded once to float64."""
         pairs = zip(numbers, self.units, strict=True)

@@ -16,10 +16,12 @@ from veilsum.agreement.sections import DispatchSection
 from veilsum.jobs.dispatch_periods import dispatch_recipe
 from veilsum.jobs.job_file import job_of, table_job
 from veilsum.jobs.recipes import Recipe
+from veilsum.jobs.running import promise_before
 from veilsum.jobs.table_job import SchemaJob, check_width, prepared
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.units import Counts
 from veilsum.parties.party_cost import PartyCost
+from veilsum.privacy.guarantee import Guarantee
 from veilsum.reading import about
 from veilsum.tables.frames import as_frame
 from veilsum.tables.rules import Rules
@@ -84,6 +86,18 @@ def agreed_on(consortium: Consortium) -> Asked:
         rules=rules,
         job=job,
     )
+
+
+def promise_of(consortium: Consortium) -> Guarantee:
+    """Return what the members of a consortium are promised before a run.
+
+    It follows from the file alone: from the graph, the masks, and what is asked.
+
+    Raises:
+        InvalidInputError: nobody could take part in it.
+    """
+    found = agreed_on(consortium)
+    return promise_before(found.recipe, found.terms)
 
 
 def check_agreed(consortium: Consortium) -> None:

@@ -202,7 +202,8 @@ def own_part(
     """
     (question,) = consortium.questions
     on_cost = isinstance(question, Minimisation)
-    wanted, given = ("--cost", cost) if on_cost else ("--data", data)
+    given: Any = cost if on_cost else data
+    wanted = "--cost" if on_cost else "--data"
     if given is None or (data is not None and cost is not None):
         what = "its own cost" if on_cost else "its own table"
         raise InvalidInputError(
@@ -214,8 +215,8 @@ def own_part(
         name = Path(given).name
     elif how:
         raise InvalidInputError(
-            f"{listed(how)} says how a file is written, and this is a table in memory; "
-            "leave it out"
+            f"{listed([*how])} says how a file is written, and this is a table in "
+            "memory: leave it out"
         )
     if on_cost:
         entries = read_toml(Path(given)) if is_file else given

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,6 +35,7 @@ from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
 from veilsum.jobs.job_file import read_data
 from veilsum.net.identity import new_identity
+from veilsum.net.passes import TOKEN_FILE, new_token, read_token
 from veilsum.numbers.secrets import Secret
 from veilsum.parties.own_rules import FILE_NAME, relaxed
 from veilsum.tables.columns import level
@@ -202,8 +203,22 @@ def _watch_over() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def local_run(scenario: Path, folder: Path) -> LocalRun:
-    """Prepare a folder for every party of a scenario; nothing runs yet."""
+def local_run(
+    scenario: Path,
+    folder: Path,
+    *,
+    relays: Collection[str] = (),
+    dial_only: Collection[str] = (),
+) -> LocalRun:
+    """Prepare a folder for every party of a scenario; nothing runs yet.
+
+    Args:
+        scenario: the plan, with everybody's data.
+        folder: for all folders.
+        relays: where parties meet that do not reach each other; a token is made for
+            them, in a file beside the folders and in each.
+        dial_only: parties without an address.
+    """
     _processes()
     file = read_scenario_file(scenario)
     parts = _own_parts(file, scenario)
@@ -221,16 +236,26 @@ def local_run(scenario: Path, folder: Path) -> LocalRun:
         file=file,
         certificates={name: one.certificate for name, one in identities.items()},
         addresses={
-            name: Address(HOST, port) for name, port in zip(parts, ports, strict=True)
+            name: None if name in dial_only else Address(HOST, port)
+            for name, port in zip(parts, ports, strict=True)
         },
+        relay=_relay(relays, folder) if relays else None,
     )
     seats = {}
     for name, write in parts.items():
         place = folder / name
         write_consortium(place / "consortium.toml", consortium)
         _agree_beforehand(place, consortium)
+        if relays:
+            with _private(place / TOKEN_FILE) as stream:
+                stream.write(read_token(folder / TOKEN_FILE))
         seats[name] = Seat(name, place, write(place))
     return LocalRun(consortium, seats, left_out)
+
+
+def _relay(relays: Collection[str], folder: Path) -> dict[str, Any]:
+    """Return what the parties agree on about their relays; make a token for them."""
+    return {"relay": list(relays), "relay_token": new_token(folder / TOKEN_FILE)}
 
 
 def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,15 +20,19 @@ from veilsum.drivers.driver import (
     rounds_of_a_sum,
 )
 from veilsum.drivers.tap import Tap
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, StoreError
 from veilsum.files.ledger import Ledger
 from veilsum.jobs.recipes import PartyWork
-from veilsum.jobs.running import has_charged
+from veilsum.jobs.running import has_charged, was_charged
+from veilsum.net.drop import KEY, Drop, DropFolder, kept_letters
 from veilsum.net.hello import Limits
 from veilsum.net.identity import Identity, PartyKeys
 from veilsum.net.links import Network
+from veilsum.net.passes import TOKEN_FILE
 from veilsum.net.runner import (
+    TRIED,
     Ending,
+    Links,
     Recording,
     Runner,
     ending_of,
@@ -36,6 +40,7 @@ from veilsum.net.runner import (
 )
 from veilsum.net.store import RunStore, Sealing, has_begun
 from veilsum.net.trust import check_identity
+from veilsum.numbers.arrays import listed
 from veilsum.numbers.masking import Streams, SystemStreams
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.transcript import Transcript
@@ -57,6 +62,8 @@ class Networked(Secret):
     Attributes:
         state: the run's own file; a run that was interrupted goes on from it.
         listen: where to listen, if not at the address that others dial.
+        drop: the folder through which all meet, if they do without connections.
+        token: what admits it to the consortium's relays, if there are any.
         later: runs of later questions of the same study; who is at one of them will not
             come back to this one.
         confirm: shown what will be done before anything is sent; raises to stay away.
@@ -77,6 +84,8 @@ class Networked(Secret):
     consortium: Consortium
     state: Path
     listen: Address | None = None
+    drop: DropFolder | None = None
+    token: str | None = None
     later: frozenset[str] = frozenset()
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
@@ -93,6 +102,19 @@ class Networked(Secret):
 
     def __post_init__(self) -> None:
         check_identity(self.identity, self.consortium.certificates)
+        if self.consortium.by_files and self.drop is None:
+            raise InvalidInputError(
+                "no member of this consortium has an address: all meet through files; "
+                "give the folder for these with --drop, or have the organiser make a "
+                "consortium file with addresses"
+            )
+        alone = self.consortium.only_relayed(self.party)
+        if alone and self.token is None and self.drop is None:
+            raise InvalidInputError(
+                f"{self.party} and {listed(alone)} meet at a relay only, which admits "
+                f"who has its token: ask the organiser for it, and keep it as "
+                f"{TOKEN_FILE} beside the key, or give --relay-token FILE"
+            )
 
     @property
     def party(self) -> str:
@@ -126,21 +148,25 @@ class Networked(Secret):
         """Return how the run ended; take part first if it has not yet."""
         stored = store.read()
         self._miss_ledger(ending_of(assignment.plan, stored))
+        self._check_way(stored)
         self.was_over = "closed" in stored
         if self.was_over:
             erase_secrets(store)  # it may have been killed before that was done
+            if self.drop is not None:
+                self.drop.put(kept_letters(store))  # somebody may have lost one
             return ending_of(assignment.plan, stored)
         _ = assignment.promise  # a search, made while nobody waits for this party
         # Until shares are drawn nothing ties the run to the data that were shown.
-        mark = self._mark(assignment)
-        if not has_begun(stored):
-            self._before(assignment)
-            store.write([Persist(DATA, mark)])
-        elif not hmac.compare_digest(stored.get(DATA, b""), mark):
+        mark, begun = self._mark(assignment), has_begun(stored)
+        if begun and not hmac.compare_digest(stored.get(DATA, b""), mark):
             raise InvalidInputError(
-                "the data have changed since this run began, and all its sums are to be "
-                "about the same: put the old ones back, or start a new run"
+                "the data have changed since this run began, and all its sums are to "
+                "be about the same: put the old ones back, or start a new run"
             )
+        if not begun or TRIED in stored:  # what was reserved was given back
+            self._before(assignment)
+        if not begun:
+            store.write([Persist(DATA, mark)])
         return self.looping(self._runner(assignment, store).run())
 
     def _mark(self, assignment: Assignment) -> bytes:
@@ -157,6 +183,19 @@ class Networked(Secret):
             if isinstance(work, PartyWork)
             else b""
         )
+
+    def _check_way(self, stored: Mapping[str, bytes]) -> None:
+        """Refuse to go on through files with a run on the network, or vice versa.
+
+        Either has its own way to find out that a party goes on from an old copy.
+        """
+        began, by_files = "self" in stored, KEY in stored
+        if began and "closed" not in stored and by_files != (self.drop is not None):
+            way = "through files: add --drop" if by_files else "without --drop"
+            raise StoreError(
+                f"{self.state} is of a run that began {way}; go on like that, or give "
+                "this run another path with --state"
+            )
 
     def _miss_ledger(self, so_far: Ending) -> None:
         """Say so if a ledger that this run has charged is gone."""
@@ -177,8 +216,6 @@ class Networked(Secret):
     def _runner(self, assignment: Assignment, store: RunStore) -> Runner:
         plan, charge = assignment.plan, assignment.charge
         keys = PartyKeys(self.identity, self.consortium.certificates)
-        limits = Limits(max_frame=plan.codec.max_frame)
-        limits = limits.within(plan.policy.deadline)
         work, record = assignment.works[self.party], self.record
         if self.tapped:
             self.tap = tap = Tap(plan, self.party, earlier=self.earlier)
@@ -191,25 +228,36 @@ class Networked(Secret):
                 keys=keys,
                 streams=self.streams,
                 work=work,
+                continues=self.drop is not None,
             ),
             store=store,
-            network=partial(
-                Network,
-                self.identity,
-                self.consortium,
-                plan=plan.digest,
-                limits=limits,
-                listen=self.listen,
-                later=self.later,
-            ),
+            network=self._links(plan, store),
             charge=None if charge is None else partial(charge, self.party),
             watch=self.watch,
             record=record,
         )
 
+    def _links(self, plan: Plan, store: RunStore) -> Callable[..., Links]:
+        who = self.identity, self.consortium
+        if self.drop is not None:
+            return partial(Drop, *who, plan=plan, store=store, folder=self.drop)
+        limits = Limits(max_frame=plan.codec.max_frame)
+        limits = limits.within(plan.policy.deadline)
+        return partial(
+            Network,
+            *who,
+            plan=plan.digest,
+            limits=limits,
+            listen=self.listen,
+            token=self.token,
+            later=self.later,
+        )
+
     def _released(self, plan: Plan, ending: Ending) -> Released:
         if ending.finish is None:
-            raise GivenUpError({self.party: _reason(ending)}, ending.sums)
+            raise GivenUpError(
+                {self.party: _reason(ending, self._shown(ending))}, ending.sums
+            )
         sums = len(ending.sums)
         rounds = int(ending.notes["rounds"]) or sums * rounds_of_a_sum(plan)
         return Released(
@@ -220,6 +268,16 @@ class Networked(Secret):
             bytes=int(ending.notes["sent"]),
             sum_of_masks=None,
         )
+
+    def _shown(self, ending: Ending) -> str:
+        """Say whether anything masked left this party, as far as that is known here."""
+        ledger = self.ledger
+        if ending.charged:
+            return SHOWN
+        if ledger is not None and was_charged(ledger, self.consortium.run):
+            return SHOWN_BEFORE
+        assert ending.abort is not None
+        return UNKNOWN if ending.abort.reason == "stale" else NOTHING_SHOWN
 
 
 def _told(
@@ -236,10 +294,23 @@ LEDGER_GONE = (
     "what the data were exposed to: put the old one back, or give it with --ledger"
 )
 NOTHING_SHOWN = "nothing masked of this party was shown to anybody"
+SHOWN_BEFORE = (
+    "this party's masked numbers were shown before, and its ledger is charged for "
+    "them; the file with its state is an older copy, and does not know of it"
+)
+UNKNOWN = (
+    "whether anything masked of this party was shown before, this file cannot tell: "
+    "its ledger, and the receipts of an earlier end, can"
+)
 SHOWN = "this party's masked numbers were shown, and its ledger is charged for them"
 OVER = (
     "this run is over; to try again the organiser makes a new consortium file "
     "(veilsum consortium new)"
+)
+
+AGAIN = (
+    "nothing is lost: the same command, with the same file, tries again; call the "
+    "others, so that all are there at one time"
 )
 
 
@@ -265,7 +336,7 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def _reason(ending: Ending) -> tuple[str, str]:
+def _reason(ending: Ending, shown: str) -> tuple[str, str]:
     """Return why a run ended without an answer, what that means, and what to do."""
     abort = ending.abort
     assert abort is not None
@@ -274,8 +345,7 @@ def _reason(ending: Ending) -> tuple[str, str]:
         for name, condition in ending.conditions.items()
         if condition != "connected" and _is_named(name, abort.detail)
     ]
-    shown = SHOWN if ending.charged else NOTHING_SHOWN
-    told = [_spelled_out(abort), *wrong, shown, OVER]
+    told = [_spelled_out(abort), *wrong, shown, OVER if abort.final else AGAIN]
     return abort.reason, "; ".join(told)
 
 

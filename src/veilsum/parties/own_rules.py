@@ -236,14 +236,14 @@ class OwnRules:
         )
 
 
-def read_own_rules(path: Path) -> OwnRules:
+def read_own_rules(path: str | Path) -> OwnRules:
     """Return the rules in a party's own file; a misspelt key is refused with a hint.
 
     Raises:
         InvalidScenarioError: it cannot be read: a rule that nobody understands would
             be a rule that nobody keeps.
     """
-    table = read_toml(path, most_bytes=MOST_BYTES)
+    table = read_toml(Path(path), most_bytes=MOST_BYTES)
     try:
         file = read(table, OwnFile, "the file of own rules")
         for key, known in KNOWN.items():

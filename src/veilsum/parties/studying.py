@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from veilsum.agreement.consortium import Address, Consortium
+from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy, Edition
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import (
@@ -44,7 +44,7 @@ from veilsum.parties.events import Listener, RunEvent
 from veilsum.parties.joining import OwnTable, counted, discreet
 from veilsum.parties.own_rules import OwnRules
 from veilsum.parties.study_page import consent_to_study
-from veilsum.parties.taking_part import ConsentError, Consenting, take_part
+from veilsum.parties.taking_part import ConsentError, Consenting, Ways, take_part
 from veilsum.reading import Section, Text, read
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
@@ -324,7 +324,7 @@ class StudyPart(Secret):
         alone: whether no person is asked: the usual rules are floors then.
         without: questions that its owner does not want.
         out: a folder for everything that is kept, with one for each question.
-        listen: where to listen, if others dial another address.
+        ways: how it meets the others.
         tell: told how each question went, when it is over.
         on_event: told what happens in the run of each.
     """
@@ -337,7 +337,7 @@ class StudyPart(Secret):
     out: Path
     alone: bool = False
     without: tuple[str, ...] = ()
-    listen: Address | None = None
+    ways: Ways = field(default_factory=Ways)
     tell: Callable[[QuestionStatus, JobResult | None], None] | None = None
     on_event: Listener | None = None
 
@@ -452,8 +452,7 @@ class StudyPart(Secret):
                 rules=self.own,
                 alone=self.alone,
                 ledger=self.ledger,
-                listen=self.listen,
-                later=self.study.after(name),
+                ways=replace(self.ways, later=self.study.after(name)),
                 out=folder,
                 on_event=on_event,
             )

@@ -7,27 +7,34 @@ differs is who is asked, and who is told. Nothing is sent before somebody has ag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 from veilsum.agreement.consortium import Address, Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
-from veilsum.errors import InvalidInputError, OutputError
+from veilsum.errors import InvalidInputError, LocalProtocolError, OutputError
+from veilsum.files.consortiums import read_consortium
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
 from veilsum.jobs.running import JobResult
+from veilsum.net.amendment import check_amendment
+from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
-from veilsum.net.identity import Identity
+from veilsum.net.identity import Identity, read_identity
+from veilsum.net.passes import own_token
 from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.parties.at_home import about_you, asked_before, passed
 from veilsum.parties.consent import Consent, Part, consent_to
-from veilsum.parties.events import Listener, Telling
+from veilsum.parties.events import Listener, RunEvent, Telling
 from veilsum.parties.joining import (
     OwnCost,
     OwnTable,
@@ -36,16 +43,26 @@ from veilsum.parties.joining import (
     receipt_of,
 )
 from veilsum.parties.networked import Networked
-from veilsum.parties.own_rules import OwnRules, own_rules_in
+from veilsum.parties.own_rules import OwnRules, own_rules_in, read_own_rules
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
+from veilsum.reading import check_keys
 
-# Shown the page; says whether to take part.
-Consenting: TypeAlias = Callable[[Consent], bool]
+# Shown the page; returns True, and nothing else that is true, to take part.
+Consenting: TypeAlias = Callable[[Consent], object]
 # Runs a coroutine to its end in an event loop of its own.
 Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
 
+# What text stands for, and what says how a table is written.
+MADE: Mapping[str, Callable[[Any], object]] = {
+    "rules": read_own_rules,
+    "listen": Address.of,
+    "drop": lambda path: DropFolder(Path(path)),
+    **dict.fromkeys(("cost", "ledger", "state", "transcript", "out"), Path),
+    "relay_token": Path,
+}
+WRITTEN = ("decimal", "separator", "missing", "encoding", "dates", "query")
 ANOTHER_OUT = (
     "it is left as it is, and nothing was sent: give another folder with --out"
 )
@@ -95,6 +112,24 @@ class Joined:
         return {**self.result.to_dict(), "seal": self.seal.hex()}
 
 
+@dataclass(frozen=True)
+class Ways:
+    """How a party meets the others, beyond what the consortium file says.
+
+    Attributes:
+        listen: where to listen, if others dial another address.
+        drop: the folder through which all meet, if they do without connections.
+        relay_token: file with the token of the consortium's relays; by default
+            relay.token beside the key, or what the environment has.
+        later: runs of later questions of the same study; see `Networked`.
+    """
+
+    listen: Address | None = None
+    drop: DropFolder | None = None
+    relay_token: Path | None = None
+    later: frozenset[str] = frozenset()
+
+
 def take_part(
     consortium: Consortium,
     identity: Identity,
@@ -107,8 +142,7 @@ def take_part(
     rules: OwnRules | None = None,
     ledger: Ledger | Path | None = None,
     state: Path | None = None,
-    listen: Address | None = None,
-    later: frozenset[str] = frozenset(),
+    ways: Ways | None = None,
     transcript: Path | None = None,
     out: Path | None = None,
     on_event: Listener | None = None,
@@ -128,8 +162,7 @@ def take_part(
         rules: the party's own; by default veilsum.toml beside its key, if it is there.
         ledger: its ledger, or its file; by default beside its key, made if needed.
         state: the run's own file; by default beside the key.
-        listen: where to listen, if others dial another address.
-        later: runs of later questions of the same study; see `Networked`.
+        ways: how it meets the others.
         transcript: where to keep all that is stored, sent and received.
         out: folder for the page, the result, the receipt, and evidence; None for none.
         on_event: told what happens.
@@ -147,12 +180,17 @@ def take_part(
     own = own_rules_in(beside) if rules is None else rules
     own.check(consortium, alone=alone)
     part = own_part(consortium, data=data, cost=cost, **(how or {}))
+    ways, token = ways or Ways(), None
+    if consortium.relays is not None and ways.drop is None:
+        token = own_token(consortium.relays, ways.relay_token, beside)
     driver = Networked(
         identity=identity,
         consortium=consortium,
         state=state or beside / f"{identity.name}-{consortium.run[-8:]}.run",
-        listen=listen,
-        later=later,
+        listen=ways.listen,
+        later=ways.later,
+        drop=ways.drop,
+        token=token,
         looping=looping,
     )
     telling = Telling(consortium.run, identity.name, on_event)
@@ -163,8 +201,12 @@ def take_part(
 
     def confirm(task: Assignment) -> None:
         page = _page(driver, part, own, task, transcript)
-        if not consent(page):
-            raise ConsentError("nothing was sent: this party did not agree", page)
+        answer = consent(page)
+        # Not what is merely true, as a coroutine is that nobody awaits.
+        if answer is not True:
+            told = answer if answer is False else f"a {type(answer).__name__}"
+            why = f"nobody agreed, nothing was sent: expected True, found {told}"
+            raise ConsentError(why, page)
         text = "" if out is None else str(page.write(out)[0])
         telling.tell("agreed", file=text)
 
@@ -184,6 +226,215 @@ def take_part(
     return _joined(driver, result, telling, out)
 
 
+class JoinOptions(TypedDict, total=False):
+    """What a party takes part with; all but its table or its cost has a default.
+
+    Attributes:
+        data: its table, for a question about tables: a file, or a table in memory
+            (pandas, polars, a mapping of columns, a NumPy array with named fields).
+        cost: its cost, for a question about costs: a TOML file, or its entries.
+        decimal: how a file with a table is written, and so to `query`; see
+            `read_table`.
+        separator: between cells.
+        missing: words for a value that is not there.
+        encoding: of letters.
+        dates: how dates are written.
+        query: one SELECT, for a database.
+        rules: its own rules, or their file; by default veilsum.toml beside the key, if
+            it is there.
+        ledger: its ledger, or its file; by default beside the key, made if needed.
+        state: the run's own file; by default beside the key.
+        listen: host:port to listen at, if the others dial another one.
+        drop: the folder through which all meet, if they do without connections.
+        relay_token: file with the token of the consortium's relays; by default
+            relay.token beside the key, or what the environment has.
+        transcript: a file for all numbers that it stores, sends and receives, encrypted
+            with its key; by default none is kept.
+        out: a folder for the page, the result, the receipt, and evidence; by default
+            none is written.
+        on_event: called with a `RunEvent` whenever something happens.
+    """
+
+    data: Any
+    cost: str | Path | Mapping[str, Any] | None
+    decimal: str
+    separator: str
+    missing: Sequence[str]
+    encoding: str
+    dates: str
+    query: str
+    rules: OwnRules | str | Path | None
+    ledger: Ledger | str | Path | None
+    state: str | Path | None
+    listen: Address | str | None
+    drop: str | Path | None
+    relay_token: str | Path | None
+    transcript: str | Path | None
+    out: str | Path | None
+    on_event: Listener | None
+
+
+def join(
+    consortium: Consortium | str | Path,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined:
+    """Take part in a run with the other members of a consortium, and wait for its end.
+
+    The same call after an interruption goes on where it was.
+
+    Args:
+        consortium: what was agreed on, or its file.
+        identity: this party's, or its key file.
+        consent: what agrees for this party. A function that is shown the page and
+            returns True to agree; or the digest of a page that somebody has read and
+            agreed to beforehand, in hexadecimal (`consent_to(consortium).digest`).
+            Without one nothing is sent, and the error shows the page.
+        **options: what it takes part with, see `JoinOptions`.
+
+    Returns:
+        The result, this party's receipt, and evidence against others if there is any.
+
+    Raises:
+        ConsentError: nobody has agreed; nothing was sent.
+        InvalidInputError: this party cannot take part with what it gave.
+        GivenUpError: the parties did not come to an answer.
+        LocalProtocolError: this is called inside a running event loop.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _call(consortium, identity, consent, options)()
+    raise LocalProtocolError(
+        "join waits for the others, and an event loop runs here that would stand still "
+        "meanwhile (a notebook has one): await veilsum.join_async(...) instead"
+    )
+
+
+async def join_async(
+    consortium: Consortium | str | Path,
+    *,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None = None,
+    **options: Unpack[JoinOptions],
+) -> Joined:
+    """Take part in a run without holding up the event loop that this is called from.
+
+    It takes what `join` takes. The party has a thread of its own, in which `consent`
+    is called; `on_event` is called in this event loop. If this is cancelled, the party
+    stops as if its process had been: the same call goes on, unless the others'
+    deadlines have passed by then.
+    """
+    here, halting = asyncio.get_running_loop(), _Halting()
+    call = _call(consortium, identity, consent, options)
+    if (listener := options.get("on_event")) is not None:
+
+        def tell(event: RunEvent) -> None:
+            here.call_soon_threadsafe(listener, event)
+
+        call = partial(call, on_event=tell)
+    # Not a thread of the loop's own pool: parties there would wait for each other's.
+    pool = ThreadPoolExecutor(1, thread_name_prefix="veilsum")
+    work = here.run_in_executor(pool, partial(call, looping=halting.run))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if halting.halt():
+            await asyncio.wait([work])
+        raise
+    finally:
+        pool.shutdown(wait=False)
+
+
+class _Halting:
+    """Runs a coroutine in an event loop of this thread; another thread may end it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._halted = False
+        self._cancel: Callable[[], object] | None = None
+
+    def run(self, work: Coroutine[Any, Any, Ending]) -> Ending:
+        """Run it to its end.
+
+        Raises:
+            CancelledError: it was halted, perhaps before it began.
+        """
+        return asyncio.run(self._until_halted(work))
+
+    async def _until_halted(self, work: Coroutine[Any, Any, Ending]) -> Ending:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+        with self._lock:
+            self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
+            if self._halted:
+                task.cancel()
+        try:
+            return await task
+        finally:
+            with self._lock:
+                self._cancel = None  # the loop is about to be closed
+
+    def halt(self) -> bool:
+        """End it, now or when it begins; say whether it had begun."""
+        with self._lock:
+            self._halted = True
+            if self._cancel is None:
+                return False
+            self._cancel()
+            return True
+
+
+NOBODY = (
+    "nobody has agreed to this page, and nothing was sent: read it, then give "
+    "consent=, a function that is shown the page and returns True, or the page's "
+    "digest, {}"
+)
+
+
+def _call(
+    consortium: Consortium | str | Path,
+    identity: Identity | str | Path,
+    consent: Consenting | str | None,
+    options: JoinOptions,
+) -> Callable[..., Joined]:
+    """Return the call of `take_part` that these arguments stand for."""
+    check_keys(options, JoinOptions.__annotations__, "join")
+    own: dict[str, Any] = {**options}
+    how = {key: own.pop(key) for key in WRITTEN if key in own}
+    for key, made in MADE.items():
+        if isinstance(own.get(key), str | Path):
+            own[key] = made(own[key])
+    met = {key: own.pop(key) for key in Ways.__annotations__ if key in own}
+    if not isinstance(consortium, Consortium):
+        file = Path(consortium)
+        consortium = read_consortium(file)
+        check_amendment(file, consortium)
+    return partial(
+        take_part,
+        consortium,
+        identity if isinstance(identity, Identity) else read_identity(identity),
+        consent=consent if callable(consent) else partial(_agreed_beforehand, consent),
+        how=how,
+        ways=Ways(**met),
+        **own,
+    )
+
+
+def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
+    """Say whether it is this page that somebody has agreed to."""
+    if digest is None:
+        raise ConsentError(NOBODY.format(page.digest), page)
+    if digest.replace(" ", "").lower() != page.digest:
+        raise ConsentError(
+            f"the page that was agreed to has the digest {digest}, and this one "
+            f"{page.digest}; nothing was sent: read this one",
+            page,
+        )
+    return True
+
+
 @contextmanager
 def _warned(consortium: Consortium, ledger: Ledger) -> Iterator[None]:
     """Add to a refusal which files differ from this one in bounds only."""
@@ -201,10 +452,12 @@ def _wind_up(
     driver: Networked, telling: Telling, transcript: Path | None, out: Path | None
 ) -> None:
     """Write down what there is to keep by now, however it ended."""
-    for found in evidence_of(driver) if out is not None else ():
-        files = {f"evidence-{found.party}.json": found.to_json().encode()}
-        (path,) = write_files(out, files, private=True)
-        telling.tell("evidence", names=(found.party,), file=str(path))
+    for found in evidence_of(driver):
+        path = ""
+        if out is not None:
+            files = {f"evidence-{found.party}.json": found.to_json().encode()}
+            path = str(write_files(out, files, private=True)[0])
+        telling.tell("evidence", names=(found.party,), file=path)
     if transcript is not None and driver.tap is not None:
         kept, run = driver.tap.transcript(), driver.consortium.run
         write_transcript(transcript, kept, driver.identity, run=run)
@@ -293,17 +546,21 @@ def _page(
         ledger=driver.ledger,
         most=shared.facts["numbers"][1],
     )
-    here = tuple(_place(agreed, driver.party, task))
+    here = tuple(_place(driver, task))
     if transcript is not None:
         here = (*here, TRANSCRIPT.format(transcript.name))
     return replace(shared, own=(Part("YOUR PLACE", here), *yours))
 
 
-def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
-    plan, me = task.plan, agreed.member(name)
+def _place(driver: Networked, task: Assignment) -> Iterator[str]:
+    agreed, name, plan = driver.consortium, driver.party, task.plan
+    me = agreed.member(name)
     near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
-    dialled = [other for other in near if agreed.dials(name, other)]
+    alone = agreed.only_relayed(name)
+    dialled = [
+        other for other in near if agreed.dials(name, other) and other not in alone
+    ]
     calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
     here = "does not listen" if me.address is None else f"listens for {me.address}"
     written = (
@@ -314,4 +571,20 @@ def _place(agreed: Consortium, name: str, task: Assignment) -> Iterator[str]:
         f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
         f"masks and one masked vector of {numbers}"
     )
+    if driver.drop is not None:
+        yield (
+            "your computer makes no connection; letters are files in "
+            f"{driver.drop.path}, sealed to whom they are for. Who carries them sees "
+            "from whom to whom they go, their numbers, sizes and times"
+        )
+        return
     yield f"your computer {here}; dials {calls or 'nobody'}"
+    if agreed.relays is not None:
+        places = ", ".join(map(str, agreed.relays.places))
+        whom = f"with {', '.join(alone)}, and " if alone else ""
+        yield (
+            f"{whom}where a call does not get through, you meet at the relay {places}: "
+            "your computer shows it the token of relay.token (or VEILSUM_RELAY_TOKEN); "
+            "it learns your network address, when and how much you send, and no name "
+            "or number"
+        )

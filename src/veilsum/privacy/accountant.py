@@ -205,6 +205,27 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """From here on a ledger is a copy: what its original recorded later is not here."""
+
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A copy took the place of its original, by its owner's word.
+
+    Attributes:
+        statement: what the owner said of the time between.
+        uncounted: runs of that time that are known of, and of which nothing is counted.
+    """
+
+    statement: str
+    uncounted: tuple[str, ...] = ()
+    when: str | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """A table as it was at one time; see `tables.fingerprints`.
 
@@ -273,6 +294,8 @@ Entry: TypeAlias = (
     | Budget
     | Reservation
     | Settlement
+    | Copied
+    | Resumed
     | Version
     | Inquiry
     | RefusedFile
@@ -293,6 +316,13 @@ class History:
     versions: tuple[Version, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
     refusals: tuple[RefusedFile, ...] = ()
+    copies: tuple[Copied | Resumed, ...] = ()
+
+    @property
+    def copied(self) -> str | None:
+        """When this copy was made, if it is one whose owner has not said yet to use."""
+        last = self.copies[-1] if self.copies else None
+        return (last.when or "") if isinstance(last, Copied) else None
 
     @property
     def budget(self) -> Budget:
@@ -324,7 +354,7 @@ class History:
         kept = {
             name: tuple(one for one in getattr(self, name) if one.data in same)
             for name in _PLACES.values()
-            if name not in ("budgets", "settlements")
+            if name not in ("budgets", "settlements", "copies")
         }
         return replace(self, **kept)
 
@@ -365,6 +395,8 @@ _PLACES: dict[type[Any], str] = {
     Version: "versions",
     Inquiry: "inquiries",
     RefusedFile: "refusals",
+    Copied: "copies",
+    Resumed: "copies",
 }
 
 

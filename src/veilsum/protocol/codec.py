@@ -142,7 +142,10 @@ class Codec:
         if magic != MAGIC:
             _refuse("a frame that starts with 'VS'", "something else")
         if version != VERSION:
-            _refuse(f"version {VERSION}", version)
+            _refuse(
+                f"frames of version {VERSION}",
+                f"version {version}: the two run different versions of veilsum",
+            )
         if length > self.max_header or length > len(frame) - _START:
             _refuse("a header within the frame and the limit", f"{length} bytes")
         return frame[_START : _START + length]

@@ -101,11 +101,13 @@ class Abort:
     """The run is over without an answer.
 
     `reason` is one word of a fixed list, `detail` says more; both are for this party
-    alone, and others are told a word that may be less (`Quit`).
+    alone, and others are told a word that may be less (`Quit`). Where it is not `final`
+    the others are told nothing: the party may be started again, and goes on.
     """
 
     reason: str
     detail: str
+    final: bool = True
 
 
 Effect: TypeAlias = (

@@ -148,15 +148,25 @@ class Machine(Secret):
         plan: what all parties agreed on.
         me: which of them this is.
         phase: a line of the table, or how it ended.
+        continues: whether the driver tells it again all that its earlier starts have
+            heard, and sees to it that it is no old copy: then all starts are one.
         table: what each phase waits for, and what follows.
         hears: what is done about each kind of message in each phase.
     """
 
     def __init__(
-        self, plan: Plan, me: str, *, keys: Keys, streams: Streams, work: Work
+        self,
+        plan: Plan,
+        me: str,
+        *,
+        keys: Keys,
+        streams: Streams,
+        work: Work,
+        continues: bool = False,
     ) -> None:
         plan.topology.index(me)  # refuses a stranger, naming who is near
         self.plan, self.me, self.phase = plan, me, GREETING
+        self.continues = continues
         self._keys, self._streams, self._work = keys, streams, work
         self._out: list[Effect] = []
         self._started, self._resumed, self._picked_up = False, False, False
@@ -211,6 +221,10 @@ class Machine(Secret):
         """Say whether a neighbour has sent so much of that that nothing more counts."""
         return self._peers.is_deaf_to(neighbour)
 
+    def n_in_vain(self, neighbour: str) -> int:
+        """Return how many messages of a neighbour have changed nothing."""
+        return self._peers.in_vain[neighbour]
+
     # What happens to a party
 
     def start(self) -> list[Effect]:
@@ -259,10 +273,12 @@ class Machine(Secret):
         if self._peers.is_deaf_to(sender):
             raise PeerProtocolError(sender, "is not listened to any more")
         if self._book.has_seen(frame):
+            self._peers.in_vain[sender] += 1
             return []
         try:
             self._take(sender, frame)
         except UntimelyError:
+            self._peers.in_vain[sender] += 1
             raise
         except PeerProtocolError as error:
             self._peers.blame(sender, error)
@@ -277,6 +293,8 @@ class Machine(Secret):
         handle = self.hears[self.phase].get(type(message))
         if handle is not None and handle(self, sender, message, frame):
             self._progress()
+        else:
+            self._peers.in_vain[sender] += 1
 
     def meet(self, neighbour: str) -> list[Effect]:
         """Ask a neighbour what it lacks: the link with it is new, and nothing on it."""
@@ -928,8 +946,20 @@ class Machine(Secret):
             self._abort("result", f"{listed(who)} found another answer")
         elif self.phase == AGREEING and signed:
             self._enter(self._finish())
+        elif self.phase in BEFORE_COMMIT and not self._sums.totals:
+            self._go_away()
         else:
             self._abort("timeout", self._whose_fault())
+
+    def _go_away(self) -> None:
+        """Leave as a process does that is killed: all is kept, and nobody is told.
+
+        Somebody did not come in time. As long as nobody has shown anything, nothing is
+        lost: the same parties meet again, and go on with what they have.
+        """
+        detail = self._whose_fault()
+        self.phase = ABORTED
+        self._out.append(Abort("timeout", detail, final=False))
 
     def _whose_fault(self) -> str:
         told = self._situation().whose_fault(self._book.all(Quit))
@@ -1023,6 +1053,8 @@ class Machine(Secret):
                     "the file with this run's state has a record that this party did "
                     "not sign: put a sound copy of it back, or start a new run"
                 )
+        if self.continues:
+            self._peers.incarnation = self._book.start
         for record in stored.records():
             self._book.add(record)
         self._book.evidence = {one.party: one for one in stored.evidence()}

@@ -33,6 +33,8 @@ class Peers:
         claims: by neighbour: what it says it holds of this party, which does not know
             of it; nobody else's word, and no echo as long as it stands.
         faults: by party: what it did first that no honest party does.
+        in_vain: by neighbour: how many of its messages changed nothing, whoever is to
+            blame: what is known, comes at a wrong time, or is asked too often.
     """
 
     def __init__(self, names: tuple[str, ...], incarnation: bytes) -> None:
@@ -40,6 +42,7 @@ class Peers:
         self.echoed: set[str] = set()
         self.claims: dict[str, str] = {}
         self.faults: dict[str, str] = {}
+        self.in_vain = Counter[str]()
         self._refused = Counter[str]()
         self._answers = Counter[str]()
         self._wasted = Counter[str]()
@@ -67,11 +70,14 @@ class Peers:
     def may_be_answered(self, sender: str) -> bool:
         """Count a neighbour's question; say whether it has asked too often."""
         self._answers[sender] += 1
-        return self._answers[sender] <= MOST_ANSWERS
+        may = self._answers[sender] <= MOST_ANSWERS
+        self.in_vain[sender] += not may
+        return may
 
     def waste(self, sender: str) -> None:
         """Count a record that came to nothing: its signature was looked at."""
         self._wasted[sender] += 1
+        self.in_vain[sender] += 1
 
     def has_wasted(self, sender: str) -> bool:
         """Say whether a neighbour's records have come to nothing too often."""

@@ -12,7 +12,6 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from veilsum.audit.auditing import Audit
 from veilsum.audit.literature import LiteratureTable
@@ -26,7 +25,6 @@ from veilsum.models.survival import SurvivalCurve
 from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
-from veilsum.privacy.conversions import gaussian_mu
 
 # Okabe and Ito's palette: told apart by colour-blind readers too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
@@ -319,22 +317,34 @@ def float_leak_figure(
 
 
 def audit_figure(found: Audit) -> Any:
-    """Return what attackers can do: their best trade-off, and promised beside measured.
+    """Return what attackers can do: both errors, and promised beside measured success.
 
-    Of many coalitions the left side shows the most successful ones.
+    Of many coalitions the left side shows the most successful ones. Points below a
+    promised curve would be better than promised.
     """
     figure, (left, right) = _figure(9.0, 3.9, 2, top=0.6)
     curves = sorted(found.curves, key=lambda one: -one.area)[: len(LINES)]
-    for curve, style, colour in zip(curves, LINES, PALETTE, strict=False):
+    alarms, drawn = np.linspace(0.0, 1.0, 201), set[Any]()
+    for curve, mark, colour in zip(curves, "os^D", PALETTE, strict=False):
         name = ", ".join(curve.coalition) or "anybody"
-        left.plot(*curve.rates, style, color=colour, label=f"{name}: measured")
-    mu = max((gaussian_mu(one.divergence or 0.0) for one in curves), default=0.0)
-    alarms = np.linspace(0.0, 1.0, 201)
-    left.plot(alarms, ndtr(mu + ndtri(alarms)), color=GREY, lw=4, alpha=0.35, zorder=0)
-    left.plot([], [], color=GREY, lw=4, alpha=0.35, label="promised, exact")
-    left.plot([0, 1], [0, 1], ":", color=GREY, lw=1)
-    left.set(xlabel="false alarms", ylabel="hits", title="Telling two inputs apart")
-    left.legend(frameon=False, loc="lower right", fontsize=8)
+        if curve.promised not in drawn:
+            what = "exact" if curve.gaussian else "proved"
+            left.plot(
+                alarms,
+                curve.least_misses(alarms),
+                color=GREY,
+                lw=4,
+                alpha=0.35,
+                zorder=0,
+                label=None if drawn else f"promised, {what}",
+            )
+            drawn.add(curve.promised)
+        at = [[one[key] for one in curve.points] for key in ("false_alarms", "misses")]
+        left.plot(*at, mark, color=colour, ms=4, mfc="none", label=f"{name}: measured")
+    left.plot([0, 1], [1, 0], ":", color=GREY, lw=1, label="by a coin")
+    left.set(xlabel="false alarms", ylabel="misses", title="Telling two inputs apart")
+    left.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    left.legend(frameon=False, loc="upper right", fontsize=8)
     chosen = [one for one in found.outcomes if one.looked_at == "masks"][:MOST_BARS]
     places = np.arange(len(chosen))[::-1]
     for place, one in zip(places, chosen, strict=True):

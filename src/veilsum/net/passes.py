@@ -1,0 +1,172 @@
+"""What a member shows a relay: a token, and pseudonyms of the run and of two parties.
+
+A token is 256 random bits that somebody makes for a relay. Members and the relay's host
+hold it or its SHA-256: whoever shows it may use the relay, and that is all it is good
+for. Pseudonyms are SHA-256 of the token, the run's name and a party's. The run's name
+has 128 random bits that no relay is told, so that nobody can try names out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from veilsum.agreement.addresses import Relays
+from veilsum.errors import InvalidInputError, OutputError
+from veilsum.files.contents import contents
+
+if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
+
+# Where a relay is asked, below whatever path it has among other things.
+RELAY_PATH = "/veilsum/relay"
+# What it says, as a text, when the other end is there; then it carries bytes.
+JOINED = "joined"
+# Bytes of one frame that are taken, there and from there.
+MOST_FRAME = 1 << 17
+# By which others know a token that is not in a file.
+VARIABLE = "VEILSUM_RELAY_TOKEN"
+TOKEN_FILE = "relay.token"  # noqa: S105 - a file's name
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+_PSEUDONYM = re.compile(r"[0-9a-f]{32}")
+_HEADERS = ("Veilsum-Run", "Veilsum-From", "Veilsum-To")
+_LOOK = "Veilsum-Look"
+_MOST_BYTES = 1 << 10
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Who wants to meet whom, as a relay is told.
+
+    Attributes:
+        run: pseudonym of the run.
+        me: pseudonym of who asks.
+        to: pseudonym of whom it wants to meet.
+        look: whether it only looks: it takes nobody's place.
+    """
+
+    run: str
+    me: str
+    to: str
+    look: bool = False
+
+    @classmethod
+    def between(
+        cls, agreed: Consortium, token: str, me: str, to: str, *, look: bool = False
+    ) -> Pass:
+        """Return a member's pass to meet another one."""
+        of_run = [agreed.run]
+        return cls(
+            pseudonym(token, of_run),
+            pseudonym(token, [*of_run, me]),
+            pseudonym(token, [*of_run, to]),
+            look,
+        )
+
+    def headers(self, token: str) -> dict[str, str]:
+        """Return what is sent with the call."""
+        shown = dict(zip(_HEADERS, (self.run, self.me, self.to), strict=True))
+        looking = {_LOOK: "1"} if self.look else {}
+        return {"Authorization": f"Bearer {token}", **shown, **looking}
+
+    @classmethod
+    def of(cls, header: Callable[[str], str]) -> Pass | None:
+        """Return the pass that was shown in headers; None if it is none."""
+        run, me, to = map(header, _HEADERS)
+        good = all(map(_PSEUDONYM.fullmatch, (run, me, to))) and me != to
+        return cls(run, me, to, header(_LOOK) == "1") if good else None
+
+
+def pseudonym(token: str, names: Collection[str]) -> str:
+    """Return how a relay knows a run, or a party in it."""
+    # Neither a token nor a name has a zero byte in it.
+    said = "\0".join(("veilsum relay", token, *names))
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def token_digest(token: str) -> str:
+    """Return what files and relays know a token by."""
+    return hashlib.sha256(f"veilsum relay token\0{token}".encode()).hexdigest()
+
+
+def admits(header: str, digests: Collection[str]) -> str | None:
+    """Return the digest of the token in a header if it is one of these."""
+    kind, _, token = header.partition(" ")
+    if kind != "Bearer" or not _TOKEN.fullmatch(token):
+        return None
+    found = token_digest(token)
+    # All are compared, and each in the same time, wherever it differs.
+    same = [one for one in digests if hmac.compare_digest(one, found)]
+    return same[0] if same else None
+
+
+def new_token(path: Path) -> str:
+    """Write a new token to a file of its owner's only; return its digest."""
+    token = secrets.token_hex(32)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as stream:
+            stream.write(f"{token}\n")
+    except FileExistsError:
+        raise OutputError(
+            f"{path} is there already and is left as it is: members may hold copies; "
+            "choose another name"
+        ) from None
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    return token_digest(token)
+
+
+def read_token(path: Path) -> str:
+    """Return the token in a file; refuse one that others may read."""
+    text = contents(path, _MOST_BYTES, InvalidInputError).decode("ascii", "replace")
+    mode = path.stat().st_mode
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InvalidInputError(
+            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
+            f"a relay's token: run chmod 600 {path}"
+        )
+    return _checked(text, str(path))
+
+
+def _checked(text: str, where: str) -> str:
+    token = text.strip()
+    if not _TOKEN.fullmatch(token):
+        raise InvalidInputError(
+            f"{where} holds no relay's token, which is 64 hexadecimal digits: ask the "
+            "organiser for the file that veilsum relay token made"
+        )
+    return token
+
+
+def own_token(relays: Relays, given: Path | None, folder: Path) -> str | None:
+    """Return a member's token: of a file, of the environment, or beside its key.
+
+    None if there is none: links that need no relay do without.
+
+    Raises:
+        InvalidInputError: there is one, and it is not the one in the consortium file.
+    """
+    beside = folder / TOKEN_FILE
+    if given is not None:
+        token, where = read_token(given), str(given)
+    elif VARIABLE in os.environ:
+        token, where = _checked(os.environ[VARIABLE], VARIABLE), VARIABLE
+    elif beside.exists():
+        token, where = read_token(beside), str(beside)
+    else:
+        return None
+    if not hmac.compare_digest(token_digest(token), relays.token):
+        raise InvalidInputError(
+            f"{where} holds another token than the one that the consortium file has "
+            "the SHA-256 of: ask the organiser for that one"
+        )
+    return token

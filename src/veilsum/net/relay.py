@@ -1,0 +1,435 @@
+"""A relay: joins two outbound connections of one run into a stream of bytes.
+
+Members call it, show a token and pseudonyms, and wait. When both of a pair are there it
+tells them so, and from then on passes on what either sends, frame by frame. What it
+carries is TLS between the members: it holds no key, keeps nothing, and knows
+pseudonyms, addresses, times and sizes.
+
+Everything is bounded before work is done: callers that have shown nothing yet (the
+oldest of a busy address goes first), connections in all and for each run, bytes on
+their way, bytes a second, how long somebody waits, is silent or stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+from asyncio import sslproto
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from websockets.asyncio.server import serve
+
+from veilsum.agreement.addresses import Address
+from veilsum.errors import InvalidInputError
+from veilsum.net.hello import Limits
+from veilsum.net.passes import JOINED, MOST_FRAME, RELAY_PATH, Pass, admits
+from veilsum.net.refusals import Refusals
+from veilsum.net.sockets import (
+    Answered,
+    ConnectionClosed,
+    Door,
+    broadcast,
+    caller,
+    failure,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from websockets.asyncio.server import Server, ServerConnection
+    from websockets.http11 import Request, Response
+
+LOG = logging.getLogger("veilsum.net")
+# Seconds between two looks at everybody.
+LOOK = 1.0
+# What asyncio keeps for every connection under TLS: 256 kB, if nobody says less.
+TLS_BYTES = 1 << 13
+# Why a relay ends a connection: codes of the close frame.
+GOING, RESTART, BREACH = 1001, 1012, 1008
+LEFT, REPLACED, LATE = 4100, 4101, 4102
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelayLimits:
+    """Bounds of one relay: counts, bytes, seconds.
+
+    Attributes:
+        connections: of members in all; a link has two.
+        per_run: of members of one run.
+        strangers: callers at a time that have not shown a token.
+        open_timeout: seconds for TLS and the request.
+        silence: seconds without a sign of life; members send one every ten.
+        wait: seconds for the other end to come; a member may call again.
+        longest: seconds that a connection may last.
+        per_second: bytes that one end may send in a second.
+        total: bytes that one connection may send in all.
+        buffer: bytes that wait for an end that reads slowly before the other waits.
+    """
+
+    connections: int = 4096
+    per_run: int = 2048
+    strangers: int = 512
+    open_timeout: float = 10.0
+    silence: float = 45.0
+    wait: float = 3600.0
+    longest: float = 7 * 86400.0
+    per_second: int = 1 << 25
+    total: int = 1 << 40
+    buffer: int = 1 << 17
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not value > 0:
+                raise InvalidInputError(
+                    f"a limit must be above 0, found {name} = {value}"
+                )
+
+
+class Half(Answered):
+    """One member's connection: half of a link, once the other is there.
+
+    Attributes:
+        shown: its pass, once it has shown one.
+        place: of whose token, which run and which pair.
+        other: the other half.
+        since: when it was admitted.
+        sent: bytes that it has sent in all.
+        now: bytes that it has sent since the last look.
+    """
+
+    shown: Pass | None = None
+    place: tuple[str, str, frozenset[str]] | None = None
+    other: Half | None = None
+    since = 0.0
+    sent, now, most = 0, 0, 0
+    _slowed, _stopped = False, False
+
+    def carry(self, data: bytes) -> None:
+        """Pass a frame on."""
+        other = self.other
+        if other is None:
+            self.dismiss(BREACH, "nobody is there yet")
+            return
+        self.sent += len(data)
+        self.now += len(data)
+        if other.is_open:
+            other.protocol.send_binary(data)
+            other.send_data()
+        if other.paused or self.now > self.most:
+            self.slow(self.now > self.most)
+
+    def slow(self, is_fast: bool) -> None:  # noqa: FBT001 - one flag
+        """Read again or not, as the other end takes it and the second has room."""
+        self._slowed = is_fast
+        stop = is_fast or (self.other is not None and self.other.paused)
+        if stop is self._stopped or self.transport.is_closing():
+            return
+        self._stopped = stop
+        (self.transport.pause_reading if stop else self.transport.resume_reading)()
+
+    def resume_writing(self) -> None:
+        """Let the other end send again."""
+        super().resume_writing()
+        if self.other is not None:
+            self.other.slow(self.other._slowed)  # noqa: SLF001 - its twin
+
+    def look(self) -> None:
+        """Begin a new second."""
+        self.now = 0
+        if self._slowed:
+            self.slow(False)  # noqa: FBT003 - one flag
+
+    def dismiss(self, code: int, why: str) -> None:
+        """End it in good order; at once if it does not go."""
+        if self.is_open:
+            self.protocol.send_close(code, why)
+            self.send_data()
+        self.loop.call_later(self.close_timeout or 0.0, self.transport.abort)
+
+
+class RelayServer(Door):
+    """Where members call to meet others.
+
+    Args:
+        admitted: SHA-256 of the tokens that admit, hexadecimal.
+        limits: bounds of everything.
+        context: how to speak TLS; None behind a reverse proxy that does.
+    """
+
+    made = Half
+
+    def __init__(
+        self,
+        admitted: Collection[str],
+        limits: RelayLimits,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        inner = Limits(
+            max_frame=MOST_FRAME,
+            write_bytes=limits.buffer,
+            strangers=limits.strangers,
+            open_timeout=limits.open_timeout,
+            close_timeout=10.0,  # for the last frames of a link
+        )
+        super().__init__(context, inner, self._turned_away)
+        self._admitted, self._bounds = tuple(admitted), limits
+        self._rooms: dict[tuple[str, str, frozenset[str]], dict[str, Half]] = {}
+        self._runs: Counter[tuple[str, str]] = Counter()
+        self._halves: set[Half] = set()
+        self._log = Refusals(inner)
+        self._metrics: Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._draining = False
+        self._emptied = asyncio.Event()
+        self._gone = 0
+        self.counts: Counter[str] = Counter()
+
+    # Opening and closing
+
+    async def start(self, address: Address, metrics: Address | None = None) -> None:
+        """Listen; members' connections are served until `stop`."""
+        sslproto.SSLProtocol.max_size = TLS_BYTES
+        # Members say that they live: no task for each that asks them.
+        await self.open(address, self._serve, ping_interval=None, backlog=1024)
+        if metrics is not None:
+            self._metrics = await serve(
+                _nobody,
+                metrics.host or None,
+                metrics.port,
+                process_request=self._tell,
+                open_timeout=self._bounds.open_timeout,
+                logger=logging.Logger("websockets", logging.CRITICAL + 1),
+            )
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        LOG.info("listening", extra={"address": str(address)})
+
+    async def stop(self, grace: float) -> None:
+        """Take nobody any more, let links go on for so long, then end them."""
+        assert self._server is not None
+        self._draining = True
+        await self._stop_accepting()
+        self._server.server.close()  # the port is free for the next relay at once
+        for half in self._halves:
+            if half.other is None:
+                half.dismiss(RESTART, "the relay restarts")
+        if self.n_links:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), grace)
+        for half in self._halves:
+            half.dismiss(RESTART, "the relay restarts")
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+        if self._metrics is not None:
+            self._metrics.close()
+            await self._metrics.wait_closed()
+        await self.close()
+
+    # Callers
+
+    def make_room(self, plain: asyncio.Transport) -> bool:
+        """Hang up on the caller that has said nothing for longest.
+
+        One from the same address, if there is one: who calls often is in the way of
+        nobody else.
+        """
+        host = _host(plain)
+        own = (one for one, old in self._strangers.items() if _host(old) == host)
+        oldest = next(own, None) or next(iter(self._strangers))
+        self._strangers.pop(oldest).abort()
+        self.counts["refused_crowded"] += 1
+        return True
+
+    async def _secure(self, connection: Answered, plain: asyncio.Transport) -> None:
+        if self._context is not None:
+            await super()._secure(connection, plain)
+            return
+        plain.resume_reading()
+        connection.secured(plain)
+        connection.connection_lost_waiter.add_done_callback(
+            lambda _: self.known(connection)
+        )
+
+    def _turned_away(self, address: str, error: BaseException) -> None:
+        self.counts["refused_tls"] += 1
+        self._note(address, failure(error))
+
+    def _note(self, address: str, why: str) -> None:
+        source = address.rpartition(":")[0]
+        self._log.note(source, "caller refused", address=address, reason=why)
+
+    def asked(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Admit a member, or say why not."""
+        assert isinstance(connection, Half)
+        found = self._refusal(connection, request)
+        if found is None:
+            return None
+        status, words = found
+        if status >= HTTPStatus.BAD_REQUEST:
+            self.counts[f"refused_{status.value}"] += 1
+            self._note(caller(connection.transport), words)
+        return connection.respond(status, f"{words}\n")
+
+    def _refusal(self, half: Half, request: Request) -> tuple[HTTPStatus, str] | None:
+        bounds, headers = self._bounds, request.headers
+        if not request.path.endswith(RELAY_PATH):
+            return HTTPStatus.NOT_FOUND, "nothing is here"
+        digest = admits(_one(headers, "Authorization"), self._admitted)
+        if digest is None:
+            return HTTPStatus.UNAUTHORIZED, "no token that is admitted"
+        shown = Pass.of(partial(_one, headers))
+        if shown is None:
+            return HTTPStatus.BAD_REQUEST, "no pass"
+        place = (digest, shown.run, frozenset((shown.me, shown.to)))
+        room = self._rooms.get(place, {})
+        if "Upgrade" not in headers:
+            there = shown.to in room
+            return HTTPStatus.OK, json.dumps({"there": there})
+        if self._draining or len(self._halves) >= bounds.connections:
+            return HTTPStatus.SERVICE_UNAVAILABLE, "no room"
+        if self._runs[digest, shown.run] >= bounds.per_run:
+            return HTTPStatus.TOO_MANY_REQUESTS, "no room for more of this run"
+        if shown.look and shown.me in room:
+            return HTTPStatus.CONFLICT, "it is there already"
+        half.shown, half.place = shown, place
+        return None
+
+    # Members
+
+    async def _serve(self, connection: Answered) -> None:
+        """Seat a member, and keep it until it ends."""
+        half = connection
+        assert isinstance(half, Half)
+        assert half.shown is not None
+        half.known()
+        half.since, half.most = half.loop.time(), self._bounds.per_second
+        half.take = half.carry
+        self._seat(half)
+        try:
+            await half.recv()
+            half.dismiss(BREACH, "a text, or a frame in pieces")
+            await half.connection_lost_waiter
+        except ConnectionClosed:
+            pass
+        finally:
+            self._leave(half)
+
+    def _seat(self, half: Half) -> None:
+        assert half.shown is not None
+        assert half.place is not None
+        shown = half.shown
+        room = self._rooms.setdefault(half.place, {})
+        before = room.get(shown.me)
+        if before is not None:
+            # It calls anew because it is gone there: its other end calls anew, too.
+            self._part(before)
+            before.dismiss(REPLACED, "a newer connection took its place")
+        room[shown.me] = half
+        self._halves.add(half)
+        self._runs[half.place[:2]] += 1
+        self.counts["admitted"] += 1
+        other = room.get(shown.to)
+        if other is not None:
+            half.other, other.other = other, half
+            self.counts["joined"] += 1
+            broadcast((other, half), JOINED)
+
+    def _part(self, half: Half) -> None:
+        """Take a member out of its room, and send its other end away to come again."""
+        other, half.other = half.other, None
+        for one in (half, other):
+            if one is None or one.place is None or one.shown is None:
+                continue
+            room = self._rooms.get(one.place, {})
+            if room.get(one.shown.me) is one:
+                del room[one.shown.me]
+            # An empty room stays for whoever is about to be seated in it.
+        if other is not None:
+            other.other = None
+            other.dismiss(LEFT, "the other end has left")
+
+    def _leave(self, half: Half) -> None:
+        assert half.place is not None
+        self._part(half)
+        self._halves.discard(half)
+        self._gone += half.sent
+        if not self.n_links:
+            self._emptied.set()
+        run = half.place[:2]
+        self._runs[run] -= 1
+        if not self._runs[run]:
+            del self._runs[run]
+        if not self._rooms.get(half.place, True):
+            del self._rooms[half.place]
+
+    async def _sweep(self) -> None:
+        """See to it that nobody is silent, waits or stays for too long."""
+        loop, bounds = asyncio.get_running_loop(), self._bounds
+        while True:
+            await asyncio.sleep(LOOK)
+            now = loop.time()
+            for half in tuple(self._halves):
+                half.look()
+                # Who may not send shows no sign of life.
+                stopped = half.transport.is_closing() or half._stopped  # noqa: SLF001
+                if now - half.heard_at > bounds.silence and not stopped:
+                    half.transport.abort()
+                elif half.other is None and now - half.since > bounds.wait:
+                    half.dismiss(LATE, "the other end has not come")
+                elif now - half.since > bounds.longest or half.sent > bounds.total:
+                    half.dismiss(GOING, "a link ends here, and may begin anew")
+
+    # Numbers
+
+    @property
+    def n_links(self) -> int:
+        """How many pairs are joined."""
+        return sum(half.other is not None for half in self._halves) // 2
+
+    def metrics(self) -> str:
+        """Return numbers for whoever watches over the relay; of nobody in particular.
+
+        In the text format of Prometheus.
+        """
+        links = self.n_links
+        gauges = {
+            "connections": len(self._halves),
+            "links": links,
+            "waiting": len(self._halves) - 2 * links,
+            "strangers": len(self._strangers),
+            "runs": len(self._runs),
+        }
+        carried = self._gone + sum(half.sent for half in self._halves)
+        totals = dict(sorted({**self.counts, "carried_bytes": carried}.items()))
+        lines = [f"veilsum_relay_{name} {value}" for name, value in gauges.items()]
+        lines += [
+            f"veilsum_relay_{name}_total {totals[name]}" for name in sorted(totals)
+        ]
+        return "\n".join([*lines, ""])
+
+    def _tell(self, connection: ServerConnection, request: Request) -> Response:
+        if request.path == "/metrics":
+            return connection.respond(HTTPStatus.OK, self.metrics())
+        return connection.respond(HTTPStatus.NOT_FOUND, "")
+
+
+async def _nobody(connection: ServerConnection) -> None:
+    """Serve none: where numbers are told there are no WebSockets."""
+
+
+def _one(headers: Any, name: str) -> str:
+    """Return the one header of a name; of several, none."""
+    found = headers.get_all(name)
+    return found[0] if len(found) == 1 else ""
+
+
+def _host(plain: asyncio.Transport) -> str:
+    found = plain.get_extra_info("peername")
+    return str(found[0]) if found else ""
