@@ -74,6 +74,10 @@ def test_whatever_differs_is_another_study_with_other_runs(key):
         "graph": {"edges": [["ann", "bob"], ["bob", "cem"]]},
         "schema": {**made["schema"], "minimum_rows": 40},
         "question": [FIT, MORE],
+        "deployment": {
+            "relay": ["wss://relay.example.org:8443"],
+            "relay_token": "0" * 64,
+        },
     }
     found, other = study_from(made), study_from({**made, key: changes[key]})
     assert found.digest != other.digest

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from audit.questions import named
 from veilsum.audit import auditing
 from veilsum.audit.attack import Outcome, Scene, played
 from veilsum.audit.auditing import Audit, audit, coalitions_of, executions_of
@@ -312,3 +313,48 @@ def test_residues_are_audited_alike_whatever_they_count():
     player = auditing.aim(auditing.one_word(far), ("0",), found.distance)
     moved = player.held[1, 0] - player.held[0, 0]
     assert (moved != 0).any(axis=0).all()  # in both columns
+
+
+def test_ctrl_c_among_further_attacks_keeps_them_and_names_the_rest(monkeypatch):
+    masks = Audit(
+        seed=0,
+        depth="standard",
+        distance=1.0,
+        executions=10,
+        asked=10,
+        outcomes=(),
+        controls=(),
+        curves=(),
+    )
+    monkeypatch.setattr(auditing, "audit", lambda *_args, **_options: masks)
+    monkeypatch.setattr(auditing, "TRIALS", {"standard": 1})
+    monkeypatch.setattr(auditing, "RUNS", {"standard": 1})
+
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    bars = {}
+
+    def opening(label, total):
+        bars[label] = [total]
+        return bars[label].append
+
+    asked = named("a cost")
+    how = {"progress": opening, "seed": 1}
+    whole = auditing.audit_question(asked, scene(), [("ann",)], **how)
+    names = {one.attack for one in whole.outcomes}
+    assert {auditing.FRAMES, auditing.TAPPED} <= names  # frames are really compared
+    total, *told = bars["further attacks"]
+    assert told == list(range(1, total + 1))
+    monkeypatch.setattr(auditing, "same_frames", interrupted)
+    found = auditing.audit_question(asked, scene(), [("ann",)], **how)
+    kept = {one.attack for one in found.outcomes}
+    assert kept == names - {auditing.FRAMES, auditing.TAPPED}
+    stopped = [one for one in found.skipped if "stopped by hand" in one]
+    assert stopped[0].startswith(auditing.FRAMES)
+    assert stopped[-1].startswith("clocks")
+    # Stopped while masks were played, nothing else is begun.
+    monkeypatch.setattr(auditing, "audit", lambda *_a, **_o: replace(masks, asked=20))
+    early = auditing.audit_question(asked, scene(), [("ann",)], **how)
+    assert early.outcomes == ()
+    assert len(early.skipped) >= len(stopped)

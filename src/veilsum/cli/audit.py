@@ -224,7 +224,7 @@ def _audited(
     play: Callable[..., Audit] = audit
     if file is not None and question is not None:
         scene, source = scene_of(question), file.read_bytes()
-        tolerate = question.consortium.rules.summing.get("tolerate", 0)
+        tolerate = question.consortium.rules.policy.tolerate
         named, play = question.named, partial(audit_question, question)
         if own is not None:
             own_run.check(own, scene)

@@ -76,7 +76,7 @@ def command(
     parts, good = (
         _study_at_home(agreed, *given)
         if isinstance(agreed, AgreedStudy)
-        else _at_home(agreed, page, *given)
+        else at_home(agreed, page, *given)
     )
     page = replace(page, own=parts)
     if as_json:
@@ -163,7 +163,7 @@ def _study_at_home(
     return (words, Part("YOUR CHECKS", lines), mine), good
 
 
-def _at_home(
+def at_home(
     consortium: Consortium,
     page: Consent,
     own: OwnRules,

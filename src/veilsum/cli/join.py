@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -41,12 +41,22 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class ForPeople(logging.Formatter):
-    """The event, then its fields as name=value."""
+    """The time, the event, then its fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
         found = (f"{key}={value}" for key, value in fields_of(record).items())
-        return printable(" ".join((" ", record.getMessage(), *found)).rstrip())
+        words = (timed(record.created), record.getMessage(), *found)
+        return printable(f"  {' '.join(words)}")
+
+
+def timed(seconds: float) -> str:
+    """Return a time for people, UTC.
+
+    >>> timed(0.0)
+    '1970-01-01 00:00:00Z'
+    """
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 class ForMachines(logging.Formatter):
@@ -347,11 +357,13 @@ def _ways(how: dict[str, Any]) -> Ways:
 
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:
     """Ask a person; without one, point out what the page would have."""
+    from veilsum.parties.at_home import ASKED_BEFORE
+
     if not yes:
-        _ask(page)
+        ask(page)
         return True
     for part in page.own:
-        if part.heading == "ASKED BEFORE":
+        if part.heading == ASKED_BEFORE:
             _warn(part.lines, style)
     return True
 
@@ -446,7 +458,14 @@ def only_key(folder: Path) -> Path:
     return found[0]
 
 
-def _ask(page: Consent) -> None:
+# What to do where there is nobody to ask.
+ADD_YES = (
+    "add --yes to take part without being asked, for instance where there is no "
+    "terminal"
+)
+
+
+def ask(page: Consent, *, unanswered: str = ADD_YES) -> None:
     """Show what is about to happen, and go on only if a person agrees."""
     # Where the question is, so that nobody is asked about what went into a file.
     say(page.text())
@@ -454,10 +473,7 @@ def _ask(page: Consent) -> None:
         agrees = click.confirm("\nproceed?", default=False, err=True)
     except click.Abort:
         say("")  # so that what is said next has a line of its own
-        raise BadInput(
-            "nobody answered, and nothing was sent; add --yes to take part without "
-            "being asked, for instance where there is no terminal"
-        ) from None
+        raise BadInput(f"nobody answered, and nothing was sent; {unanswered}") from None
     if not agrees:
         raise BadInput("nothing was sent; run the same command to take part")
 
@@ -469,13 +485,12 @@ def _teller(style: str) -> Callable[[RunEvent], None]:
     def listen(event: RunEvent) -> None:
         if style == "json":
             _log(event)
-        elif event.what != "resent":
-            if event.what in SAID:
-                told[0] = monotonic()
-                say(f"  {SAID[event.what](event)}")
-        elif event.names and monotonic() - told[0] > REMIND_SECONDS:
+            return
+        quiet = monotonic() - told[0] > REMIND_SECONDS
+        if event.what in SAID or (quiet and event.what in NOW_AND_THEN):
             told[0] = monotonic()
-            say(f"  still waiting for {', '.join(event.names)}")
+            words = {**SAID, **NOW_AND_THEN}[event.what](event)
+            say(f"  {timed(time())} {words}")
 
     return listen
 
@@ -483,7 +498,7 @@ def _teller(style: str) -> Callable[[RunEvent], None]:
 # What a person is told of events.
 SAID: dict[str, Callable[[RunEvent], str]] = {
     "agreed": lambda event: f"what was agreed to is in {event.file}, for you alone",
-    "phase": lambda event: STAGES[event.phase],
+    "phase": lambda event: f"{STAGES[event.phase]}{_where(event)}",
     "evidence": lambda event: (
         f"{event.names[0]} contradicted itself: the evidence is in {event.file}, for "
         "you alone (it may hold the answer, or what tells it to who tries); "
@@ -496,11 +511,25 @@ SAID: dict[str, Callable[[RunEvent], str]] = {
 }
 
 
+# And what only after a while without another word.
+NOW_AND_THEN: dict[str, Callable[[RunEvent], str]] = {
+    "resent": lambda event: f"still waiting for {', '.join(event.names) or 'nobody'}",
+    "round": lambda event: f"going on{_where(event)}",
+}
+
+
+def _where(event: RunEvent) -> str:
+    """Say which epoch and round it is, from the second one on."""
+    counts = {"epoch": event.epoch, "round": event.round}
+    told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    return f" ({told})" if told else ""
+
+
 def _log(event: RunEvent) -> None:
     """Write an event into a log for machines."""
     if event.what == "phase":
-        extra = {"phase": event.phase, "epoch": event.epoch}
-        LOG.info("phase", extra=extra)
+        where = {"phase": event.phase, "epoch": event.epoch, "round": event.round}
+        LOG.info("phase", extra=where)
     elif event.what == "evidence":
         about = {"party": event.names[0], "file": event.file}
         LOG.warning("evidence is kept", extra=about)

@@ -20,6 +20,7 @@ from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
 RANDOM_BYTES = 16
 TITLE_LETTERS = 40
 # A thousand certificates, and every link between them.
+MOST_MEMBERS = 1000
 MOST_BYTES = 32 << 20
 MOST_CERTIFICATE_BYTES = 64 << 10
 
@@ -91,6 +92,8 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
             return tuple(named)
     if file.graph is not None:
         return file.graph.topology(None, graphs_beside(path)).parties
+    if data is not None and data.parties is not None and data.parties <= MOST_MEMBERS:
+        return tuple(map(str, range(data.parties)))  # who has which rows is not asked
     raise InvalidScenarioError(
         f"{path} does not say who takes part: add [parties] with names = [...], or a "
         "[graph]"

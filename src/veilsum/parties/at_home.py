@@ -166,6 +166,8 @@ def ledger_lines(ledger: Ledger | None, task: Assignment, most: int) -> tuple[st
 
 
 MOST_SHOWN = 10
+# The heading under which a page has what follows.
+ASKED_BEFORE = "ASKED BEFORE"
 
 
 def asked_before(consortium: Consortium, ledger: Ledger | None) -> tuple[str, ...]:
@@ -232,7 +234,7 @@ def about_you(
     rounded = (part.rounded,) if part.rounded else ()
     before = asked_before(part.consortium, ledger)
     parts = [
-        *([Part("ASKED BEFORE", before)] if before else []),
+        *([Part(ASKED_BEFORE, before)] if before else []),
         Part("YOUR DATA", (part.words, *rounded, NEVER_SENT)),
         Part("YOUR CHECKS", found.lines),
         Part("YOUR OWN RULES", own.lines),

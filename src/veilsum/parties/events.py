@@ -25,6 +25,7 @@ What: TypeAlias = Literal[
     "lost",
     "evidence",
     "transcript",
+    "stopped",
     "done",
 ]
 
@@ -39,7 +40,8 @@ class RunEvent:
             a sum, or a round of an iterative method, is done; `waiting`: it waits for
             others than before; `resent`: it has waited for a while, and asks again;
             `lost`: the others go on without some; `evidence`, `transcript`: a file was
-            written; `done`: the run is over for this party.
+            written; `stopped`: before the end, by its owner or because this computer
+            could not go on; `done`: the run is over for this party.
         run: the run's name.
         party: whose event it is.
         phase: of the protocol; "" before it has begun.
@@ -67,33 +69,36 @@ Listener: TypeAlias = Callable[[RunEvent], None]
 
 
 class Telling:
-    """Tells a listener what happens; one that fails does no harm to the run.
+    """Tells listeners what happens; one that fails does no harm to the run.
 
     Attributes:
         last: where the party was when the last event happened.
+        begun: whether anything was told yet.
     """
 
-    def __init__(self, run: str, party: str, listener: Listener | None) -> None:
-        self._listener = listener
+    def __init__(self, run: str, party: str, *listeners: Listener) -> None:
+        self._listeners = listeners
         self._waiting: tuple[str, ...] = ()
         self._lost: tuple[str, ...] = ()
+        self._failed: set[tuple[int, str]] = set()
+        self.begun = False
         self.last = RunEvent(what="phase", run=run, party=party)
 
     def tell(self, what: What, **about: Any) -> None:
         """Tell of something that has happened where the party is."""
-        if self._listener is None:
-            return
-        blank = replace(self.last, names=(), file="", reason="")
-        try:
-            self._listener(replace(blank, what=what, **about))
-        except Exception as error:
-            kind = type(error).__name__  # its words may hold anything
-            LOG.warning("a listener to events failed", extra={"error": kind})
+        self.begun = True
+        event = replace(self.last, what=what, **about)
+        for place, listener in enumerate(self._listeners):
+            try:
+                listener(event)
+            except Exception as error:
+                kind = type(error).__name__  # its words may hold anything
+                if (place, kind) not in self._failed:
+                    self._failed.add((place, kind))
+                    LOG.warning("a listener to events failed", extra={"error": kind})
 
     def watch(self, machine: Machine) -> None:
         """Look at a machine that has moved."""
-        if self._listener is None:
-            return
         was, now = self.last, (machine.phase, machine.epoch, machine.round)
         self.last = replace(was, phase=now[0], epoch=now[1], round=now[2])
         if machine.lost != self._lost:

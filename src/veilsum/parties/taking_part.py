@@ -44,6 +44,7 @@ from veilsum.parties.joining import (
 )
 from veilsum.parties.networked import Networked
 from veilsum.parties.own_rules import OwnRules, own_rules_in, read_own_rules
+from veilsum.parties.run_status import ENDING, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
@@ -183,17 +184,20 @@ def take_part(
     ways, token = ways or Ways(), None
     if consortium.relays is not None and ways.drop is None:
         token = own_token(consortium.relays, ways.relay_token, beside)
+    state = state or beside / f"{identity.name}-{consortium.run[-8:]}.run"
     driver = Networked(
         identity=identity,
         consortium=consortium,
-        state=state or beside / f"{identity.name}-{consortium.run[-8:]}.run",
+        state=state,
         listen=ways.listen,
         later=ways.later,
         drop=ways.drop,
         token=token,
         looping=looping,
     )
-    telling = Telling(consortium.run, identity.name, on_event)
+    status = StatusFile(state.with_suffix(ENDING), consortium, identity.name)
+    listeners = (status,) if on_event is None else (status, on_event)
+    telling = Telling(consortium.run, identity.name, *listeners)
     driver.watch, driver.record = telling.watch, telling.note
     if transcript is not None:
         driver.tapped = True
@@ -220,6 +224,10 @@ def take_part(
                 result = part.run(driver, kept)
         except GivenUpError as error:
             error.evidence = tuple(evidence_of(driver))
+            raise
+        except BaseException:
+            if telling.begun and driver.ending is None:
+                telling.tell("stopped")
             raise
         finally:
             _wind_up(driver, telling, transcript, out)
@@ -327,7 +335,7 @@ async def join_async(
     stops as if its process had been: the same call goes on, unless the others'
     deadlines have passed by then.
     """
-    here, halting = asyncio.get_running_loop(), _Halting()
+    here, halting = asyncio.get_running_loop(), Halting()
     call = _call(consortium, identity, consent, options)
     if (listener := options.get("on_event")) is not None:
 
@@ -348,7 +356,7 @@ async def join_async(
         pool.shutdown(wait=False)
 
 
-class _Halting:
+class Halting:
     """Runs a coroutine in an event loop of this thread; another thread may end it."""
 
     def __init__(self) -> None:

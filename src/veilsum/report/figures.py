@@ -324,7 +324,8 @@ def audit_figure(found: Audit) -> Any:
     """
     figure, (left, right) = _figure(9.0, 3.9, 2, top=0.6)
     curves = sorted(found.curves, key=lambda one: -one.area)[: len(LINES)]
-    alarms, drawn = np.linspace(0.0, 1.0, 201), set[Any]()
+    alarms = np.linspace(0.0, 1.0, 201)
+    drawn: set[float] = set()
     for curve, mark, colour in zip(curves, "os^D", PALETTE, strict=False):
         name = ", ".join(curve.coalition) or "anybody"
         if curve.promised not in drawn:

@@ -1,0 +1,178 @@
+"""`veilsum serve`: a party that stays up."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from veilsum.cli.app import BadInput
+from veilsum.cli.output import FILE, json_option, print_json, say
+from veilsum.cli.own_table import table_options, taken
+
+if TYPE_CHECKING:
+    from veilsum.parties.serving import Household, Serving
+
+
+@click.command("serve")
+@click.argument("folder", type=FILE)
+@click.option("--data", type=FILE, help="This party's own table: a file.")
+@click.option("--cost", type=FILE, help="This party's own cost: a TOML file.")
+@click.option(
+    "--identity",
+    "key",
+    type=FILE,
+    help="This party's key file; by default the only .key file in FOLDER.",
+)
+@table_options
+@click.option(
+    "--ledger",
+    type=FILE,
+    help="This party's ledger, made if it is not there; by default beside the key.",
+)
+@click.option(
+    "--own",
+    type=FILE,
+    help="This party's own rules; by default veilsum.toml beside the key. Without any "
+    "a person agrees to every run.",
+)
+@click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
+@click.option(
+    "--out",
+    type=FILE,
+    help="Folder with a folder for every run: page, result, receipt; by default served "
+    "beside the key.",
+)
+@click.option(
+    "--metrics",
+    "shown_at",
+    metavar="HOST:PORT",
+    help="Show /metrics (Prometheus) and /healthz there; on this computer only, such "
+    "as 127.0.0.1:9464.",
+)
+@click.option(
+    "--agree",
+    "asked",
+    type=FILE,
+    help="Show the page of a consortium file that waits for a person, and ask; a party "
+    "that is up then joins it. Nothing is served.",
+)
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Look at FOLDER once, take part to the end in what may be joined, and leave.",
+)
+@click.option(
+    "--log",
+    "style",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="How events are written to standard error.",
+)
+@json_option
+def command(
+    *,
+    folder: Path,
+    key: Path | None,
+    listen: str | None,
+    shown_at: str | None,
+    asked: Path | None,
+    once: bool,
+    style: str,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Stay up, watch FOLDER for consortium files, and join what may be joined.
+
+    A file that names this party is joined if its own rules, veilsum.toml, allow all of
+    it and no rule is weaker than usual unless they say so. What they refuse is refused.
+    Everything else waits: veilsum status shows it, and --agree FILE asks a person. With
+    --json the state of all runs is printed at the end.
+
+    \b
+    Example:
+      veilsum serve inbox --identity ward7.key --data ward7.csv --metrics 127.0.0.1:9464
+      veilsum serve inbox --identity ward7.key --data ward7.csv --agree inbox/ages.toml
+    """
+    from veilsum.agreement.consortium import Address
+    from veilsum.cli.join import only_key, set_up
+    from veilsum.net.identity import read_identity
+    from veilsum.parties.serving import Household, Serving
+
+    if not folder.is_dir():
+        raise BadInput(f"expected a folder to watch, found {folder}; make it first")
+    home = Household(
+        identity=read_identity(key or only_key(folder)),
+        listen=None if listen is None else Address.of(listen),
+        how=taken(how),
+        **how,
+    )
+    if asked is not None:
+        _agree(home, asked, as_json=as_json)
+        return
+    set_up(style=style)
+    logging.getLogger("veilsum.net.serving").setLevel(logging.INFO)
+    serving = Serving(folder, home)
+    _serve(serving, shown_at, once=once)
+    if as_json:
+        from msgspec import structs
+
+        print_json([structs.asdict(one) for one in serving.statuses()])
+
+
+def _serve(serving: Serving, shown_at: str | None, *, once: bool) -> None:
+    """Look, again and again, until somebody says to stop."""
+    from veilsum.net.metrics import MetricsServer, loopback
+    from veilsum.parties.serving import LOOK_SECONDS
+
+    over = Event()
+    with ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.signal(number, lambda *_: over.set())
+            stack.callback(signal.signal, number, before)
+        if shown_at is not None:
+            address = loopback(shown_at)
+            shown = MetricsServer(address, serving.metrics, serving.healthy)
+            stack.enter_context(shown)
+        stack.callback(serving.stop)
+        serving.look()
+        while (serving.busy or not once) and not over.wait(LOOK_SECONDS):
+            if not once:
+                serving.look()
+
+
+def _agree(home: Household, file: Path, *, as_json: bool) -> None:
+    """Show a page, ask, and write down what a person has agreed to."""
+    from veilsum.cli.check import at_home
+    from veilsum.cli.join import ask
+    from veilsum.files.consortiums import read_consortium
+    from veilsum.parties.consent import consent_to
+
+    if as_json:
+        raise BadInput("--json asks no questions: a person agrees, or nobody does")
+    agreed, name = read_consortium(file), home.identity.name
+    books = home.ledger or home.identity.key_file.with_suffix(".ledger")
+    page = consent_to(agreed)
+    parts, good = at_home(
+        agreed,
+        page,
+        home.rules,
+        name,
+        {"data": home.data, "cost": home.cost},
+        books if books.exists() else None,
+        dict(home.how),
+    )
+    page = replace(page, own=parts)
+    if not good:
+        say(page.text())
+        raise BadInput("REFUSED: you may not take part, and nothing was sent")
+    ask(page, unanswered="only a person can agree here")
+    home.agree(agreed)
+    say(f"  agreed to; a party that serves {name} joins the run {agreed.run}")

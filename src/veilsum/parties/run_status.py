@@ -1,0 +1,208 @@
+"""How far the runs of this computer are: a small file beside each run's own.
+
+A run's own file is locked while it runs, and full of secrets. This one has nothing that
+the other members do not know, is written anew when something happens, and anybody who
+may read it can look at any time. While a party waits it is written every now and then,
+so that a process that was killed is told from one that waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from veilsum.agreement.consortium import Consortium
+from veilsum.errors import InvalidInputError, InvalidScenarioError
+from veilsum.files.contents import contents
+from veilsum.files.output import write_files
+from veilsum.parties.events import RunEvent
+from veilsum.protocol.phases import ABORTED, GREETING
+
+ENDING = ".status"
+# A thousand names at most; and so many files of a folder are looked at.
+MOST_BYTES, MOST_FILES = 1 << 20, 1000
+# Seconds between two writings while nothing but rounds happens.
+PAUSE = 1.0
+# Of a run that goes on, the askings without a sign of life, and some seconds more.
+MISSED, GRACE = 3, 10.0
+
+State: TypeAlias = Literal[
+    "pending", "queued", "running", "stopped", "refused", "failed", "given up", "done"
+]
+STATES: tuple[State, ...] = get_args(State)
+# What nothing more comes of by itself.
+OVER: tuple[State, ...] = ("refused", "given up", "done")
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a party is in a run.
+
+    Attributes:
+        run: the run's name.
+        party: whose part it is.
+        consortium: the digest of its consortium file.
+        state: `pending`: a person has to agree first; `queued`: it begins when another
+            run has left its address; `running`; `stopped`, by its owner or because this
+            computer could not go on; `refused`: at home, before anything was sent;
+            `failed`: this computer could not, and says why; `given up`: the parties
+            came to no answer; `done`.
+        file: the consortium file, where it is watched for.
+        phase: of the protocol.
+        epoch: which sum, and losses of parties.
+        round: of an iterative method.
+        waiting: whom this party waits for.
+        lost: who was lost.
+        moved: when the party was last seen to move, UTC, in ISO 8601.
+        seen: when its process last gave a sign of life.
+        deadline: seconds without a move after which something is done about it.
+        resend: seconds between two askings for what is missing.
+        reason: of an end without an answer, or of waiting for a person; its owner's.
+        page: the digest of what a person has to agree to.
+    """
+
+    run: str
+    party: str
+    consortium: str
+    state: State
+    file: str = ""
+    phase: str = ""
+    epoch: int = 0
+    round: int = 0
+    waiting: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    moved: str = ""
+    seen: str = ""
+    deadline: float = 0.0
+    resend: float = 0.0
+    reason: str = ""
+    page: str = ""
+
+    def is_silent(self, now: float) -> bool:
+        """Say whether a run that goes on has given no sign of life for too long."""
+        longest = MISSED * self.resend + GRACE
+        return self.state == "running" and now - seconds_of(self.seen) > longest
+
+
+def status_file(identity_file: Path, party: str, run: str) -> Path:
+    """Return where the status of a run is kept whose own file is beside the key."""
+    return identity_file.parent / f"{party}-{run[-8:]}{ENDING}"
+
+
+def stamp(seconds: float) -> str:
+    """Return a time as files have it.
+
+    >>> stamp(0.0)
+    '1970-01-01T00:00:00+00:00'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def seconds_of(stamped: str) -> float:
+    """Return the time that a file has; the beginning of time for what is none."""
+    try:
+        return datetime.fromisoformat(stamped).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def write_status(path: Path, status: RunStatus) -> None:
+    """Write a status, whole or not at all, for its owner to read."""
+    content = msgspec.json.format(msgspec.json.encode(status), indent=2)
+    write_files(path.parent, {path.name: content + b"\n"}, private=True)
+
+
+def read_status(path: Path) -> RunStatus:
+    """Return the status in a file.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    content = contents(path, MOST_BYTES, InvalidScenarioError)
+    try:
+        return msgspec.json.decode(content, type=RunStatus)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InvalidInputError(
+            f"{path} is not the status of a run: remove it; the run's own file is "
+            "another one"
+        ) from None
+
+
+def statuses_in(folder: Path) -> Iterator[RunStatus]:
+    """Yield the statuses in a folder and those right below it, by name of the file.
+
+    What is none is left out: nobody depends on it.
+    """
+    found = [*folder.glob(f"*{ENDING}"), *folder.glob(f"*/*{ENDING}")]
+    for path in sorted(found)[:MOST_FILES]:
+        try:
+            yield read_status(path)
+        except InvalidInputError:
+            continue
+
+
+class StatusFile:
+    """Listens to a run's events, and keeps its status on disk."""
+
+    def __init__(
+        self,
+        path: Path,
+        consortium: Consortium,
+        party: str,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path, self._policy = path, consortium.rules.policy
+        self._clock, self._written = clock, 0.0
+        known = RunStatus(
+            run=consortium.run,
+            party=party,
+            consortium=consortium.digest.hex(),
+            state="running",
+            resend=self._policy.resend,
+        )
+        with suppress(InvalidInputError):
+            # What is known of its file stays.
+            known = msgspec.structs.replace(known, file=read_status(path).file)
+        self._now = known
+
+    def __call__(self, event: RunEvent) -> None:
+        """Take an event; write what has changed, rounds now and then only."""
+        now = self._clock()
+        self._take(event, stamp(now))
+        if event.what in ("round", "waiting", "met") and now - self._written < PAUSE:
+            return
+        self._written = now
+        write_status(self._path, self._now)
+
+    def _take(self, event: RunEvent, now: str) -> None:
+        status, over = self._now, event.what in ("stopped", "done")
+        waiting = () if over else status.waiting
+        moved = event.what in ("phase", "round", "agreed", "done")
+        meets = event.phase == GREETING and event.epoch == 0
+        self._now = msgspec.structs.replace(
+            status,
+            state=_state(event),
+            phase=event.phase,
+            epoch=event.epoch,
+            round=event.round,
+            waiting=event.names if event.what == "waiting" else waiting,
+            lost=event.names if event.what == "lost" else status.lost,
+            moved=now if moved else status.moved,
+            seen=now,
+            deadline=max(self._policy.meeting if meets else 0.0, self._policy.deadline),
+            reason=event.reason,
+        )
+
+
+def _state(event: RunEvent) -> State:
+    if event.what == "stopped":
+        return "stopped"
+    if event.what != "done":
+        return "running"
+    return "given up" if event.phase == ABORTED else "done"

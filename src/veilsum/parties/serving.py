@@ -1,0 +1,456 @@
+"""A party that stays up: it watches a folder, and takes part in what it may.
+
+A consortium file that names this party is joined if the party's own rules allow it in
+so many words; else it waits for a person to read its page and agree. What the rules
+refuse nobody can agree to. Every run has a thread; whatever happens to the process, the
+same command goes on with all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from veilsum.agreement.consortium import Address, Consortium
+from veilsum.drivers.driver import GivenUpError
+from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.files.consortiums import read_consortium
+from veilsum.files.contents import contents
+from veilsum.files.output import prepare_folder, write_files
+from veilsum.net.amendment import check_amendment
+from veilsum.net.identity import Identity
+from veilsum.net.metrics import Metric
+from veilsum.numbers.arrays import listed
+from veilsum.numbers.secrets import Secret
+from veilsum.parties.at_home import ASKED_BEFORE
+from veilsum.parties.consent import Consent, consent_to
+from veilsum.parties.events import RunEvent
+from veilsum.parties.own_rules import FILE_NAME, OwnRules, own_rules_in
+from veilsum.parties.run_status import (
+    OVER,
+    STATES,
+    RunStatus,
+    State,
+    read_status,
+    seconds_of,
+    stamp,
+    status_file,
+    write_status,
+)
+from veilsum.parties.taking_part import ConsentError, Halting, Ways, take_part
+
+LOG = logging.getLogger("veilsum.net.serving")
+
+ENDINGS = (".toml", ".veil")
+# More files than anybody has; and more runs at once than a computer should have.
+MOST_FILES, MOST_AT_ONCE = 1000, 16
+# Seconds between two looks into the folder, and without one until all is not well.
+LOOK_SECONDS, UNWELL_SECONDS = 2.0, 60.0
+# What a person has agreed to, by the digest of its page.
+AGREED = "agreed"
+MOST_BYTES = 1000
+NO_RULES = (
+    f"there is no {FILE_NAME} beside the key, which would say what may be joined "
+    "without a person"
+)
+
+SAME_WITHIN_OTHER_BOUNDS = (
+    "files before this one asked the same of the same members within other bounds, and "
+    "whoever sees which of them are joined learns how large this party's numbers are"
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Household(Secret):
+    """What a party has at home, for whichever run.
+
+    Attributes:
+        identity: its own.
+        own: the file of its rules, if not veilsum.toml beside its key.
+        data: its table.
+        cost: its cost.
+        how: how the table's file is written.
+        ledger: its ledger; by default beside its key.
+        listen: where to listen, if not at the address that others dial.
+        out: a folder with a folder for every run; by default `served` beside the key.
+    """
+
+    identity: Identity
+    own: Path | None = None
+    data: Path | None = None
+    cost: Path | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)
+    ledger: Path | None = None
+    listen: Address | None = None
+    out: Path | None = None
+
+    @property
+    def rules(self) -> OwnRules:
+        """Its own rules, as they stand now."""
+        return own_rules_in(self.identity.key_file.parent, self.own)
+
+    def folder(self, run: str) -> Path:
+        """Return where a run's files go, and what a person has agreed to."""
+        beside = self.identity.key_file.parent / "served"
+        return (self.out or beside) / run
+
+    def status(self, run: str) -> Path:
+        """Return where a run's status is."""
+        return status_file(self.identity.key_file, self.identity.name, run)
+
+    def agree(self, consortium: Consortium) -> None:
+        """Write down that a person has agreed to the page of a consortium."""
+        folder = prepare_folder(self.folder(consortium.run))
+        digest = consent_to(consortium).digest
+        write_files(folder, {AGREED: f"{digest}\n".encode()}, private=True)
+
+    def agreed(self, run: str) -> Path:
+        """Return where it stands what a person has agreed to."""
+        return self.folder(run) / AGREED
+
+    def has_agreed(self, run: str, digest: str) -> bool:
+        """Say whether a person has agreed to this very page."""
+        path = self.agreed(run)
+        if not path.exists():
+            return False
+        return contents(path, MOST_BYTES, InvalidInputError).strip() == digest.encode()
+
+
+@dataclass(eq=False, repr=False)
+class _Running(Secret):
+    """A run that goes on in a thread."""
+
+    thread: threading.Thread
+    halting: Halting
+    address: Address | None
+
+
+class Serving(Secret):
+    """Watches a folder for a party.
+
+    Args:
+        folder: where consortium files appear; whoever writes there may mean harm.
+        home: what the party has.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        home: Household,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder, self.home = folder, home
+        self._clock, self._looked = clock, clock()
+        self._read: dict[Path, tuple[object, Consortium | None]] = {}
+        self._running: dict[str, _Running] = {}
+        self._said: dict[str, object] = {}
+        self._pages: dict[bytes, str] = {}
+        # Files that nobody joins without a person, whatever the rules say.
+        self._suspicious: set[bytes] = set()
+        # What this computer could not do it does not try again, until it is restarted.
+        self._failed: set[str] = set()
+
+    # Looking
+
+    def look(self) -> None:
+        """Look at every file once, and begin what may begin."""
+        self._running = {
+            run: one for run, one in self._running.items() if one.thread.is_alive()
+        }
+        try:
+            rules, files = self.home.rules, sorted(self.folder.iterdir())
+        except VeilsumError as error:
+            # A rule that nobody understands would be a rule that nobody keeps.
+            self._say("rules", "own rules cannot be read", reason=error.plain)
+            return
+        except OSError as error:
+            why = error.strerror
+            self._say("folder", "the folder cannot be looked at", reason=why)
+            return
+        seen: dict[str, bytes] = {}
+        for path, consortium in self._consortiums(files):
+            first = seen.setdefault(consortium.run, consortium.digest)
+            if first != consortium.digest:
+                self._say(str(path), "another file has this run's name", file=path.name)
+            elif consortium.run not in self._running:
+                self._consider(path, consortium, rules)
+        self._looked = self._clock()
+
+    def _consortiums(self, files: Iterable[Path]) -> Iterator[tuple[Path, Consortium]]:
+        """Yield the files that name this party; each is read once."""
+        found = [path for path in files if path.suffix in ENDINGS]
+        here = {path: self._reading(path) for path in found[:MOST_FILES]}
+        self._read = {path: self._read[path] for path in here}
+        yield from ((path, one) for path, one in here.items() if one is not None)
+
+    def _reading(self, path: Path) -> Consortium | None:
+        try:
+            looks: object = (path.stat().st_mtime_ns, path.stat().st_size)
+        except OSError:
+            looks = None  # it is gone again
+        if path in self._read and self._read[path][0] == looks:
+            return self._read[path][1]
+        found = None
+        with suppress(OSError):
+            found = self._named(path)
+        self._read[path] = (looks, found)
+        return found
+
+    def _named(self, path: Path) -> Consortium | None:
+        me = self.home.identity
+        if path.name == FILE_NAME:
+            return None
+        try:
+            found = read_consortium(path)
+        except InvalidInputError as error:
+            self._say(
+                str(path), "no consortium file", file=path.name, reason=str(error)
+            )
+            return None
+        if found.certificates.get(me.name) != me.certificate:
+            self._say(str(path), "does not name this party", file=path.name)
+            return None
+        return found
+
+    # Deciding
+
+    def _consider(self, path: Path, agreed: Consortium, rules: OwnRules) -> None:
+        """Begin a run, or write down why not."""
+        known, home = self._known(agreed), self.home
+        over = known is not None and known.state in OVER
+        if agreed.run in self._failed or (
+            over and not home.agreed(agreed.run).exists()
+        ):
+            return
+        try:
+            check_amendment(path, agreed)
+            if refused := rules.refusals(agreed, alone=False):
+                raise InvalidInputError("; ".join(refused))
+            page = self._page(agreed)
+            by_person = home.has_agreed(agreed.run, page)
+        except InvalidInputError as error:
+            self._write(agreed, path, "refused", reason=error.plain)
+            return
+        why = rules.refusals(agreed, alone=True)
+        why = why if rules.source else (NO_RULES, *why)
+        if agreed.digest in self._suspicious:
+            why = (*why, SAME_WITHIN_OTHER_BOUNDS)
+        if by_person or not why:
+            self._begin(path, agreed, rules, by_person=by_person)
+        elif not over:
+            self._write(agreed, path, "pending", reason="; ".join(why), page=page)
+
+    def _page(self, agreed: Consortium) -> str:
+        """Return the digest of a file's page, worked out once."""
+        if agreed.digest not in self._pages:
+            self._pages[agreed.digest] = consent_to(agreed).digest
+        return self._pages[agreed.digest]
+
+    def _known(self, agreed: Consortium) -> RunStatus | None:
+        try:
+            found = read_status(self.home.status(agreed.run))
+        except InvalidInputError:
+            return None
+        # Another file under its name has a state of its own.
+        return found if found.consortium == agreed.digest.hex() else None
+
+    def _begin(
+        self, path: Path, agreed: Consortium, rules: OwnRules, *, by_person: bool
+    ) -> None:
+        me = self.home.identity.name
+        address = self.home.listen or agreed.member(me).address
+        taken = {one.address for one in self._running.values()} - {None}
+        if address in taken or len(self._running) >= MOST_AT_ONCE:
+            known = self._known(agreed)
+            if known is None or known.state == "pending":
+                self._write(agreed, path, "queued")
+            return
+        halting = Halting()
+        work = partial(self._run, path, agreed, rules, halting, by_person=by_person)
+        thread = threading.Thread(target=work, name=f"veilsum-{agreed.run[-8:]}")
+        self._running[agreed.run] = _Running(thread, halting, address)
+        thread.start()
+
+    # Taking part
+
+    def _run(
+        self,
+        path: Path,
+        agreed: Consortium,
+        rules: OwnRules,
+        halting: Halting,
+        *,
+        by_person: bool,
+    ) -> None:
+        home, write = self.home, partial(self._write, agreed, path)
+        told: list[str] = []
+
+        def listen(event: RunEvent) -> None:
+            told.append(event.what)
+            log_event(event)
+
+        def consent(page: Consent) -> bool:
+            if by_person:
+                return home.has_agreed(agreed.run, page.digest)
+            # The rules have said so. But nobody here would read the page's warning.
+            if any(part.heading == ASKED_BEFORE for part in page.own):
+                self._suspicious.add(agreed.digest)
+            return agreed.digest not in self._suspicious
+
+        write("queued")
+        try:
+            take_part(
+                agreed,
+                home.identity,
+                consent=consent,
+                data=home.data,
+                cost=home.cost,
+                how=home.how,
+                alone=not by_person,
+                rules=rules,
+                ledger=home.ledger,
+                ways=Ways(listen=home.listen),
+                out=home.folder(agreed.run),
+                on_event=listen,
+                looping=halting.run,
+            )
+        except asyncio.CancelledError:
+            return  # its status says that it was stopped
+        except ConsentError as error:
+            # A page that nobody has read: the next look says what it waits for.
+            write("pending", reason=SAME_WITHIN_OTHER_BOUNDS, page=error.page.digest)
+            return
+        except GivenUpError as error:
+            write("given up", reason=error.plain)
+        except Exception as error:
+            refused = isinstance(error, InvalidInputError) and not told
+            # What is no error of ours has words that may hold anything.
+            why = f"an error in this program: {type(error).__name__}"
+            if isinstance(error, VeilsumError):
+                why = error.plain
+            write("refused" if refused else "failed", reason=why)
+            if not refused:
+                self._failed.add(agreed.run)
+                return
+        # Whoever is asked anew has something new to read.
+        home.agreed(agreed.run).unlink(missing_ok=True)
+
+    def _write(
+        self,
+        agreed: Consortium,
+        path: Path,
+        state: State,
+        *,
+        reason: str = "",
+        page: str = "",
+    ) -> None:
+        """Keep where a run stands, and log it if that is news."""
+        now = stamp(self._clock())
+        status = RunStatus(
+            run=agreed.run,
+            party=self.home.identity.name,
+            consortium=agreed.digest.hex(),
+            state=state,
+            file=str(path),
+            moved=now,
+            seen=now,
+            reason=reason,
+            page=page,
+        )
+        known = self._known(agreed)
+        if known is not None and known.state == state and known.reason == reason:
+            return
+        if known is not None and state in ("given up", "failed"):
+            status = msgspec.structs.replace(
+                status, phase=known.phase, epoch=known.epoch, round=known.round
+            )
+        write_status(self.home.status(agreed.run), status)
+        about = {"run": agreed.run[-8:], "file": path.name, "reason": reason}
+        LOG.info(state, extra={k: v for k, v in about.items() if v})
+
+    def _say(self, about: str, what: str, **extra: Any) -> None:
+        """Log something once, until it is another thing."""
+        if self._said.get(about) != (what, extra):
+            self._said[about] = (what, extra)
+            LOG.warning(what, extra=extra)
+
+    # For whoever looks after it
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run goes on."""
+        return any(one.thread.is_alive() for one in self._running.values())
+
+    def stop(self) -> None:
+        """Stop all runs; the same command goes on with them."""
+        for one in self._running.values():
+            one.halting.halt()
+        for one in self._running.values():
+            one.thread.join()
+
+    def healthy(self) -> bool:
+        """Say whether the folder is still looked at."""
+        return self._clock() - self._looked < UNWELL_SECONDS
+
+    def statuses(self) -> list[RunStatus]:
+        """Return how far this party's runs are, as far as their files are here."""
+        here = tuple(self._read.values())  # at once: another thread may be looking
+        found = (self._known(one) for _, one in here if one is not None)
+        return [one for one in found if one is not None]
+
+    def metrics(self) -> list[Metric]:
+        """Return numbers about runs; their label is the random end of their names."""
+        found, now = self.statuses(), self._clock()
+        states = Counter(one.state for one in found)
+        numbers = [Metric("veilsum_up", "Whether the folder is looked at.", {}, 1.0)]
+        for state in STATES:
+            told: dict[str, str] = {"state": state}
+            numbers.append(
+                Metric("veilsum_runs", "Runs by state.", told, states[state])
+            )
+        for one in found:
+            if one.state != "running":
+                continue
+            label = {"run": one.run[-8:]}
+            for name, meaning, value in (
+                ("epoch", "Sums, and losses of parties, so far.", one.epoch),
+                ("round", "Rounds of an iterative method.", one.round),
+                ("waiting_for", "Parties that are waited for.", len(one.waiting)),
+                (
+                    "unmoved_seconds",
+                    "Seconds since the party has moved.",
+                    max(0.0, now - seconds_of(one.moved)),
+                ),
+                ("deadline_seconds", "After which something is done.", one.deadline),
+            ):
+                numbers.append(Metric(f"veilsum_run_{name}", meaning, label, value))
+        return numbers
+
+
+def log_event(event: RunEvent) -> None:
+    """Log an event of a run: rounds and waiting are in its status."""
+    if event.what in ("round", "waiting", "resent", "met"):
+        return
+    about = {
+        "run": event.run[-8:],
+        "phase": event.phase,
+        "epoch": event.epoch,
+        "round": event.round,
+        "names": listed(event.names) if event.names else "",
+        "file": event.file,
+        "reason": event.reason,
+    }
+    LOG.info(event.what, extra={k: v for k, v in about.items() if v != ""})

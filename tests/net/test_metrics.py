@@ -1,0 +1,78 @@
+"""Numbers by HTTP: on this computer only, and nothing but two pages."""
+
+import http.client
+import socket
+
+import pytest
+
+from net.village import free_port
+from veilsum.agreement.consortium import Address
+from veilsum.errors import InvalidInputError
+from veilsum.net.metrics import Metric, MetricsServer, as_text, loopback
+
+NUMBERS = [
+    Metric("veilsum_runs", "Runs by state.", {"state": "done"}, 2.0),
+    Metric("veilsum_up", "Whether.", {}, 1.0),
+    Metric("veilsum_runs", "Runs by state.", {"state": 'a"\\\n'}, 1e-3),
+]
+
+
+def test_the_text_is_what_prometheus_reads():
+    """Of one name all lines stand together, after its help and its type."""
+    assert as_text(NUMBERS).splitlines() == [
+        "# HELP veilsum_runs Runs by state.",
+        "# TYPE veilsum_runs gauge",
+        'veilsum_runs{state="done"} 2',
+        'veilsum_runs{state="a\\"\\\\\\n"} 0.001',
+        "# HELP veilsum_up Whether.",
+        "# TYPE veilsum_up gauge",
+        "veilsum_up 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["0.0.0.0:9464", "192.0.2.7:9464", "[::]:9464", "example.org:9464", "9464"]
+)
+def test_another_address_is_refused(text):
+    with pytest.raises(InvalidInputError):
+        loopback(text)
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:9464", "127.8.9.1:80", "[::1]:9464"])
+def test_an_address_of_this_computer_is_taken(text):
+    """The twin."""
+    assert str(loopback(text)) == text
+
+
+def ask(port, path, *, host=None, method="GET"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {} if host is None else {"Host": host}
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_two_pages_and_no_other():
+    well = [True]
+    port = free_port()
+    with MetricsServer(Address("127.0.0.1", port), lambda: NUMBERS, lambda: well[0]):
+        assert ask(port, "/metrics") == (200, as_text(NUMBERS))
+        assert ask(port, "/metrics", host=f"localhost:{port}")[0] == 200
+        assert ask(port, "/healthz") == (200, "ok\n")
+        well[0] = False
+        assert ask(port, "/healthz")[0] == 503
+        for path in ("/", "/metrics/", "/../metrics", "/metrics?x=1"):
+            assert ask(port, path)[0] == 404
+        assert ask(port, "/metrics", method="POST")[0] == 501
+        # A browser that was told that another name is this computer says that name.
+        assert ask(port, "/metrics", host=f"evil.example:{port}")[0] == 404
+        with (
+            pytest.raises(InvalidInputError, match="choose another port"),
+            MetricsServer(Address("127.0.0.1", port), list, lambda: True),
+        ):
+            pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=60)
