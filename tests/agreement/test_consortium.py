@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from veilsum.agreement.consortium import Address, consortium_from
-from veilsum.agreement.drafting import consortium_of
+from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import PolicySection, ScenarioFile
+from veilsum.agreement.study import runs_of
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.reading import read
@@ -666,13 +667,14 @@ def test_every_example_can_be_agreed_on(path):
     names = plan.get("parties", {}).get("names", family.parties)
     if plan.get("masks", {}).get("law") == "gaussian":
         plan["deployment"] = {"law": "lattice", "sigma": 1e6}
-    found, left_out = consortium_of(
+    draft = study_of if "question" in plan else consortium_of
+    found, left_out = draft(
         read(plan, ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(f"h{name}", 1) for name in names},
         run=RUN,
     )
-    assert found.topology == family.renamed(names)
+    assert runs_of(found)[0].topology == family.renamed(names)
     assert not {"data", "simulation"} & set(found.to_table())
     assert any("simulation" in words for words in left_out)
 

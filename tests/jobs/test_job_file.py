@@ -125,6 +125,7 @@ def test_every_example_of_a_job_is_run_here():
         "table1",
         "day",
         "pima-evaluate",
+        "study",
     }
     jobs |= {f"dispatch{case}" for case in (30, 39, 118)}
     files = {p.stem: p.read_text("utf-8") for p in EXAMPLES.glob("*.toml")}

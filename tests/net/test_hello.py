@@ -20,6 +20,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.net.hello import (
     BYE,
+    DISAGREEMENTS,
     LONGEST_SHOWN,
     LONGEST_TEXT,
     PATH,
@@ -263,6 +264,30 @@ def test_another_file_is_refused_with_the_sections_that_differ():
 def test_sections_that_agree_do_not_hide_another_file():
     found = refused(replace(HEARD, consortium="33" * 32))
     assert found.sections == ("consortium",)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "run", "code"),
+    [
+        ("1" * 16, "1" * 16, "other", Close.ELSEWHERE),
+        ("1" * 16, "2" * 16, "other", Close.AGREEMENT),
+        ("1" * 16, None, "other", Close.AGREEMENT),
+        (None, None, "other", Close.AGREEMENT),
+        ("1" * 16, "1" * 16, OWN.run, Close.AGREEMENT),
+    ],
+)
+def test_another_question_of_one_study_is_told_from_another_file(
+    mine, theirs, run, code
+):
+    """Only of a study: whoever is elsewhere in it will be called again soon."""
+    own, heard = (
+        replace(one, sections={**one.sections, **({"study": key} if key else {})})
+        for one, key in ((OWN, mine), (HEARD, theirs))
+    )
+    found = refused(replace(heard, run=run, consortium="f" * 64), own=own)
+    assert found.code == code
+    assert (found.code in REFUSALS) == (code == Close.AGREEMENT)
+    assert found.code in DISAGREEMENTS
 
 
 def test_another_plan_from_one_file_points_at_the_versions():

@@ -304,6 +304,33 @@ def test_another_plan_is_refused(village):
     patiently(main())
 
 
+# Questions of a study
+
+
+def test_who_has_gone_on_to_a_later_question_is_told_of(village, log):
+    """And only by who comes before: whoever is ahead waits, and is soon met again."""
+    study = {"study": "5" * 64}
+    first = village.consortium(**study)
+    second = village.consortium(**study, run="next-" + "1" * 32)
+
+    async def main():
+        passed, ahead = [], []
+        behind = {"consortium": first, "later": {second.run}, "passed": passed.append}
+        async with (
+            village.stations("a", **behind) as (a,),
+            village.stations("b", consortium=second, passed=ahead.append) as (b,),
+        ):
+            await until(lambda: passed, "a hears where b is")
+            assert set(passed) == {"b"}
+            assert a.met == b.met == ahead == []
+            assert "another question of the same study" in a.condition("b")
+            assert not a.condition("b").startswith("refused")
+
+    patiently(main())
+    assert messages(log, "elsewhere")
+    assert not messages(log, "connection refused")
+
+
 # Clocks
 
 

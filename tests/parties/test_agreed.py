@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from veilsum.agreement.consortium import Address, consortium_from
-from veilsum.agreement.drafting import consortium_of
+from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import pem_of
 from veilsum.agreement.sections import ScenarioFile
+from veilsum.agreement.study import runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.graphs.topology import Topology
 from veilsum.jobs.job_file import job_of
@@ -97,13 +98,15 @@ def test_every_example_could_be_run_by_its_members(path):
         plan["deployment"] = {"law": "lattice", "sigma": 1e6}
     if family.n_parties < 4:  # with one curious party too few would be honest
         plan["policy"]["minimum_honest"] = 2
-    found, _ = consortium_of(
+    draft = study_of if "question" in plan else consortium_of
+    found, _ = draft(
         read(plan, ScenarioFile, "the scenario"),
         certificates={name: certificate(name) for name in names},
         addresses={name: Address(f"h{name}", 1) for name in names},
         run=RUN,
     )
-    check_agreed(found)
+    for one in runs_of(found):
+        check_agreed(one)
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ NAME_BYTES = 64  # what a certificate has room for
 MOST_MEMBERS, DEEPEST = 1000, 16
 TITLE_LETTERS = 200
 _RUN = re.compile(r"[a-z0-9-]*[0-9a-f]{32}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _LAYOUT = {ord("\n"): " ", ord("\t"): " "}
 
 SCHEMA_HINT = (
@@ -119,6 +120,7 @@ class Consortium:
         questions: what is asked, one after the other.
         organiser: the member that wrote the file, by the file's own word; "" if it does
             not say.
+        study: digest of the study that this is one question of, if it is; see `Study`.
         former: digest of the file that this one amends, hexadecimal; "" for none.
         relays: where members meet who do not reach each other; None: nowhere.
         written: the whole file in its one spelling; what the digest is of.
@@ -133,6 +135,7 @@ class Consortium:
     schema: Schema | None
     questions: tuple[Question, ...]
     organiser: str = ""
+    study: str = ""
     former: str = ""
     relays: Relays | None = None
     written: bytes = field(repr=False)
@@ -190,7 +193,7 @@ class Consortium:
     def to_table(self) -> dict[str, Any]:
         """Return everything as plain values, as the file has it."""
         found = json.loads(self.written)
-        found["members"] = [_row(member) for member in self.members]
+        found["members"] = [member_row(one) for one in self.members]
         return {
             name: found[name]
             for name in ConsortiumFile.__struct_fields__
@@ -247,6 +250,7 @@ class ConsortiumFile(Section, frozen=True, kw_only=True):
     ]
     title: Text = ""
     organiser: Text = ""
+    study: Text = ""
     former: Text = ""
     graph: LinksSection
     masks: MasksSection
@@ -285,19 +289,19 @@ def canonical(value: Any) -> bytes:
 def consortium_from(table: Table) -> Consortium:
     """Return the consortium that a parsed file describes; refuse all that is odd."""
     _refuse_what_is_not_public(table)
-    _check_format(table)
+    check_format(table)
     _check_task(table)
     said = {key: plain(value, key) for key, value in table.items() if key != "members"}
     members = {"members": table["members"]} if "members" in table else {}
     file = read({**said, **members}, ConsortiumFile, "the consortium file")
-    _check_run(file.run)
+    check_run(file.run)
     _check_title(file.title)
     if len(file.members) > MOST_MEMBERS:
         raise InvalidScenarioError(
             f"a consortium has {MOST_MEMBERS} members at most, found "
             f"{len(file.members)}"
         )
-    found = tuple(_member(row) for row in file.members)
+    found = tuple(member_from(row) for row in file.members)
     _check_differ(found)
     _check_organiser(file.organiser, found)
     relays = None if file.deployment is None else Relays.of(**file.deployment.given())
@@ -323,9 +327,10 @@ def consortium_from(table: Table) -> Consortium:
         schema=schema,
         questions=(_question(file),),
         organiser=file.organiser,
+        study=_checked_study(file.study),
         former=_check_former(file.former),
         relays=relays,
-        written=canonical({**said, "members": [_row(member) for member in found]}),
+        written=canonical({**said, "members": [member_row(one) for one in found]}),
     )
 
 
@@ -339,6 +344,12 @@ NOT_PUBLIC = {
 
 
 def _refuse_what_is_not_public(table: Table) -> None:
+    if "question" in table:
+        raise InvalidScenarioError(
+            "this is the file of a study, with several questions: veilsum join and "
+            "veilsum check take it as it is; where one question is wanted, give the "
+            "consortium.toml in that question's folder"
+        )
     known = dict.fromkeys((*ConsortiumFile.__struct_fields__, *NOT_PUBLIC))
     check_keys(table, known, "the consortium file")
     for name, why in NOT_PUBLIC.items():
@@ -370,6 +381,11 @@ def _section(table: Table, name: str) -> Table:
 def task_of(present: Collection[str]) -> str:
     """Return which of the sections that are present says what is run."""
     found = [name for name in COMMANDS if name in present]
+    if not found and "question" in present:
+        raise InvalidScenarioError(
+            "the scenario has several [[question]], a study, and one is wanted here: "
+            "write that one as a section of its own, such as [model]"
+        )
     if len(found) != 1:
         choices = ", ".join(f"[{name}]" for name in COMMANDS)
         raise InvalidScenarioError(
@@ -400,7 +416,7 @@ def _check_task(table: Table) -> None:
         raise InvalidScenarioError(f"a [{task}] needs a [schema]: {SCHEMA_HINT}")
 
 
-def _check_format(table: Table) -> None:
+def check_format(table: Table) -> None:
     """Refuse another format first: whatever else is odd then is no mistake."""
     found = table.get("format", "none")
     if type(found) is not int or found != FORMAT:
@@ -410,7 +426,8 @@ def _check_format(table: Table) -> None:
         )
 
 
-def _check_run(run: object) -> None:
+def check_run(run: object) -> None:
+    """Refuse a name that another run may have."""
     if not isinstance(run, str) or not _RUN.fullmatch(run) or len(run) > 100:
         raise InvalidScenarioError(
             "run must be a name that no other run has: small letters, digits and "
@@ -437,6 +454,16 @@ def _check_organiser(name: str, members: Sequence[Member]) -> None:
             f"organiser is {name!r}, who is no member; {nearest(name, known)}name the "
             "member that wrote the file, or leave it out"
         )
+
+
+def _checked_study(digest: str) -> str:
+    if digest and not _DIGEST.fullmatch(digest):
+        raise InvalidScenarioError(
+            "study is the digest of the study that a file is one question of, 64 "
+            f"hexadecimal digits, found {printable(repr(digest[:TITLE_LETTERS]))}: "
+            "leave it out"
+        )
+    return digest
 
 
 def _check_former(digest: str) -> str:
@@ -495,7 +522,8 @@ def _topology(
     return found
 
 
-def _member(row: object) -> Member:
+def member_from(row: object) -> Member:
+    """Return a member as one of the file's [[members]] has it; refuse what is odd."""
     if not isinstance(row, Mapping):
         raise InvalidScenarioError(f"[[members]] must be tables, found {row!r}")
     entry = read(row, MemberEntry, "[[members]]")
@@ -512,7 +540,8 @@ def _member(row: object) -> Member:
         raise InvalidScenarioError(f"member {name!r}: {error}") from None
 
 
-def _row(member: Member) -> dict[str, str]:
+def member_row(member: Member) -> dict[str, str]:
+    """Return a member as a file has it, in its one spelling."""
     address = {} if member.address is None else {"address": str(member.address)}
     return {"name": member.name, **address, "certificate": member.certificate}
 

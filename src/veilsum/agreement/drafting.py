@@ -15,6 +15,7 @@ from veilsum.agreement.consortium import (
 )
 from veilsum.agreement.costs import PRIVATE
 from veilsum.agreement.sections import (
+    COMMANDS,
     COST_ONLY,
     GraphSection,
     LinksSection,
@@ -23,11 +24,12 @@ from veilsum.agreement.sections import (
     ReadGraph,
     ScenarioFile,
 )
+from veilsum.agreement.study import AgreedStudy, study_from
 from veilsum.errors import InvalidScenarioError
 from veilsum.graphs.topology import Topology
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import LAWS
-from veilsum.reading import about
+from veilsum.reading import Section, about
 
 COVERED = (
     "names a coalition for a simulation; among real parties tolerate covers every "
@@ -57,12 +59,56 @@ def consortium_of(
         relay: the [deployment] of the new file, if members may meet at a relay.
         read_graph: opens a graph file, if the scenario names one.
     """
-    task = task_of(file.given())
-    topology = _topology(file, task, tuple(certificates), read_graph or _no_files)
+    table, left_out = _drafted(
+        file,
+        task_of(file.given()),
+        certificates=certificates,
+        addresses=addresses,
+        run=run,
+        organiser=organiser,
+        relay=relay,
+        read_graph=read_graph or _no_files,
+    )
+    return consortium_from(table), left_out
+
+
+def study_of(
+    file: ScenarioFile, *, read_graph: ReadGraph | None = None, **known: Any
+) -> tuple[AgreedStudy, tuple[str, ...]]:
+    """Return the same where the scenario has several questions; see `consortium_of`."""
+    asked = file.given().keys() & COMMANDS.keys()
+    if asked:
+        raise InvalidScenarioError(
+            f"the scenario has [[question]], and [{min(asked)}] beside it: write that "
+            f"as [question.{min(asked)}], under a [[question]] with a name"
+        )
+    table, left_out = _drafted(
+        file, "question", read_graph=read_graph or _no_files, **known
+    )
+    return study_from(table), left_out
+
+
+def _drafted(
+    file: ScenarioFile,
+    task: str,
+    *,
+    certificates: Mapping[str, str],
+    addresses: Mapping[str, Address | None],
+    run: str,
+    organiser: str = "",
+    relay: Mapping[str, Any] | None = None,
+    read_graph: ReadGraph,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the table of a file that real parties hold, and what was left out."""
+    topology = _topology(file, task, tuple(certificates), read_graph)
     _check_named(topology, certificates, addresses)
     copied = (task, "schema", *(COST_ONLY if task == "cost" else ()))
     public = {name: getattr(file, name) for name in copied}
-    sections = {name: part.given() for name, part in public.items() if part is not None}
+    sections = {
+        name: part.given() if isinstance(part, Section) else [*part]
+        for name, part in public.items()
+        if part is not None
+    }
     if file.cost is not None:
         sections["cost"] = file.cost.public(topology)
     if file.policy is not None:
@@ -78,20 +124,18 @@ def consortium_of(
     # Members see its title among other lines, so it is one: a scenario's first.
     first = file.title.strip().partition("\n")[0]
     title = " ".join(first.split())[:TITLE_LETTERS]
-    agreed = consortium_from(
-        {
-            "format": FORMAT,
-            "run": run,
-            "members": members,
-            **({"title": title} if title else {}),
-            **({"organiser": organiser} if organiser else {}),
-            **({"deployment": dict(relay)} if relay else {}),
-            "graph": LinksSection.of(topology).given(),
-            "masks": masks_between(file),
-            **sections,
-        }
-    )
-    return agreed, tuple(_left_out(file, task))
+    table = {
+        "format": FORMAT,
+        "run": run,
+        "members": members,
+        **({"title": title} if title else {}),
+        **({"organiser": organiser} if organiser else {}),
+        **({"deployment": dict(relay)} if relay else {}),
+        "graph": LinksSection.of(topology).given(),
+        "masks": masks_between(file),
+        **sections,
+    }
+    return table, tuple(_left_out(file, task))
 
 
 def masks_between(file: ScenarioFile) -> dict[str, Any]:

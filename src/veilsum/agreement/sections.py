@@ -733,4 +733,11 @@ class ScenarioFile(Section, frozen=True, kw_only=True):
     meta: MetaSection | None = None
     evaluate: EvaluateSection | None = None
     dispatch: DispatchSection | None = None
+    question: (
+        Annotated[
+            tuple[dict[str, Any], ...],
+            Meta(description="a list, one [[question]] for each question of a study"),
+        ]
+        | None
+    ) = None
     deployment: DeploymentSection | None = None

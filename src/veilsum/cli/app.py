@@ -35,6 +35,7 @@ COMMANDS = {
     "solve": "Run the scenario in a TOML file and report the result.",
     "stats": "Count and average several parties' rows.",
     "status": "Show how far the runs of this computer are.",
+    "study": "Say how far a study of several questions is, or add questions to one.",
     "survival": "Estimate survival curves over several parties' rows.",
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",

@@ -14,6 +14,7 @@ from veilsum.cli.own_table import table_options, taken
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
+    from veilsum.agreement.study import AgreedStudy
     from veilsum.parties.consent import Consent, Part
     from veilsum.parties.own_rules import OwnRules
 
@@ -50,25 +51,33 @@ def command(
 ) -> None:
     """Say what PLAN asks, what becomes known, and whether one's own table passes.
 
-    PLAN is a consortium file, or the scenario file that one is made of. No identity, no
-    key and no network is needed, and nothing is sent. Without --data or --cost it shows
-    what all members see alike, and checks nothing of yours but your own rules. The exit
-    code is 1 if a rule refuses, else 0; which rule, and why, is for you alone.
+    PLAN is a consortium file, that of a study, or the scenario file of either. No
+    identity, no key and no network is needed, and nothing is sent. Without --data or
+    --cost it shows what all members see alike, and checks nothing of yours but your own
+    rules. The exit code is 1 if a rule refuses, else 0; which rule, and why, is for you
+    alone.
 
     \b
     Example:
       veilsum check plan.toml --data ward7.csv
       veilsum check consortium.toml --data ward7.csv --ledger hospital-3.ledger
     """
-    from veilsum.parties.consent import consent_to
+    from veilsum.agreement.study import AgreedStudy, runs_of
     from veilsum.parties.own_rules import own_rules_in
+    from veilsum.parties.study_page import page_of
 
-    consortium, drawn = _read(plan)
-    page = consent_to(consortium, drawn=drawn)
+    agreed, drawn = _read(plan)
+    page = page_of(agreed, drawn=drawn)
     rules = own_rules_in(plan.parent, own)
+    consortium = runs_of(agreed)[0]
     name = consortium.member(party or consortium.members[0].name).name
     files = {"data": data, "cost": cost}
-    parts, good = at_home(consortium, page, rules, name, files, ledger_file, taken(how))
+    given = (rules, name, files, ledger_file, taken(how))
+    parts, good = (
+        _study_at_home(agreed, *given)
+        if isinstance(agreed, AgreedStudy)
+        else at_home(agreed, page, *given)
+    )
     page = replace(page, own=parts)
     if as_json:
         looked = any(files.values())  # what was not looked at is neither
@@ -93,14 +102,65 @@ def _verdict(consortium: Consortium, *, good: bool, given: bool) -> str:
     return f"no {what} was given, so nothing of it was checked; add {option} FILE"
 
 
-def _read(plan: Path) -> tuple[Consortium, bool]:
+def _read(plan: Path) -> tuple[Consortium | AgreedStudy, bool]:
     """Return what a file describes, and whether it is a consortium file already."""
-    from veilsum.files.consortiums import read_consortium, read_plan
+    from veilsum.agreement.study import is_study
+    from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
     from veilsum.files.scenarios import read_toml
 
-    if "members" in read_toml(plan):
-        return read_consortium(plan), True
-    return read_plan(plan), False
+    table = read_toml(plan)
+    if "members" in table:
+        return read_agreement(plan), True
+    return (read_study_plan if is_study(table) else read_plan)(plan), False
+
+
+def _study_at_home(
+    study: AgreedStudy,
+    own: OwnRules,
+    party: str,
+    files: dict[str, Path | None],
+    ledger_file: Path | None,
+    how: dict[str, Any],
+) -> tuple[tuple[Part, ...], bool]:
+    """Return the same about all questions of a study: each, and all together."""
+    from tempfile import TemporaryDirectory
+
+    from veilsum.errors import InvalidInputError
+    from veilsum.files.ledger import open_ledger
+    from veilsum.parties.consent import Part
+    from veilsum.parties.joining import OwnTable, own_part
+    from veilsum.parties.studying import looked_at
+    from veilsum.parties.taking_part import own_ledger
+
+    ruled = {
+        name: "; ".join(found)
+        for name, one in study.questions.items()
+        if (found := own.refusals(one, alone=False))
+    }
+    mine = Part("YOUR OWN RULES", own.lines)
+    if not any(files.values()):
+        told = [f"- {name}: REFUSED: {why}" for name, why in ruled.items()]
+        verdict = Part("YOUR OWN RULES SAY", tuple(told or ["nothing is refused"]))
+        return (mine, verdict), not ruled
+    part = own_part(study.first, data=files["data"], cost=files["cost"], **how)
+    assert isinstance(part, OwnTable)
+    # Without a ledger of one's own, as if nothing had been asked before.
+    with TemporaryDirectory() as folder:
+        books = (
+            own_ledger(Path(folder) / "none", study.first)
+            if ledger_file is None
+            else open_ledger(ledger_file)
+        )
+        with books as ledger:
+            try:
+                home = looked_at(
+                    study, part, party, ledger, asked=[*study.questions], refused=ruled
+                )
+                lines, good = home.lines, not home.refused
+            except InvalidInputError as error:
+                lines, good = (f"- REFUSED: {error}",), False
+    words = Part("YOUR DATA", (part.words,))
+    return (words, Part("YOUR CHECKS", lines), mine), good
 
 
 def at_home(

@@ -15,6 +15,7 @@ from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Address, Consortium
+    from veilsum.agreement.study import AgreedStudy
     from veilsum.net.amendment import Amendment, Change
 
 
@@ -67,13 +68,15 @@ def new(
     """Write the consortium file that PLAN, a scenario file, describes.
 
     Certificates and addresses stand in PLAN's [deployment] section, or are given here.
-    Whatever is private in PLAN is left out, and named.
+    Whatever is private in PLAN is left out, and named. A PLAN with several [[question]]
+    gives the file of a study.
 
     \b
     Example:
       veilsum consortium new plan.toml -o study.veil \\
           --certificate hospital-1.crt --address hospital-1=ward7.example.org:8443
     """
+    from veilsum.agreement.study import runs_of
     from veilsum.files.consortiums import draft_consortium, write_consortium
     from veilsum.net.trust import check_certificates, check_dates
     from veilsum.parties.agreed import check_agreed
@@ -84,9 +87,10 @@ def new(
         addresses=_addresses(places),
         organiser=organiser,
     )
-    check_certificates(drafted.certificates)
-    check_dates(drafted.certificates)
-    check_agreed(drafted)
+    for one in runs_of(drafted):
+        check_certificates(one.certificates)
+        check_dates(one.certificates)
+        check_agreed(one)
     write_consortium(out, drafted)
     if as_json:
         print_json({**_document(drafted), "left_out": list(left_out)})
@@ -110,11 +114,12 @@ def show(*, file: Path, as_json: bool) -> None:
     Example:
       veilsum consortium show study.veil
     """
-    from veilsum.files.consortiums import read_consortium
+    from veilsum.agreement.study import runs_of
+    from veilsum.files.consortiums import read_agreement
     from veilsum.net.trust import check_certificates
 
-    found = read_consortium(file)
-    check_certificates(found.certificates)
+    found = read_agreement(file)
+    check_certificates(runs_of(found)[0].certificates)
     if as_json:
         print_json(_document(found))
     else:
@@ -305,16 +310,18 @@ def _addresses(places: Iterable[str]) -> dict[str, Address | None]:
     return found
 
 
-def _document(found: Consortium) -> dict[str, Any]:
+def _document(found: Consortium | AgreedStudy) -> dict[str, Any]:
+    from veilsum.agreement.study import runs_of
     from veilsum.net.identity import fingerprint, out_of_date
-    from veilsum.parties.consent import consent_to
+    from veilsum.parties.study_page import page_of
 
+    one_run = runs_of(found)[0]
     return {
         "run": found.run,
         "title": found.title,
         "organiser": found.organiser or None,
         "digest": found.digest.hex(),
-        "sections": found.section_digests,
+        "sections": one_run.section_digests,
         "members": [
             {
                 "name": one.name,
@@ -322,19 +329,20 @@ def _document(found: Consortium) -> dict[str, Any]:
                 "fingerprint": fingerprint(one.certificate),
                 "problem": out_of_date(one.certificate),
             }
-            for one in found.members
+            for one in one_run.members
         ],
         "relays": []
-        if found.relays is None
-        else [str(one) for one in found.relays.places],
-        "links": [{"dials": a, "answers": b} for a, b in found.links],
-        "consent": consent_to(found).to_dict(),
+        if one_run.relays is None
+        else [str(one) for one in one_run.relays.places],
+        "links": [{"dials": a, "answers": b} for a, b in one_run.links],
+        "consent": page_of(found).to_dict(),
     }
 
 
-def _print(file: Path, found: Consortium) -> None:
+def _print(file: Path, found: Consortium | AgreedStudy) -> None:
+    from veilsum.agreement.study import runs_of
     from veilsum.net.identity import grouped
-    from veilsum.parties.consent import consent_to
+    from veilsum.parties.study_page import page_of
 
     document = _document(found)
     click.echo(f"{document['title']}\n\nfile    {file}\nrun     {found.run}")
@@ -345,10 +353,11 @@ def _print(file: Path, found: Consortium) -> None:
         "\nCompare each fingerprint with its party on the telephone: who can change "
         "this\nfile could put a certificate of their own in it."
     )
-    _print_lines("Links:", [_link(found, a, b) for a, b in found.links])
-    relays = () if found.relays is None else found.relays.places
+    one = runs_of(found)[0]
+    _print_lines("Links:", [_link(one, a, b) for a, b in one.links])
+    relays = () if one.relays is None else one.relays.places
     _print_lines("Relays, where a call does not get through:", map(str, relays))
-    page = consent_to(found)
+    page = page_of(found)
     click.echo(f"\n{page.page}\nSHA-256 of the page above: {page.digest}")
 
 

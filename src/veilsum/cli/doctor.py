@@ -123,13 +123,14 @@ def _look_around(
 ) -> None:
     """Print what a party's doctor finds on the network."""
     from veilsum.agreement.consortium import Address
+    from veilsum.agreement.study import runs_of
     from veilsum.cli.join import only_key
-    from veilsum.files.consortiums import read_consortium
+    from veilsum.files.consortiums import read_agreement
     from veilsum.net.doctor import check_up
     from veilsum.net.passes import own_token
     from veilsum.net.trust import check_certificates
 
-    consortium = read_consortium(file)
+    consortium = runs_of(read_agreement(file))[0]
     check_certificates(consortium.certificates)
     if consortium.by_files:
         raise InvalidInputError(

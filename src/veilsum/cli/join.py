@@ -23,9 +23,12 @@ from veilsum.cli.own_table import table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
+    from veilsum.agreement.study import AgreedStudy
+    from veilsum.jobs.running import JobResult
     from veilsum.parties.consent import Consent
     from veilsum.parties.events import RunEvent
-    from veilsum.parties.taking_part import Joined
+    from veilsum.parties.studying import QuestionStatus
+    from veilsum.parties.taking_part import Joined, Ways
 
 
 # Every attribute that logging itself gives a record; whatever else is there is a field.
@@ -182,6 +185,12 @@ STAGES = {
     "allow it, and no rule is weaker than usual unless they say so.",
 )
 @click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="Of a study, a question to stay away from. May be repeated.",
+)
+@click.option(
     "--log",
     "style",
     type=click.Choice(("text", "json")),
@@ -199,6 +208,7 @@ def command(
     out: Path,
     as_json: bool,
     yes: bool,
+    without: tuple[str, ...],
     style: str,
     **how: Any,
 ) -> None:
@@ -206,7 +216,9 @@ def command(
 
     Shows what is asked, every number that becomes known, who can compute what from it
     and what is not protected, and asks. What was agreed to is kept in consent.txt. If
-    it is interrupted, however rudely, the same command goes on where it was.
+    it is interrupted, however rudely, the same command goes on where it was. The file
+    of a study has several questions: they are agreed to at once, each has a folder of
+    its own in --out, and one that fails does not stop the others (exit code 1).
 
     \b
     Example:
@@ -215,7 +227,9 @@ def command(
       veilsum join consortium.toml --cost mine.toml --yes --json
       veilsum join consortium.toml --data ward7.csv --drop letters --once
     """
+    from veilsum.agreement.study import AgreedStudy
     from veilsum.cli.join import set_up
+    from veilsum.files.consortiums import read_agreement
     from veilsum.tables.frames import load_pandas_alone
 
     set_up(style=style)
@@ -230,6 +244,13 @@ def command(
             load_pandas_alone()
         files = {"data": data, "cost": cost}
         how["out"] = out
+        agreed = read_agreement(consortium)
+        if isinstance(agreed, AgreedStudy):
+            how |= {"style": style, "yes": yes, "without": without}
+            _join_study(agreed, consortium, key, files, how, as_json=as_json)
+            return
+        if without:
+            raise BadInput("--without leaves out a question of a study; this is none")
         found = _take_part(consortium, key, files, how, style=style, yes=yes)
         _report(out, found, style=style, as_json=as_json)
 
@@ -288,26 +309,17 @@ def _take_part(
     style: str,
     yes: bool,
 ) -> Joined:
-    from veilsum.agreement.consortium import Address
     from veilsum.files.consortiums import read_consortium
-    from veilsum.files.output import prepare_folder
     from veilsum.net.amendment import check_amendment
-    from veilsum.net.drop import DropFolder
     from veilsum.net.identity import read_identity
     from veilsum.parties.own_rules import own_rules_in
-    from veilsum.parties.taking_part import Ways, take_part
+    from veilsum.parties.taking_part import take_part
 
     agreed = read_consortium(consortium)
     check_amendment(consortium, agreed)
     identity = read_identity(key or only_key(consortium.parent))
     table = taken(how)
-    own, listen, ledger = (how.pop(name) for name in ("own", "listen", "ledger_file"))
-    folder, once = how.pop("drop"), how.pop("once")
-    ways = Ways(
-        listen=None if listen is None else Address.of(listen),
-        drop=None if folder is None else DropFolder(prepare_folder(folder), once=once),
-        relay_token=how.pop("relay_token"),
-    )
+    own, ledger, ways = how.pop("own"), how.pop("ledger_file"), _ways(how)
     try:
         return take_part(
             agreed,
@@ -326,6 +338,21 @@ def _take_part(
     except InvalidInputError as error:
         _warn(getattr(error, "__notes__", ()), style)
         raise
+
+
+def _ways(how: dict[str, Any]) -> Ways:
+    """Take out of the options how a party meets the others."""
+    from veilsum.agreement.consortium import Address
+    from veilsum.files.output import prepare_folder
+    from veilsum.net.drop import DropFolder
+    from veilsum.parties.taking_part import Ways
+
+    listen, folder, once = (how.pop(name) for name in ("listen", "drop", "once"))
+    return Ways(
+        listen=None if listen is None else Address.of(listen),
+        drop=None if folder is None else DropFolder(prepare_folder(folder), once=once),
+        relay_token=how.pop("relay_token"),
+    )
 
 
 def _agree(page: Consent, *, yes: bool, style: str) -> bool:
@@ -349,6 +376,70 @@ def _warn(lines: Sequence[str], style: str) -> None:
         LOG.warning("asked before", extra={"files": len(lines) - 1})
     else:
         say("\n".join(f"  {printable(line)}" for line in lines))
+
+
+def _join_study(
+    study: AgreedStudy,
+    file: Path,
+    key: Path | None,
+    files: dict[str, Path | None],
+    how: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    """Take part in all questions of a study, and say how each went."""
+    from veilsum.cli.study import print_status
+    from veilsum.net.identity import read_identity
+    from veilsum.net.trust import check_identity
+    from veilsum.parties.joining import OwnTable, own_part
+    from veilsum.parties.own_rules import own_rules_in
+    from veilsum.parties.studying import StudyPart
+    from veilsum.parties.taking_part import own_ledger
+
+    style, yes = how["style"], how["yes"]
+    for option in ("state", "transcript", "drop"):
+        if how[option] is not None:
+            raise BadInput(
+                f"--{option} is about one run, and a study has one for each question: "
+                "leave it out"
+            )
+    identity = read_identity(key or only_key(file.parent))
+    check_identity(identity, study.first.certificates)
+    part = own_part(study.first, data=files["data"], cost=files["cost"], **taken(how))
+    assert isinstance(part, OwnTable)
+
+    def tell(found: QuestionStatus, result: JobResult | None) -> None:
+        if style == "json":
+            about = {"question": found.name, "stage": found.stage}
+            LOG.info("question over", extra=about)
+            return
+        say(f"  {found.name}: {found.stage}")
+        summary = getattr(result, "summary", None)
+        if summary is not None and not as_json:
+            click.echo(f"\n{found.name}\n{summary()}\n")
+
+    ledger = how["ledger_file"]
+    path = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
+    with own_ledger(path, study.first) as kept:
+        taking = StudyPart(
+            study=study,
+            identity=identity,
+            part=part,
+            own=own_rules_in(identity.key_file.parent, how["own"]),
+            ledger=kept,
+            out=how["out"],
+            alone=yes,
+            without=how["without"],
+            ways=_ways(how),
+            tell=tell,
+            on_event=_teller(style),
+        )
+        found = taking.run(partial(_agree, yes=yes, style=style))
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        print_status(found, how["out"])
+    click.get_current_context().exit(0 if found.good else 1)
 
 
 def only_key(folder: Path) -> Path:

@@ -17,6 +17,7 @@ from veilsum.cli.app import Failure
 from veilsum.cli.output import FILE, console, json_option, print_json, say
 
 if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
     from veilsum.parties.local import LocalRun
 
 
@@ -106,25 +107,50 @@ def _check(run: LocalRun, codes: dict[str, int]) -> None:
 
 
 def _report(run: LocalRun, *, as_json: bool) -> None:
+    from veilsum.agreement.study import AgreedStudy
+
+    if not isinstance(agreed := run.consortium, AgreedStudy):
+        outs = [seat.out for seat in run.seats.values()]
+        _report_run(run, agreed, outs, as_json=as_json)
+        return
+    found = {
+        name: _report_run(
+            run,
+            one,
+            [seat.out / name for seat in run.seats.values()],
+            as_json=None if as_json else False,
+        )
+        for name, one in agreed.questions.items()
+    }
+    if as_json:
+        print_json({"questions": found, "parties": list(run.seats)})
+
+
+def _report_run(
+    run: LocalRun, agreed: Consortium, outs: list[Path], *, as_json: bool | None
+) -> dict[str, Any]:
+    """Print what a run found, or, of several, return it; refuse what is not one."""
     from veilsum.net.receipt import read_receipt, verify_receipts
 
-    outs = [seat.out for seat in run.seats.values()]
     results: list[dict[str, Any]] = [
         json.loads((out / "result.json").read_text("utf-8")) for out in outs
     ]
     receipts = [read_receipt(out / "receipt.json") for out in outs]
-    verdict = verify_receipts(receipts, run.consortium)
+    verdict = verify_receipts(receipts, agreed)
     same = one_answer(results)
+    document = {**results[0], "verified": verdict.good and same}
     if as_json:
-        verified = verdict.good and same
-        print_json({**results[0], "parties": list(run.seats), "verified": verified})
-    else:
+        print_json({**document, "parties": list(run.seats)})
+    elif as_json is False:
+        if agreed.study:
+            console().print(f"\nquestion {agreed.run[:-33]}")
         _print(results, same=same, good=verdict.good)
     wrong = [f"{one.check}: {one.detail}" for one in verdict.findings if not one.good]
     if not same:
         wrong.insert(0, "the parties' answers differ")
     if wrong:
         raise Failure(f"do not use this result: {'; '.join(wrong)}")
+    return document
 
 
 def one_answer(results: list[dict[str, Any]]) -> bool:

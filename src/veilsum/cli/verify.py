@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from veilsum.cli.output import json_option, print_json
+from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from veilsum.agreement.consortium import Consortium
     from veilsum.net.evidence import Evidence, Judgement
     from veilsum.net.receipt import Finding, Receipt, Verdict
@@ -67,15 +70,14 @@ def command(
         --result out/mine/result.json
       veilsum verify out/mine/evidence-ward3.json --consortium study.veil
     """
-    from veilsum.files.consortiums import read_consortium
     from veilsum.net.evidence import Evidence, judged, read_signed
     from veilsum.net.receipt import Receipt, read_result, verify_receipts
     from veilsum.parties.replay import agreed_findings
 
-    consortium = None if agreed is None else read_consortium(agreed)
     given = [read_signed(file) for file in files]
     receipts = [one for one in given if isinstance(one, Receipt)]
     evidence = [one for one in given if isinstance(one, Evidence)]
+    consortium = None if agreed is None else _agreed(agreed, [*receipts, *evidence])
     verdict = None
     if receipts or answer is not None:
         more = None
@@ -106,6 +108,25 @@ def _followed(
     sums = read_sums(path)
     found = read_plain(result)
     return [*result_findings(receipts, consortium, result=found, sums=sums)]
+
+
+def _agreed(file: Path, signed: Sequence[Receipt | Evidence]) -> Consortium:
+    """Return what a file agrees on; of a study, the question that was signed about."""
+    from veilsum.agreement.study import runs_of
+    from veilsum.files.consortiums import read_agreement
+
+    found = runs_of(read_agreement(file))
+    if len(found) == 1:
+        return found[0]
+    runs = {one.run for one in signed}
+    named = [one for one in found if one.run in runs]
+    if len(named) != 1:
+        raise InvalidInputError(
+            f"{file} is a study, and the files that were given are about "
+            f"{len(named)} of its questions: give those of one question, such as "
+            "out/*/NAME/receipt.json"
+        )
+    return named[0]
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ class Assignment(Secret):
         charge: keeps the parties' books; None if nobody keeps any.
         check: raises if a party's books would not allow it to begin.
         reserve: sees to it that they allow it to the end, just before it begins.
+        wanted: what a party's books are asked for, where several assignments are to be
+            allowed together.
         progress: told how far it is.
         watched: whether a simulation is to keep what only it can see.
     """
@@ -61,6 +63,7 @@ class Assignment(Secret):
     charge: Charging | None = None
     check: Callable[[str], None] | None = None
     reserve: Callable[[str], None] | None = None
+    wanted: Callable[[str], Any] | None = None
     progress: Progress | None = None
     watched: bool = False
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from veilsum.agreement.consortium import Address, Consortium, consortium_from
-from veilsum.agreement.drafting import consortium_of
+from veilsum.agreement.drafting import consortium_of, study_of
 from veilsum.agreement.pem import der_of, pem_of
 from veilsum.agreement.sections import DeploymentSection, RelaySection, ScenarioFile
+from veilsum.agreement.study import AgreedStudy, is_study, study_from
 from veilsum.errors import InvalidScenarioError, MissingExtraError, OutputError
 from veilsum.files.contents import contents
 from veilsum.files.scenarios import graphs_beside, read_scenario_file, read_toml
@@ -33,6 +34,15 @@ def read_consortium(path: str | Path) -> Consortium:
         raise InvalidScenarioError(f"{path}: {error}") from None
 
 
+def read_agreement(path: Path) -> Consortium | AgreedStudy:
+    """Return what members hold a copy of: a consortium file, or that of a study."""
+    table = read_toml(path, most_bytes=MOST_BYTES)
+    try:
+        return study_from(table) if is_study(table) else consortium_from(table)
+    except InvalidScenarioError as error:
+        raise InvalidScenarioError(f"{path}: {error}") from None
+
+
 def read_plan(path: Path) -> Consortium:
     """Return the consortium that a plan would become, with nobody's certificate yet.
 
@@ -44,15 +54,29 @@ def read_plan(path: Path) -> Consortium:
 
 def plan_of(file: ScenarioFile, path: Path) -> Consortium:
     """Return the same of a scenario file that has been read; graphs are beside it."""
+    return consortium_of(file, **_stand_ins(file, path))[0]
+
+
+def read_study_plan(path: Path) -> AgreedStudy:
+    """Return the study that a plan with several questions would become; the same."""
+    file = read_scenario_file(path)
+    return study_of(file, **_stand_ins(file, path))[0]
+
+
+def _stand_ins(file: ScenarioFile, path: Path) -> dict[str, Any]:
+    """Return what a plan does not say yet."""
     names = _planned(file, path)
-    found, _ = consortium_of(
-        file,
-        certificates={name: pem_of(f"none yet of {name}".encode()) for name in names},
-        addresses={name: Address("plan", k) for k, name in enumerate(names, start=1)},
-        run="0" * 2 * RANDOM_BYTES,
-        read_graph=graphs_beside(path),
-    )
-    return found
+    return {
+        "certificates": {
+            name: pem_of(f"none yet of {name}".encode()) for name in names
+        },
+        "addresses": {
+            name: Address("plan", k) for k, name in enumerate(names, start=1)
+        },
+        "run": "0" * 2 * RANDOM_BYTES,
+        "organiser": "",
+        "read_graph": graphs_beside(path),
+    }
 
 
 def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
@@ -76,8 +100,8 @@ def _planned(file: ScenarioFile, path: Path) -> tuple[str, ...]:
     )
 
 
-def write_consortium(path: str | Path, consortium: Consortium) -> None:
-    """Write a new consortium file; one that is there is never replaced.
+def write_consortium(path: str | Path, consortium: Consortium | AgreedStudy) -> None:
+    """Write a new file of a consortium or study; one that is there is never replaced.
 
     Members hold copies of it: another file under its name would be taken for it.
     """
@@ -121,8 +145,8 @@ def draft_consortium(
     addresses: Mapping[str, Address | str | None] | None = None,
     organiser: str | None = None,
     relay: Mapping[str, Any] | None = None,
-) -> tuple[Consortium, tuple[str, ...]]:
-    """Return the consortium that a scenario file plans, and what was left out.
+) -> tuple[Consortium | AgreedStudy, tuple[str, ...]]:
+    """Return the consortium or study that a scenario file plans, and what is left out.
 
     Graphs and certificates are found beside the file. What is given here goes before
     what the file's [deployment] says.
@@ -144,7 +168,8 @@ def draft_consortium(
         if name not in given
     }
     written = {**(deployment.addresses or {}), **(addresses or {})}
-    return consortium_of(
+    draft = consortium_of if file.question is None else study_of
+    return draft(
         file,
         certificates={**read, **given},
         addresses={name: _address(one) for name, one in written.items()},

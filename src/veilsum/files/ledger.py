@@ -67,6 +67,7 @@ from veilsum.tables.fingerprints import (
     text_of,
     words_of,
 )
+from veilsum.tables.rules import DisclosureError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -211,6 +212,25 @@ class Known(Secret):
     asked: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Wanted(Secret):
+    """What one run asks of a party's ledger before it begins.
+
+    Attributes:
+        reservation: all numbers that it may release.
+        charge: its first emission; what is masked is not known yet.
+        first: what that shows.
+        known: the data it is about.
+        look: refuses what adds up with other questions about the data set.
+    """
+
+    reservation: Reservation
+    charge: Charge
+    first: KnownSum
+    known: Known
+    look: Look | None = None
+
+
 class Ledger(Secret):
     """An open ledger: `charge` before sending, `release` before a sum is known.
 
@@ -274,6 +294,56 @@ class Ledger(Secret):
             news: list[Entry] = [*table, *([reservation] if decision.is_news else [])]
             self._write(news, when)
         return decision
+
+    def reserve_all(
+        self, runs: Mapping[str, Wanted], *, when: str | None = None
+    ) -> None:
+        """Keep free what several runs may release: for all of them, or for none.
+
+        Each is decided as if those before it had been asked. So what must hold for one
+        run holds for all of them together, whatever becomes of them.
+
+        Args:
+            runs: what each asks, under what its owner calls it.
+            when: a time stamp.
+
+        Raises:
+            BudgetError: one of them is refused beside those before it; nothing was
+                recorded.
+            DisclosureError: it adds up with another one.
+        """
+        with self._journal.transaction():
+            news = self._together(runs)
+            self._write(news, when)
+
+    def check_all(self, runs: Mapping[str, Wanted]) -> None:
+        """Ask the same beforehand; nothing is recorded."""
+        with self._journal.transaction("BEGIN"):
+            self._together(runs)
+
+    def _together(self, runs: Mapping[str, Wanted]) -> list[Entry]:
+        """Return what is to be written for several runs, of which each is allowed."""
+        news: dict[tuple[str, tuple[str, ...]], Entry] = {}
+        reserved: list[Entry] = []
+        asked: list[Entry] = []
+        for name, one in runs.items():
+            for entry in self._table(one.known, one.reservation.limits):
+                assert isinstance(entry, Version)
+                news.setdefault((entry.data, entry.columns), entry)
+            wishes: tuple[Wish, ...] = (one.reservation, one.charge, one.first)
+            beside = [*news.values(), *asked]
+            try:
+                found = self._decided(wishes, beside=beside, look=one.look)
+            except BudgetError as error:
+                raise BudgetError(f"question {name!r}: {error}") from None
+            except DisclosureError as error:
+                told = f"question {name!r}: {error}"
+                raise DisclosureError(error.rule, told) from None
+            for wish, decision in zip(wishes, found, strict=True):
+                if decision.is_news:
+                    asked.append(wish)
+                    reserved += [wish] if isinstance(wish, Reservation) else []
+        return [*news.values(), *reserved]
 
     def settle(self, run: str, *, when: str | None = None) -> None:
         """Give back what a run had reserved and did not use: it came to its end."""
@@ -473,7 +543,12 @@ class Ledger(Secret):
             decision = decide(known, entry, known.budget)
             if decision.outcome == "refused":
                 raise BudgetError(decision.reason)
-            if look is not None and isinstance(entry, Reservation):
+            # What is reserved was looked at then, and all that came later beside it.
+            if (
+                look is not None
+                and isinstance(entry, Reservation)
+                and entry.run not in known.pending
+            ):
                 look(known.of(entry.data).questions(but=entry.run))
             known = known.plus(entry) if decision.is_news else known
             decisions.append(decision)

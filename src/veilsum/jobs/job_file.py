@@ -151,6 +151,8 @@ def read_job(path: Path, kind: str) -> JobFile:
             for name, command in COMMANDS.items()
             if name in file.given()
         )
+        if file.question is not None:
+            hint = "; it has several [[question]]: run veilsum up"
         raise InvalidScenarioError(f"the scenario needs a [{kind}] section{hint}")
     rules = file.policy or PolicySection()
     rules.check_for(question)

@@ -12,7 +12,7 @@ import numpy as np
 
 from veilsum.drivers.driver import Assignment, GivenUpError, Released
 from veilsum.errors import BudgetError, InvalidInputError
-from veilsum.files.ledger import Known, Ledger, Look
+from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
 from veilsum.jobs.releases import Release
@@ -157,6 +157,7 @@ def run_job(
         charge=books.charge if terms.ledgers else None,
         check=books.check if terms.ledgers else None,
         reserve=books.reserve if terms.ledgers else None,
+        wanted=books.wanted if terms.ledgers else None,
         progress=terms.progress,
         watched=watched,
     )
@@ -212,12 +213,23 @@ class Bookkeeping(Secret):
                 "file with its state is gone or another one: put it back, or give it "
                 "with --state; without it only a new run can be joined"
             )
+        asked = self.wanted(party)
+        wishes = (asked.reservation, asked.charge, asked.first)
+        ledger.check(*wishes, known=asked.known, look=asked.look)
+
+    def wanted(self, party: str) -> Wanted:
+        """Return what one party's ledger is asked for before the run begins."""
+        ledger = self.terms.ledgers[party]
         # What is masked is not known yet.
         emission = Emission(0, self.terms.parties, np.zeros(0))
-        charge, known = self._entry(party, ledger, emission, ())
-        wanted = self._reservation(party, ledger)
-        look = self._look(party)
-        ledger.check(wanted, charge, known, known=self._data(party, ledger), look=look)
+        charge, first = self._entry(party, ledger, emission, ())
+        return Wanted(
+            reservation=self._reservation(party, ledger),
+            charge=charge,
+            first=first,
+            known=self._data(party, ledger),
+            look=self._look(party),
+        )
 
     def reserve(self, party: str) -> None:
         """Keep free in one party's ledger all numbers that the job may need."""

@@ -304,6 +304,7 @@ class Drop(Secret):
         hear: takes a neighbour's frame; raises PeerProtocolError to be rid of it.
         met: has this party's status sent to a neighbour.
         left: told when a neighbour need not be waited for.
+        passed: never called: letters about another run are not looked at.
     """
 
     def __init__(
@@ -317,7 +318,9 @@ class Drop(Secret):
         hear: Hear,
         met: Tell,
         left: Tell,
+        passed: Tell | None = None,
     ) -> None:
+        del passed
         check_member(identity, consortium.certificates)
         self._me, self._agreed, self._plan = identity.name, consortium, plan
         self._store, self._folder = store, folder

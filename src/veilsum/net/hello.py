@@ -128,10 +128,13 @@ class Close(IntEnum):
     SURPLUS = 4007  # there is a connection already
     FRAME = 4008  # a binary frame that no honest party sends
     LATE = 4009  # no hello in time
+    ELSEWHERE = 4010  # at another question of the same study
 
 
 # After these the other end has to change something first.
 REFUSALS = frozenset(range(Close.MALFORMED, Close.CLOCK + 1))
+# What two have of whom each is who it says it is: they are about different things.
+DISAGREEMENTS = frozenset((Close.AGREEMENT, Close.ELSEWHERE))
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -266,6 +269,10 @@ def refusal(hello: Hello, own: Hello, owner: str, limits: Limits) -> Refusal | N
 
 
 def _disagreement(hello: Hello, own: Hello) -> Refusal | None:
+    study = own.sections.get("study")
+    if hello.run != own.run and study and hello.sections.get("study") == study:
+        reason = "it is at another question of the same study"
+        return Refusal(Close.ELSEWHERE, reason)
     if hello.consortium != own.consortium:
         sections = differing(hello.sections, own.sections)
         reason = f"its consortium file differs in {listed(sections)}"

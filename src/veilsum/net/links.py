@@ -21,7 +21,7 @@ import logging
 import ssl
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from veilsum.errors import InvalidInputError, PeerProtocolError
 from veilsum.net.hello import (
     BYE,
+    DISAGREEMENTS,
     PROTOCOL,
     REFUSALS,
     Close,
@@ -336,6 +337,8 @@ class Meetings(Secret):
         own: this party's hello, but for whom and when.
         peers: its neighbours by name.
         certificates: every member's.
+        later: runs that come after this one, of the same study.
+        passed: told of a neighbour that is at one of these.
         finished: whether it says goodbye to everybody it meets.
     """
 
@@ -348,6 +351,8 @@ class Meetings(Secret):
     hear: Callable[[str, bytes], None]
     met: Callable[[str], None]
     left: Callable[[str], None]
+    later: Collection[str] = ()
+    passed: Callable[[str], None] | None = None
     finished: bool = False
 
     async def hold(self, connection: Wire, called: Peer | None) -> float:
@@ -393,6 +398,9 @@ class Meetings(Secret):
     def _checked(self, peer: Peer, heard: Hello, own: Hello) -> Hello | Refusal:
         found = refusal(heard, own, peer.name, self.limits)
         if found is not None:
+            gone_on = found.code in DISAGREEMENTS and heard.run in self.later
+            if gone_on and self.passed is not None:
+                self.passed(peer.name)
             return found
         if abs(heard.time - own.time) > self.limits.clock_skew and not peer.skewed:
             peer.skewed = True
@@ -408,6 +416,8 @@ class Meetings(Secret):
         about = {"party": name, "address": address, "reason": found.reason}
         if found.code == Close.DONE:
             LOG.info("looked at", extra=about)
+        elif found.code == Close.ELSEWHERE:
+            LOG.info("elsewhere", extra=about)
         elif connection.is_open or found.code in REFUSALS:
             self.refusals.note(name, "connection refused", **about)
         if peer is not None:
@@ -512,6 +522,8 @@ class Network(Secret):
         hear: takes a neighbour's frame; raises PeerProtocolError to be rid of it.
         met: told whenever a connection with a neighbour is up.
         left: told when a neighbour says that it has finished.
+        later: runs that come after this one, of the same study.
+        passed: told when a neighbour is at one of these.
         limits: sizes and waits.
         listen: where to listen, if it is not where the others call.
         token: what admits it to the consortium's relays; None: it does without.
@@ -527,6 +539,8 @@ class Network(Secret):
         hear: Hear,
         met: Tell,
         left: Tell,
+        later: Collection[str] = (),
+        passed: Tell | None = None,
         limits: Limits = DEFAULT_LIMITS,
         listen: Address | None = None,
         token: str | None = None,
@@ -548,6 +562,8 @@ class Network(Secret):
             hear=hear,
             met=met,
             left=left,
+            later=later,
+            passed=passed,
         )
         self._door: Door | None = None
         self._tunnels: Tunnels | None = None

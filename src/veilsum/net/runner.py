@@ -37,7 +37,7 @@ from veilsum.protocol.effects import (
     SetTimer,
 )
 from veilsum.protocol.evidence import Contradiction
-from veilsum.protocol.phases import FINISHED
+from veilsum.protocol.phases import ABORTED, FINISHED, GREETING
 from veilsum.protocol.recovery import Stored
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ class Runner(Secret):
     _sent: int = 0
     _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
     _left: set[str] = field(default_factory=set)
+    _passed: set[str] = field(default_factory=set)
     _complaints: dict[str, int] = field(default_factory=dict)
     _told_gone: bool = False
     _away: Abort | None = None
@@ -176,7 +177,12 @@ class Runner(Secret):
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._parted = asyncio.Event()
-        self._net = self.network(hear=self._hear, met=self._met, left=self._on_left)
+        self._net = self.network(
+            hear=self._hear,
+            met=self._met,
+            left=self._on_left,
+            passed=self._on_passed,
+        )
         first = self._begin(self.store.read())
         try:
             self._note("boot", None)
@@ -264,6 +270,22 @@ class Runner(Secret):
             self._left.add(neighbour)
             self._do(lambda: [Persist(f"bye/{neighbour}", b"")])
         self._check_parted()
+
+    def _on_passed(self, neighbour: str) -> None:
+        """Give a question up that a neighbour has behind it: it will not come back.
+
+        Where all must be there one is enough, as long as nobody has begun; otherwise
+        the others go on without it as long as one of them is there to go on with.
+        """
+        if self.machine.phase in (FINISHED, ABORTED):
+            self._on_left(neighbour)
+            return
+        self._passed.add(neighbour)
+        plan = self.machine.plan
+        waits = self.machine.phase == GREETING and not plan.policy.drop
+        if waits or self._passed >= set(plan.topology.neighbours(self.machine.me)):
+            told = f"{neighbour!r} has gone on to a later question of the study"
+            self._do(self.machine.stop, "peer", told)
 
     def _do(self, act: Callable[..., list[Effect]], *given: Any) -> None:
         """Let the machine act, and carry out what it asks for.

@@ -264,6 +264,8 @@ def _head(consortium: Consortium, room: _Room, *, drawn: bool) -> Iterator[str]:
         yield f"run: {consortium.run}"
         digest = grouped(consortium.digest)
         yield f"consortium file: {digest}; compare these digits by telephone"
+        if consortium.study:
+            yield f"it is one question of the study {consortium.study}"
     else:
         yield "run: none yet; this is a plan, and no consortium file"
     if consortium.former:

@@ -29,6 +29,7 @@ from typing import IO, Any, Self
 from veilsum.agreement.consortium import Address, Consortium, task_of
 from veilsum.agreement.costs import OWN
 from veilsum.agreement.sections import GraphSection, ScenarioFile
+from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import draft_consortium, write_consortium
 from veilsum.files.scenarios import graphs_beside, read_scenario_file
@@ -78,12 +79,12 @@ class LocalRun(Secret):
     """The parties of one run; as a context manager it leaves no process behind.
 
     Attributes:
-        consortium: what they agreed on.
+        consortium: what they agreed on; of several questions, the study.
         seats: by party.
         left_out: what of the scenario is not for real parties.
     """
 
-    consortium: Consortium
+    consortium: Consortium | AgreedStudy
     seats: Mapping[str, Seat]
     left_out: tuple[str, ...]
     _processes: dict[str, BaseProcess] = field(default_factory=dict)
@@ -257,14 +258,15 @@ def _relay(relays: Collection[str], folder: Path) -> dict[str, Any]:
     return {"relay": list(relays), "relay_token": new_token(folder / TOKEN_FILE)}
 
 
-def _agree_beforehand(place: Path, consortium: Consortium) -> None:
+def _agree_beforehand(place: Path, agreed: Consortium | AgreedStudy) -> None:
     """Write down for a party that what is weaker than usual here is agreed to.
 
     Nobody is asked in a run of one's own, and whoever starts it has written the plan.
     """
     import tomli_w
 
-    weaker = {name: value for name, (value, _) in relaxed(consortium).items()}
+    found = relaxed(runs_of(agreed)[0])
+    weaker = {name: value for name, (value, _) in found.items()}
     if weaker:
         with _private(place / FILE_NAME) as stream:
             stream.write(tomli_w.dumps({"floors": weaker}))
@@ -275,7 +277,7 @@ Write = Callable[[Path], tuple[str, str]]
 
 def _own_parts(file: ScenarioFile, scenario: Path) -> dict[str, Write]:
     """Return, for every party, what writes its own part into its folder."""
-    if task_of(file.given()) == "cost":
+    if file.question is None and task_of(file.given()) == "cost":
         return _own_costs(file, scenario)
     schema = None if file.schema is None else file.schema.schema
     codes = () if schema is None else schema.categorical

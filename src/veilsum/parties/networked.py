@@ -64,6 +64,8 @@ class Networked(Secret):
         listen: where to listen, if not at the address that others dial.
         drop: the folder through which all meet, if they do without connections.
         token: what admits it to the consortium's relays, if there are any.
+        later: runs of later questions of the same study; who is at one of them will not
+            come back to this one.
         confirm: shown what will be done before anything is sent; raises to stay away.
         watch: told whenever the party's machine has moved.
         streams: where shares come from; a test may inject its own.
@@ -84,6 +86,7 @@ class Networked(Secret):
     listen: Address | None = None
     drop: DropFolder | None = None
     token: str | None = None
+    later: frozenset[str] = frozenset()
     confirm: Callable[[Assignment], None] | None = None
     watch: Callable[[Machine], None] | None = None
     streams: Streams = field(default_factory=SystemStreams)
@@ -247,6 +250,7 @@ class Networked(Secret):
             limits=limits,
             listen=self.listen,
             token=self.token,
+            later=self.later,
         )
 
     def _released(self, plan: Plan, ending: Ending) -> Released:

@@ -123,11 +123,13 @@ class Ways:
         drop: the folder through which all meet, if they do without connections.
         relay_token: file with the token of the consortium's relays; by default
             relay.token beside the key, or what the environment has.
+        later: runs of later questions of the same study; see `Networked`.
     """
 
     listen: Address | None = None
     drop: DropFolder | None = None
     relay_token: Path | None = None
+    later: frozenset[str] = frozenset()
 
 
 def take_part(
@@ -189,6 +191,7 @@ def take_part(
         consortium=consortium,
         state=state,
         listen=ways.listen,
+        later=ways.later,
         drop=ways.drop,
         token=token,
         looping=looping,
@@ -213,7 +216,7 @@ def take_part(
         telling.tell("agreed", file=text)
 
     driver.confirm = confirm
-    with _ledger(
+    with own_ledger(
         ledger or identity.key_file.with_name(f"{identity.name}.ledger"), consortium
     ) as kept:
         driver.ledger = kept
@@ -520,7 +523,9 @@ def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
         )
 
 
-def _ledger(given: Ledger | Path, agreed: Consortium) -> AbstractContextManager[Ledger]:
+def own_ledger(
+    given: Ledger | Path, agreed: Consortium
+) -> AbstractContextManager[Ledger]:
     """Open this party's ledger; a new one keeps to what was agreed here first."""
     if isinstance(given, Ledger):
         return nullcontext(given)  # whoever has opened it closes it

@@ -1,0 +1,482 @@
+"""A party takes part in a study: asked once, then question after question.
+
+What holds for one question must hold for all of them together, so everything is
+checked before anything is sent: each question by itself on the party's table, and then
+all that are left in one transaction of its ledger. Then each is a run as any other. A
+party that is done with one question, however that ended, goes on to the next, and
+whoever waits for it at the one before learns that from its hello.
+
+How far it is stands in `study.json`, for its owner alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.study import AgreedStudy, Edition
+from veilsum.drivers.driver import Assignment
+from veilsum.errors import (
+    BudgetError,
+    InvalidInputError,
+    LedgerError,
+    OutputError,
+    StoreError,
+    VeilsumError,
+)
+from veilsum.files.consortiums import write_consortium
+from veilsum.files.contents import contents
+from veilsum.files.ledger import Ledger, Wanted
+from veilsum.files.output import as_json, prepare_folder, write_files
+from veilsum.jobs.running import JobResult
+from veilsum.net.identity import Identity
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.numbers.secrets import Secret
+from veilsum.parties.at_home import NEVER_SENT, asked_before
+from veilsum.parties.consent import Consent, Part
+from veilsum.parties.events import Listener, RunEvent
+from veilsum.parties.joining import OwnTable, counted, discreet
+from veilsum.parties.own_rules import OwnRules
+from veilsum.parties.study_page import consent_to_study
+from veilsum.parties.taking_part import ConsentError, Consenting, Ways, take_part
+from veilsum.reading import Section, Text, read
+from veilsum.tables.fingerprints import Source
+from veilsum.tables.rules import DisclosureError
+
+STATUS = "study.json"
+MOST_BYTES = 1 << 20
+
+# How far a question is: not over, over with a result, over without one, not taken part
+# in since something refused, not taken part in since its owner said so.
+Stage: TypeAlias = Literal["open", "finished", "failed", "refused", "left out"]
+
+
+class QuestionStatus(Section, frozen=True, kw_only=True):
+    """How far one question is for a party.
+
+    Attributes:
+        reason: why there is no result, for the party's owner alone.
+        when: it came to its end.
+    """
+
+    name: Text
+    run: Text
+    stage: Stage = "open"
+    reason: Text = ""
+    when: Text = ""
+
+
+class StudyStatus(Section, frozen=True, kw_only=True):
+    """How far a study is for one party: what `study.json` has.
+
+    Attributes:
+        run: of the study.
+        study: the digest of its edition.
+    """
+
+    run: Text
+    study: Text
+    title: Text
+    party: Text
+    questions: tuple[dict[str, Any], ...]
+
+    @property
+    def stages(self) -> dict[str, QuestionStatus]:
+        """Each question's, by name."""
+        found = [read(one, QuestionStatus, STATUS) for one in self.questions]
+        return {one.name: one for one in found}
+
+    @property
+    def good(self) -> bool:
+        """Whether there is a result of every question."""
+        return all(one.stage == "finished" for one in self.stages.values())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        return all(one.stage != "open" for one in self.stages.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            **self.given(),
+            "questions": [one.given() for one in self.stages.values()],
+            "good": self.good,
+            "over": self.is_over,
+        }
+
+    def with_stage(self, name: str, **changes: str) -> StudyStatus:
+        """Return the same with one question further."""
+        rows = [
+            {**one.given(), **(changes if one.name == name else {})}
+            for one in self.stages.values()
+        ]
+        return StudyStatus(**{**self.given(), "questions": tuple(rows)})
+
+    def write(self, folder: Path) -> None:
+        """Keep it, for the party's owner alone."""
+        rows = [one.given() for one in self.stages.values()]
+        text = as_json({**self.given(), "questions": rows}) + "\n"
+        write_files(folder, {STATUS: text.encode()}, private=True)
+
+
+def read_status(folder: Path) -> StudyStatus:
+    """Return how far the study in a folder is.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    path = folder / STATUS
+    if not path.exists():
+        raise InvalidInputError(
+            f"there is no {STATUS} in {folder}: give the folder that veilsum join had "
+            "with --out"
+        )
+    try:
+        table = json.loads(contents(path, MOST_BYTES, InvalidInputError))
+    except ValueError:
+        raise InvalidInputError(f"{path} is no JSON, and not what join wrote") from None
+    found = read(table, StudyStatus, str(path))
+    _ = found.stages  # refuses what no question can be
+    return found
+
+
+def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
+    """Return how far a party is with a study; refuse the folder of another one.
+
+    A later edition goes on where the earlier one was: its new questions are open.
+    """
+    fresh = StudyStatus(
+        run=study.run,
+        study=study.digest.hex(),
+        title=study.title,
+        party=party,
+        questions=tuple(
+            {"name": name, "run": one.run} for name, one in study.questions.items()
+        ),
+    )
+    if not (folder / STATUS).exists():
+        return fresh
+    old = read_status(folder)
+    editions: list[Edition] = list(study.editions)
+    if (old.run, old.party) != (study.run, party) or old.study not in [
+        one.digest for one in editions
+    ]:
+        raise OutputError(
+            f"{folder / STATUS} is about the study {old.run} of {old.party} in the "
+            f"edition {old.study[:16]}, and this file is no later edition of that; it "
+            "is left as it is, and nothing was sent: give another folder with --out, "
+            "or the file that was agreed to"
+        )
+    known = old.stages
+    rows = [
+        known[name].given() if name in known else one.given()
+        for name, one in fresh.stages.items()
+    ]
+    return StudyStatus(**{**fresh.given(), "questions": tuple(rows)})
+
+
+class _SeenEnough(Exception):  # noqa: N818 - no error: all was looked at
+    """Everything was checked at home: from here on others would hear of it."""
+
+
+@dataclass(eq=False, repr=False)
+class HomeDriver(Secret):
+    """Takes what a run begins with, and goes no further."""
+
+    party: str
+    assignment: Assignment | None = None
+
+    def carry_out(self, assignment: Assignment) -> Any:
+        """Keep the assignment; nothing is asked of the ledger yet."""
+        self.assignment = assignment
+        raise _SeenEnough
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StudyAtHome(Secret):
+    """What a party's own checks say to the open questions of a study.
+
+    Attributes:
+        wanted: by question that passes, what its ledger is asked for.
+        begun: questions that its ledger has reserved before.
+        refused: by question that does not pass, why; for the owner alone.
+        left_out: questions that the owner does not want.
+    """
+
+    wanted: Mapping[str, Wanted]
+    begun: tuple[str, ...]
+    refused: Mapping[str, str]
+    left_out: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Every question and what is said to it, for the owner."""
+        passed = [*self.wanted, *self.begun]
+        return (
+            *(f"- {name}: REFUSED: {why}" for name, why in self.refused.items()),
+            *(f"- {name}: left out, as you said" for name in self.left_out),
+            *(f"- {name}: passed" for name in passed),
+            *((TOGETHER,) if len(passed) > 1 else ()),
+        )
+
+
+TOGETHER = (
+    "all that passed were held against your table and your ledger together, too, and "
+    "pass"
+)
+STAY_AWAY = (
+    "you stay away from {}, and the others see that; why is for you alone. They do not "
+    "wait for you there"
+)
+
+
+@discreet()
+def looked_at(
+    study: AgreedStudy,
+    part: OwnTable,
+    party: str,
+    ledger: Ledger,
+    *,
+    asked: Collection[str],
+    without: Collection[str] = (),
+    refused: Mapping[str, str] | None = None,
+) -> StudyAtHome:
+    """Hold the open questions of a study against a party's table; nothing is sent.
+
+    Args:
+        study: what is asked.
+        part: the party's table.
+        party: whose it is.
+        ledger: its ledger.
+        asked: the questions that are open.
+        without: those of them that its owner does not want.
+        refused: those that are refused whatever the table is, and why.
+
+    Raises:
+        BudgetError: the ledger has no room for all that pass.
+        DisclosureError: some of them single rows out together.
+    """
+    odd = [name for name in without if name not in study.questions]
+    if odd:
+        raise InvalidInputError(
+            f"there is no question {odd[0]!r}; {nearest(odd[0], study.questions)}the "
+            f"study has {', '.join(study.questions)}"
+        )
+    wanted, begun, no = dict[str, Wanted](), list[str](), dict(refused or {})
+    wished = [name for name in asked if name not in without and name not in no]
+    for name in wished:
+        one = study.questions[name]
+        if ledger.history().of_run(one.run) is not None:
+            begun.append(name)
+            continue
+        home = HomeDriver(party)
+        try:
+            replace(part, consortium=one).job(
+                party, driver=home, ledgers={party: ledger}
+            ).run()
+        except _SeenEnough:
+            assert home.assignment is not None
+            assert home.assignment.wanted is not None
+            wanted[name] = home.assignment.wanted(party)
+        except InvalidInputError as error:
+            no[name] = str(error)
+    if wanted:
+        # To stay away from all of them is to stay away from the first.
+        first = study.questions[next(iter(wanted))]
+        with counted(first, Source(part.table, ()), ledger):
+            _checked(ledger, wanted)
+    return StudyAtHome(
+        wanted=wanted,
+        begun=tuple(begun),
+        refused=no,
+        left_out=tuple(name for name in asked if name in without),
+    )
+
+
+ALL_OR_NONE = (
+    "All questions of a study are allowed together, or none, and nothing was sent: "
+    "leave one out with --without NAME"
+)
+
+
+def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
+    try:
+        ledger.check_all(wanted)
+    except DisclosureError as error:
+        raise DisclosureError(error.rule, f"{error}. {ALL_OR_NONE}") from None
+    except BudgetError as error:
+        raise BudgetError(f"{error}. {ALL_OR_NONE}") from None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StudyPart(Secret):
+    """A party's part in a study.
+
+    Attributes:
+        own: its own rules.
+        alone: whether no person is asked: the usual rules are floors then.
+        without: questions that its owner does not want.
+        out: a folder for everything that is kept, with one for each question.
+        ways: how it meets the others.
+        tell: told how each question went, when it is over.
+        on_event: told what happens in the run of each.
+    """
+
+    study: AgreedStudy
+    identity: Identity
+    part: OwnTable
+    own: OwnRules
+    ledger: Ledger
+    out: Path
+    alone: bool = False
+    without: tuple[str, ...] = ()
+    ways: Ways = field(default_factory=Ways)
+    tell: Callable[[QuestionStatus, JobResult | None], None] | None = None
+    on_event: Listener | None = None
+
+    @discreet()
+    def run(self, consent: Consenting) -> StudyStatus:
+        """Take part in every question that is open; return how each of them went.
+
+        Args:
+            consent: shown the page before anything is sent; False, or anything it
+                raises, stays away. It is not called where all open questions were
+                agreed to before.
+
+        Raises:
+            ConsentError: nobody has agreed; nothing was sent.
+            BudgetError: the ledger has no room for all questions; nothing was sent.
+            DisclosureError: some of them single rows out together; nothing was sent.
+        """
+        party = self.identity.name
+        page = consent_to_study(self.study)  # a file that nobody could use says so
+        status = begun_status(prepare_folder(self.out), self.study, party)
+        left = [name for name, one in status.stages.items() if one.stage == "open"]
+        ruled = {
+            name: "; ".join(found)
+            for name in left
+            if (
+                found := self.own.refusals(self.study.questions[name], alone=self.alone)
+            )
+        }
+        home = looked_at(
+            self.study,
+            self.part,
+            party,
+            self.ledger,
+            asked=left,
+            without=self.without,
+            refused=ruled,
+        )
+        if home.wanted:
+            page = replace(page, own=self._own(home))
+            if consent(page) is not True:
+                why = "this party did not agree to the study, and nothing was sent"
+                raise ConsentError(why, page)
+            page.write(self.out)
+            self.ledger.reserve_all(home.wanted)
+        status.write(self.out)
+        for name in left:
+            stage, reason, result = self._question(name, home, ruled)
+            status = status.with_stage(name, stage=stage, reason=reason, when=_now())
+            status.write(self.out)
+            if self.tell is not None:
+                self.tell(status.stages[name], result)
+        return status
+
+    def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
+        """Return what the page says to its owner alone: all of it was checked."""
+        away = [*home.refused, *home.left_out]
+        said = (STAY_AWAY.format(listed(away, most=len(away))),) if away else ()
+        before = tuple(
+            line
+            for name in home.wanted
+            for line in asked_before(self.study.questions[name], self.ledger)
+        )
+        rounded = (self.part.rounded,) if self.part.rounded else ()
+        history = self.ledger.history()
+        numbers = sum(one.reservation.numbers for one in home.wanted.values())
+        books = (
+            f"kept in {self.ledger.path}; it knows of {len(history.releases)} sums "
+            "that were shown so far",
+            f"for the study {numbers} numbers are reserved; what the questions do not "
+            "use of them is given back",
+        )
+        return (
+            *([Part("ASKED BEFORE", before)] if before else []),
+            Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
+            Part("YOUR CHECKS", (*home.lines, *said)),
+            Part("YOUR OWN RULES", self.own.lines),
+            Part("YOUR LEDGER", books),
+        )
+
+    def _question(
+        self, name: str, home: StudyAtHome, ruled: Mapping[str, str]
+    ) -> tuple[Stage, str, JobResult | None]:
+        """Return how one question went: other questions do not depend on it."""
+        agreed = self.study.questions[name]
+        if name in home.left_out or name in ruled:
+            self._give_back(agreed)
+            stage: Stage = "left out" if name in home.left_out else "refused"
+            return stage, ruled.get(name, "left out by its owner"), None
+        part = replace(self.part, consortium=agreed)
+        if name in home.refused:
+            # Once more, so that its ledger keeps count of what it refuses.
+            with suppress(InvalidInputError, _SeenEnough):
+                part.run(HomeDriver(self.identity.name), self.ledger)
+            return "refused", home.refused[name], None
+        folder = prepare_folder(self.out / name)
+        if not (folder / "consortium.toml").exists():
+            write_consortium(folder / "consortium.toml", agreed)
+        met: list[RunEvent] = []
+
+        def on_event(event: RunEvent) -> None:
+            if event.what != "agreed":
+                met.append(event)
+            if self.on_event is not None:
+                self.on_event(event)
+
+        try:
+            found = take_part(
+                agreed,
+                self.identity,
+                consent=_agreed_before,
+                data=self.part.table,
+                rules=self.own,
+                alone=self.alone,
+                ledger=self.ledger,
+                ways=replace(self.ways, later=self.study.after(name)),
+                out=folder,
+                on_event=on_event,
+            )
+        except (StoreError, LedgerError, OutputError):
+            raise  # this computer's own trouble, which the next would have as well
+        except VeilsumError as error:
+            if met:
+                return "failed", str(error), None
+            self._give_back(agreed)
+            return "refused", str(error), None
+        return "finished", "", found.result
+
+    def _give_back(self, agreed: Consortium) -> None:
+        """Free what a question has reserved of which nothing masked has left."""
+        charged = self.ledger.history().charges
+        if not any(one.epoch.startswith(f"{agreed.run} / ") for one in charged):
+            self.ledger.settle(agreed.run)
+
+
+def _agreed_before(page: Consent) -> bool:
+    """Agree to a question: its page was a part of the study's."""
+    del page
+    return True
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
