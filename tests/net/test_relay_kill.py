@@ -1,9 +1,9 @@
 """SIGKILL for parties and for the relay between them, at random moments.
 
-Four parties, three of them dial-only, meet at a relay that is a process of its own. Now
-and then one of the five is killed and started again. In the end everybody has the right
-answer, and its receipt verifies, or has given up and named why; and the histories of
-all starts keep the rules: no share drawn twice, one masked vector for an epoch.
+Four parties, three of them dial-only, meet at one relay or two, processes of their own.
+Now and then one of them all is killed and started again. In the end everybody has the
+right answer, and its receipt verifies, or has given up and named why; and the histories
+of all starts keep the rules: no share drawn twice, one masked vector for an epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from veilsum.net.receipt import read_receipt, verify_receipts
 # How many moments, and how many of them in one run.
 KILLS = int(os.environ.get("VEILSUM_KILLS", "12"))
 PER_RUN = 4
-RELAY = "the relay"
 
 
 def be_a_relay(port, digest):
@@ -52,16 +51,17 @@ def be_a_relay(port, digest):
 class Stormy(Parties):
     """A run over a relay, in which anybody may be killed and comes again."""
 
-    def __init__(self, table, place):
-        self.port = free_port()
-        how = {"relays": [f"ws://{HOST}:{self.port}"], "dial_only": ["1", "2", "3"]}
-        super().__init__(table, place, **how)
+    def __init__(self, table, place, relays):
+        self.ports = {f"relay {k}": free_port() for k in range(relays)}
+        where = [f"ws://{HOST}:{port}" for port in self.ports.values()]
+        super().__init__(table, place, relays=where, dial_only=["1", "2", "3"])
         self.digest = token_digest(read_token(place / "parties" / "relay.token"))
         self.processes, self.kills = {}, 0
 
     def begin(self, name):
-        if name == RELAY:
-            made = PROCESSES.Process(target=be_a_relay, args=(self.port, self.digest))
+        if name in self.ports:
+            given = (self.ports[name], self.digest)
+            made = PROCESSES.Process(target=be_a_relay, args=given)
         else:
             made = PROCESSES.Process(
                 target=take_part, args=(str(self.folders[name]), 0)
@@ -81,12 +81,12 @@ class Stormy(Parties):
             self.begin(name)
 
     def storm(self, chance, kills):
-        for name in (RELAY, *self.folders):
+        for name in (*self.ports, *self.folders):
             self.begin(name)
         try:
             while self.running() and self.kills < kills:
                 time.sleep(chance.uniform(0.0, 0.7))
-                self.kill(chance.choice([RELAY, *self.folders]))
+                self.kill(chance.choice([*self.ports, *self.folders]))
             for name in self.folders:
                 self.processes[name].join(LONGEST)
         finally:
@@ -117,7 +117,7 @@ class Stormy(Parties):
 def stormed(seed, kills, place):
     """One run with so many kills; how many there were, and whether it went well."""
     chance = random.Random(seed)
-    parties = Stormy(chance.choice([ONE_SHOT, ITERATED]), place)
+    parties = Stormy(chance.choice([ONE_SHOT, ITERATED]), place, 1 + seed % 2)
     with parties.run:
         parties.storm(chance, kills)
         return parties.kills, parties.looked_at()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,8 +165,9 @@ async def _until_told(
 ) -> None:
     """Serve until a signal comes; a second one ends links at once."""
     over, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, over.set)
+    with suppress(NotImplementedError):  # where there are none, Ctrl-C ends it at once
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, over.set)
     try:
         await server.start(place, metrics)
     except OSError as error:
