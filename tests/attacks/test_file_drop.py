@@ -31,14 +31,14 @@ from veilsum.protocol.messages import Share
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 SECRET = [[17.28125, -3.59375], [-61.40625, 44.03125], [8.71875, 29.65625]]
-SCENE = {**THREE, "cost": {"kind": "squared-distance", "targets": SECRET}}
 
 
 class Watched(Folders):
     """A run whose letters are all kept by who carries them, and what was in them."""
 
-    def __init__(self, place):
-        super().__init__(place, SCENE)
+    def __init__(self, place, targets=SECRET):
+        cost = {"kind": "squared-distance", "targets": targets}
+        super().__init__(place, {**THREE, "cost": cost})
         self.carried, self.frames, self.kept = {}, [], []
         self.records = dict.fromkeys(self.names, self.witness)
 
@@ -340,3 +340,15 @@ def test_an_old_run_file_shows_nothing_twice(tmp_path):
     assert not [one.key for one in found.kept if one.key.startswith("masked/")]
     own = [p.name for p in found.files("a") if p.name.startswith("a-to-")]
     assert all("-0000-" in name or "-0001-" in name for name in own)
+
+
+@pytest.mark.slow
+def test_sizes_tell_nothing_of_the_numbers(whole, tmp_path):
+    """Other numbers, and other chance: every letter is as long as it was."""
+    other = Watched(tmp_path, [[0.0, 0.0], [1e-3, -90.0], [77.7, 1.0]])
+    other.rounds()
+
+    def sizes(run):
+        return {name[:-15]: len(raw) for name, raw in run.carried.items()}
+
+    assert sizes(other) == sizes(whole)
