@@ -391,7 +391,14 @@ def test_an_old_copy_is_found_out_by_the_others(office):
 def forged(office, sender, receiver, number, body, signer=None, run=None):
     identity = office.village.identities[signer or sender]
     keys = PartyKeys(identity, office.agreed.certificates)
-    made = Envelope(run or office.agreed.run, sender, receiver, number, body)
+    made = Envelope(
+        run or office.agreed.run,
+        office.drop(sender)._digest,
+        sender,
+        receiver,
+        number,
+        body,
+    )
     return signed(made, keys.sign)
 
 
@@ -412,12 +419,28 @@ def test_another_consortium_file_is_named(office):
     office.carry("a")
     assert "its consortium file differs in title" in office.visit("b")
     # Once it has the same file, its first letter is taken.
-    office.stores["a"].entries.clear()
-    for path in office.files("a"):
-        path.unlink()
     office.visit("a")
     office.carry("a")
     assert "not taken" not in office.visit("b")
+
+
+def test_with_a_new_consortium_file_everybody_begins_anew(office):
+    """Before shares are drawn the organiser may send another one for the same run."""
+    old = office.village.consortium(title="with a mistake")
+    for _ in range(2):
+        for name in NAMES:
+            other = office.others(name)[0]
+            office.visit(name, [(other, b"early")], consortium=old)
+        office.carry()
+    for name in NAMES:
+        office.heard[name].clear()
+    for _ in range(3):
+        for name in NAMES:
+            other = office.others(name)[0]
+            office.visit(name, [(other, b"of %s" % name.encode())])
+        office.carry()
+    assert office.once("a") == [("b", b"of b"), ("c", b"of c")]
+    assert office.once("b") == [("a", b"of a")]
 
 
 def test_who_began_anew_is_found_out(office):

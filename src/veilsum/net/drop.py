@@ -27,7 +27,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -106,6 +106,9 @@ LOOK_EVERY = 1.0
 OUT = "drop/out/"
 KEY, IN, SENT, SAID = "drop/key", "drop/in/", "drop/sent/", "drop/said/"
 MARK_BYTES = 16
+# What stands among the marks of frames for a farewell.
+BYE_MARK = bytes(MARK_BYTES)
+CHANGED = "it was changed on the way, or is not whole yet; have it carried again"
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_LETTERS)]
 
@@ -114,9 +117,13 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST_LETTERS)]
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """What everybody can read of a file, and what it holds."""
+    """What everybody can read of a file, and what it holds.
+
+    `agreed` is the digest of what its sender has agreed to.
+    """
 
     run: Name
+    agreed: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
     sender: Name
     receiver: Name
     number: Number
@@ -126,6 +133,12 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     def name(self) -> str:
         """What the file is called: for people, nobody relies on it."""
         return file_name(self.run, self.sender, self.receiver, self.number)
+
+    @property
+    def info(self) -> bytes:
+        """What a seal is bound to; with anything else it does not open."""
+        about = [self.run, self.agreed, self.sender, self.receiver, self.number]
+        return MAGIC + msgspec.msgpack.encode(about)
 
 
 class FirstLetter(msgspec.Struct, frozen=True, array_like=True):
@@ -326,6 +339,8 @@ class Drop(Secret):
         self._store, self._folder = store, folder
         self._keys = PartyKeys(identity, consortium.certificates)
         self._hear, self._met, self._left = hear, met, left
+        both = MAGIC + plan.digest + consortium.digest
+        self._digest = hashlib.sha256(both).digest()
         self._own = own_hello(identity.name, consortium, plan.digest)
         self._longest = FULL + plan.codec.max_frame + AROUND
         self._bye, self._stirred = False, True
@@ -343,6 +358,12 @@ class Drop(Secret):
             secret = X25519PrivateKey.generate().private_bytes_raw()
             stored = {**stored, KEY: secret}
             self._store.write([Persist(KEY, secret)])
+        elif not all(map(self._is_agreed, _letters(stored))):
+            # Before shares were drawn another file took the place of the first: with
+            # that one everybody begins anew.
+            old = [key for key in stored if key.startswith((OUT, IN, SENT, SAID))]
+            self._store.write([Persist(key, None) for key in old])
+            stored = {KEY: stored[KEY]}
         self._secret = X25519PrivateKey.from_private_bytes(stored[KEY])
         for peer in self._peers.values():
             marks = stored.get(SENT + peer.name, b"")
@@ -401,6 +422,8 @@ class Drop(Secret):
         for found in self._look():
             about = found.about
             if about is None or about.sender != self._me or about.number == 0:
+                continue
+            if not self._is_agreed(about):
                 continue
             peer = self._peers.get(about.receiver)
             if peer is not None and about.number >= peer.written:
@@ -506,7 +529,7 @@ class Drop(Secret):
             frames = (*part, *status) if last else part
             letter = Letter(len(peer.taken) - 1, last and self._bye, frames)
             plain = msgspec.msgpack.encode(letter)
-            info = self._info(self._me, peer.name, number)
+            info = self._envelope(peer, number).info
             writes.append(self._out(peer, number, SUITE.encrypt(plain, key, info)))
             number += 1
         marks = peer.sent | {*peer.waiting, *([BYE_MARK] if self._bye else [])}
@@ -520,15 +543,14 @@ class Drop(Secret):
         LOG.info("letters written", extra={"party": peer.name, "count": len(files)})
 
     def _out(self, peer: Correspondent, number: int, body: bytes) -> Persist:
-        envelope = Envelope(self._agreed.run, self._me, peer.name, number, body)
-        raw = signed(envelope, self._keys.sign)
+        raw = signed(self._envelope(peer, number, body), self._keys.sign)
         return Persist(f"{OUT}{peer.name}/{number}", raw)
 
-    def _info(self, sender: str, receiver: str, number: int) -> bytes:
-        """Return what a seal is bound to; with anything else it does not open."""
-        agreed, plan = self._agreed, self._plan
-        about = [agreed.run, sender, receiver, number, plan.digest, agreed.digest]
-        return MAGIC + msgspec.msgpack.encode(about)
+    def _envelope(
+        self, peer: Correspondent, number: int, body: bytes = b""
+    ) -> Envelope:
+        run, digest = self._agreed.run, self._digest
+        return Envelope(run, digest, self._me, peer.name, number, body)
 
     def _silent(self, status: bytes) -> bytes:
         """Return a status as if it wanted no answer, to compare it."""
@@ -561,7 +583,8 @@ class Drop(Secret):
 
     def _is_next(self, peer: Correspondent, number: int, found: Found) -> bool:
         """Say whether a letter is the one to take; note another one in its place."""
-        if number < len(peer.taken) and found.digest != peer.taken[number]:
+        known = number < len(peer.taken) and self._is_agreed(found.about)
+        if known and found.digest != peer.taken[number]:
             self._refuse(
                 peer,
                 found,
@@ -627,13 +650,12 @@ class Drop(Secret):
 
     def _unsealed(self, envelope: Envelope) -> Letter:
         """Return what is in a letter."""
-        info = self._info(envelope.sender, self._me, envelope.number)
         try:
-            plain = SUITE.decrypt(envelope.body, self._secret, info)
+            plain = SUITE.decrypt(envelope.body, self._secret, envelope.info)
         except (InvalidTag, ValueError):
             raise UnfitError(
                 "it does not open with this party's key of this run: it was sealed to "
-                "another one, of a run's file that is no more, or under another plan"
+                "another one, of a run's file that is no more"
             ) from None
         try:
             letter = msgspec.msgpack.decode(plain, type=Letter)
@@ -739,8 +761,14 @@ class Drop(Secret):
         if not self._keys.verify(envelope.sender, content, signature):
             told = f"{envelope.sender} did not sign it as it is: {CHANGED}"
             return self._odd(new, told)
+        if envelope.number > 0 and not self._is_agreed(envelope):
+            return new  # its first letter says what differs
         about = msgspec.structs.replace(envelope, body=b"")
         return Found(name, new.stamp, hashlib.sha256(raw).digest(), about)
+
+    def _is_agreed(self, envelope: Envelope | None) -> bool:
+        """Say whether a letter is of somebody who has agreed to the same."""
+        return envelope is not None and envelope.agreed == self._digest
 
     def _concerns(self, envelope: Envelope) -> bool:
         """Say whether a file says that it is between this party and a neighbour."""
@@ -813,14 +841,16 @@ class Drop(Secret):
         return "\n  ".join(lines)
 
 
-# What stands among a party's marks for its farewell: no frame has such a short one.
-BYE_MARK = bytes(MARK_BYTES)
-CHANGED = "it was changed on the way, or is not whole yet; have it carried again"
-
-
 def kept_letters(store: RunStore) -> list[bytes]:
     """Return the letters that this party has written and nobody has acknowledged."""
     return [raw for key, raw in store.read().items() if key.startswith(OUT)]
+
+
+def _letters(stored: Mapping[str, bytes]) -> Iterator[Envelope | None]:
+    for key, raw in stored.items():
+        if key.startswith((OUT, IN)):
+            found = split(raw)
+            yield None if found is None else found[0]
 
 
 def _number(found: Found) -> int:
