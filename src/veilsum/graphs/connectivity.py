@@ -17,6 +17,7 @@ search that takes too long is refused.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ Integers = Array[np.int64]
 COMPILE_ARCS = 1000
 # Arcs that one search may look at, all its pairs together: some seconds, compiled.
 MOST_WORK = 2e9
+# Graphs with no more links are remembered, with what was found.
+REMEMBERED_EDGES = 10_000
 
 
 class LongSearchError(InvalidGraphError):
@@ -98,7 +101,19 @@ def vertex_connectivity(topology: GraphLike, *, at_most: int | None = None) -> i
     n = topology.n_parties
     if not topology.directed and topology.n_edges == n * (n - 1) // 2:
         return n - 1 if at_most is None else min(n - 1, at_most)
-    return _weakest_pair(topology, at_most=at_most).paths
+    if topology.n_edges > REMEMBERED_EDGES:
+        return _weakest_pair(topology, at_most=at_most).paths
+    edges = topology.edges.astype(np.int64).tobytes()
+    return _fewest_paths(n, edges, at_most, directed=topology.directed)
+
+
+@lru_cache(maxsize=32)
+def _fewest_paths(n: int, edges: bytes, at_most: int | None, *, directed: bool) -> int:
+    """Return kappa; plan, promise and page of a run all ask it of the same graph."""
+    pairs = np.frombuffer(edges, dtype=np.int64).reshape(-1, 2)
+    names = tuple(map(str, range(n)))
+    plain = Topology(names, pairs, np.ones(len(pairs)), directed=directed)
+    return _weakest_pair(plain, at_most=at_most).paths
 
 
 def minimum_vertex_cut(topology: Topology) -> tuple[int, ...] | None:
