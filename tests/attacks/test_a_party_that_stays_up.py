@@ -4,10 +4,19 @@ Nobody looks on there. So nothing is joined but what a person has agreed to, or 
 party's own rules allow; and no series of files tells how large its numbers are.
 """
 
+import logging
+import shlex
+import shutil
+import tomllib
+
 import pytest
+import tomli_w
+from click.testing import CliRunner
 
 from parties.test_serving import House, tried_to_join
 from parties.test_taking_part import taken_address
+from veilsum.cli.app import app
+from veilsum.parties import serving as module
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
 
@@ -69,3 +78,65 @@ def test_a_series_of_files_within_other_bounds_is_not_joined_alone(house):
             assert "within other bounds" in status.reason
         house.agree()
         assert tried_to_join(house.look())
+
+
+def test_a_file_that_cannot_be_considered_is_in_the_way_of_no_other(house, caplog):
+    """An amended file whose name has no room for its amendment's beside it.
+
+    The twin: looked at by itself it ends in an error of the system, and so would the
+    process that stays up.
+    """
+    house.deliver()
+    table = tomllib.loads(house.file.read_text())
+    table["former"], table["run"] = "0" * 64, "other-" + "3" * 32
+    bad = house.inbox / f"{'a' * 249}.toml"
+    bad.write_text(tomli_w.dumps(table))
+    house.allow()
+    with taken_address(house.company, "a"):
+        assert tried_to_join(house.look())
+    assert "cannot be considered" in caplog.text
+    with pytest.raises(OSError, match="too long"):
+        house.serving._consider(bad, house.serving._read[bad][1], house.home.rules)
+
+
+def test_the_name_of_a_file_is_no_command(house):
+    """What status says to type is typed: a file's name must not be a program."""
+    house.deliver()
+    name = "a; touch pwned $(id) `id` '\x1b[2J.toml"
+    house.file.rename(house.inbox / name)
+    house.look()
+    shown = CliRunner().invoke(app, ["status", str(house.place)], terminal_width=400)
+    assert "\x1b" not in shown.output
+    text = " ".join(shown.output.split())
+    said = text[text.index("--agree") :].removesuffix(" shows its page and asks")
+    one = str(house.inbox / name).replace("\x1b", "\\x1b")
+    assert shlex.split(said) == ["--agree", one]
+    assert shlex.split(f"--agree {name.replace(chr(39), '')}")[1:] != [one]
+
+
+def test_files_that_are_not_read_are_spoken_of(house, monkeypatch, caplog):
+    """Whoever fills the folder hides nothing silently."""
+    caplog.set_level(logging.WARNING)
+    house.deliver()
+    house.look()
+    assert "some are not read" not in caplog.text
+    monkeypatch.setattr(module, "MOST_FILES", 2)
+    for k in range(2):
+        (house.inbox / f"{k}.toml").write_text("[")
+    house.serving.look()
+    assert "some are not read" in caplog.text
+
+
+def test_of_its_own_files_none_is_read_as_somebody_elses(house, caplog):
+    """Where the folder is the one with the key, as deploy/ has it, its cost is there.
+
+    The twin: as a file of somebody's its entries are named in a log.
+    """
+    caplog.set_level(logging.WARNING)
+    other = module.Serving(house.place, house.home)
+    other.look()
+    assert not [one for one in caplog.records if one.file == "cost.toml"]
+    shutil.copy(house.place / "cost.toml", house.place / "copy.toml")
+    other.look()
+    (told,) = (one for one in caplog.records if one.file == "copy.toml")
+    assert "'targets'" in told.reason

@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
+import veilsum as vs
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import read_consortium
@@ -56,10 +57,11 @@ def amend(folder, *words):
     return call("consortium", "amend", old, "-o", new, *words)
 
 
-def agree(folder, name, *words):
+def agree(folder, name, *words, yes=True):
     old, new = folder / "one.veil", folder / "two.veil"
-    given = ["--former", old, "--identity", key(folder, name), "--yes", *words]
-    return call("consortium", "agree", new, *given)
+    given = ["--former", old, "--identity", key(folder, name), *words]
+    given += ["--yes"] if yes else []
+    return call("consortium", "agree", new, *given, input="y\n")
 
 
 def joinable(folder):
@@ -112,10 +114,14 @@ def test_a_stolen_key_is_replaced_and_the_screen_says_that_it_did_not_agree(memb
     new_identity("birch", members / "again")
     found = amend(members, "--certificate", members / "again" / "birch.crt")
     assert "did NOT sign" in found.stdout
+    # Nobody has heard a fingerprint who answers beforehand.
+    refused = agree(members, "alder")
+    assert refused.exit_code == 2
+    assert "--yes signs renewals only" in refused.stderr
     for name in ("alder", "cedar", "elm", "fir"):
-        assert agree(members, name).exit_code == 0
+        assert agree(members, name, yes=False).exit_code == 0
     # The thief signs as well as it can.
-    refused = agree(members, "birch")
+    refused = agree(members, "birch", yes=False)
     assert refused.exit_code == 2
     assert "another certificate of 'birch'" in refused.stderr
     new = read_consortium(members / "two.veil")
@@ -192,6 +198,18 @@ def test_an_amendment_of_another_file_does_not_serve(members):
     (members / "three.amendment.json").unlink()
     with pytest.raises(InvalidInputError, match=r"three\.amendment\.json is missing"):
         check_amendment(other, read_consortium(other))
+
+
+def test_a_consortium_in_memory_has_nobodys_word_beside_it(members):
+    renew(read_identity(key(members, "alder")), days=30, passphrase=None)
+    amend(members, "--renewal", members / "alder" / "alder.renewal.json")
+    own = {"identity": key(members, "birch"), "consent": lambda _: True}
+    found = read_consortium(members / "two.veil")
+    for given, words in ((found, "give the file's path"), (found.run, "cannot read")):
+        with pytest.raises(InvalidInputError, match=words):
+            vs.join(given, **own)
+    with pytest.raises(InvalidInputError, match="did not agree"):
+        vs.join(members / "two.veil", **own)
 
 
 def test_join_asks_for_everybodys_word(members):

@@ -49,6 +49,11 @@ def make(*, key: Path, out: Path, as_json: bool) -> None:
         print_json({"backup": str(out), "files": list(found)})
     else:
         click.echo(f"{out} holds {', '.join(found)}: keep it as you keep the key.")
+        if f"{key.stem}.ledger" not in found:
+            click.echo(
+                f"It holds no ledger: there is no {key.stem}.ledger beside the key. If "
+                "it is\nelsewhere (--ledger), what became known would be forgotten."
+            )
 
 
 @command.command("restore")

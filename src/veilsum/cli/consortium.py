@@ -227,7 +227,11 @@ def amend(
     multiple=True,
     help="A copy of the amendment that others signed. May be repeated.",
 )
-@click.option("--yes", is_flag=True, help="Sign without being asked.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Sign without being asked, if former keys signed all that is new.",
+)
 @json_option
 def agree(
     *,
@@ -259,6 +263,12 @@ def agree(
     changes = found.changes(before, new)
     if not as_json:
         _print_lines("Certificates that change:", map(str, changes))
+    if yes and (odd := [one.name for one in changes if not one.renewed]):
+        raise InvalidInputError(
+            f"the former key of {', '.join(odd)} did not sign the new certificate, and "
+            "--yes signs renewals only: leave it out, hear the fingerprint from that "
+            "party itself, and answer"
+        )
     if not yes:
         click.confirm("\nDo you take the new file for the former one?", abort=True)
     identity = read_identity(key or only_key(file.parent))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -74,7 +75,7 @@ def _lines(one: RunStatus, now: float) -> list[str]:
     if one.state == "pending":
         return [
             f"{run}: waits for a person, since {one.reason}; veilsum serve FOLDER "
-            f"--agree {one.file} shows its page and asks"
+            f"--agree {quote(one.file)} shows its page and asks"
         ]
     if one.state == "running" and one.waiting:
         waited = max(0.0, now - seconds_of(one.moved))

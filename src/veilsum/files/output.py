@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,16 +56,15 @@ def write_files(
 
 
 def _stage(folder: Path, content: bytes, *, private: bool) -> Path:
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".veilsum-")
-    staged = Path(name)
+    staged = folder / f".veilsum-{secrets.token_hex(8)}"
+    # A result has the mode that the user's files have. The system knows it: who asks
+    # for a process's umask sets it, for all of its threads.
+    mode = 0o600 if private else 0o666
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    handle = os.open(staged, flags, mode)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        if not private:  # which temporary files are
-            # A result has the mode that the user's files have.
-            umask = os.umask(0)
-            os.umask(umask)
-            staged.chmod(0o666 & ~umask)
     except BaseException:
         staged.unlink(missing_ok=True)
         raise

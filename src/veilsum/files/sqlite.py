@@ -20,7 +20,8 @@ from veilsum.errors import SecretError, VeilsumError
 from veilsum.files.owners import why_open
 from veilsum.numbers.secrets import Secret
 
-_TABLES = "SELECT sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+# Whatever was made with words: a trigger would change what is written, unseen.
+_MADE = "SELECT sql FROM sqlite_master WHERE sql NOTNULL ORDER BY rowid"
 
 Access = Literal["ro", "rw"]
 Fill: TypeAlias = Callable[[sqlite3.Connection], None]
@@ -290,7 +291,7 @@ def _check_integrity(path: Path, kind: Kind, connection: sqlite3.Connection) -> 
     found = _pragma(connection, "integrity_check")
     if found != "ok":
         raise kind.damaged(path, str(found).splitlines()[0])
-    tables = connection.execute(_TABLES).fetchall()
+    tables = connection.execute(_MADE).fetchall()
     if tables != [(statement.encode(),) for statement in kind.schema]:
         raise kind.damaged(path, f"its tables are not those of a {kind.noun}")
 

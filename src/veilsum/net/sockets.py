@@ -234,7 +234,7 @@ try:
         WebSocketException,
     )
     from websockets.exceptions import ProxyError as NotThrough
-    from websockets.frames import BINARY
+    from websockets.frames import BINARY, PING
     from websockets.protocol import State
 except ImportError:
     raise MissingExtraError(
@@ -275,6 +275,9 @@ _HITCHES: tuple[tuple[type[BaseException], Hitch], ...] = (
     (EOFError, Hitch.UNREACHED),
 )
 
+# Pings that are answered while nothing of it is read; an honest end sends a few.
+MOST_UNREAD = 1000
+
 Refused = Callable[[str, BaseException], None]
 
 
@@ -289,6 +292,7 @@ class Wire(Connection):
     """
 
     heard_at, relay = 0.0, ""
+    _unread = 0
     take: Callable[[bytes], None] | None = None
 
     @property
@@ -298,6 +302,11 @@ class Wire(Connection):
 
     def process_event(self, event: Any) -> None:
         """Hand a frame over: to wake a task for it takes as long as most frames do."""
+        if getattr(event, "opcode", None) is PING:  # what opens it has none
+            # Each is answered. Who asks on and on and reads nothing fills the memory.
+            self._unread = self._unread + 1 if self.paused else 0
+            if self._unread > MOST_UNREAD:
+                self.transport.abort()
         if self.take is None or event.opcode is not BINARY or not event.fin:
             super().process_event(event)
         else:

@@ -69,6 +69,12 @@ _PUT = (
     "INSERT INTO entry VALUES (?, ?, ?) "
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value, tag = excluded.tag"
 )
+# SQLite keeps anything in any column, and one text in two rows as another type.
+_ODD = (
+    "SELECT 1 FROM entry WHERE typeof(key) || typeof(value) || typeof(tag) "
+    "!= 'textblobblob' UNION SELECT 1 FROM owner WHERE "
+    "typeof(plan) || typeof(party) || typeof(seal) != 'blobtextblob'"
+)
 _PUT_ASIDE = "UPDATE entry SET key = ? || key WHERE key NOT GLOB 'aside/*'"
 _TAKE_BACK = "UPDATE entry SET key = substr(key, ?) WHERE key GLOB ?"
 
@@ -299,6 +305,8 @@ def _tags(connection: sqlite3.Connection) -> dict[str, bytes]:
 
 def _owner(path: Path, connection: sqlite3.Connection) -> tuple[_Owner, bytes]:
     """Return whose a store says it is, and its seal."""
+    if connection.execute(_ODD).fetchone() is not None:
+        raise STORE.damaged(path, "what it holds is of another type")
     rows = connection.execute("SELECT plan, party, seal FROM owner").fetchall()
     if len(rows) != 1:
         raise STORE.damaged(path, "it does not say whose it is")

@@ -15,9 +15,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from veilsum.errors import InvalidInputError, OutputError
+from veilsum.agreement.consortium import check_name
+from veilsum.errors import InvalidInputError, OutputError, printable
 from veilsum.files.contents import contents
-from veilsum.files.ledger import copy_ledger, open_ledger
+from veilsum.files.ledger import copy_ledger, open_ledger, read_ledger
 from veilsum.files.output import write_files
 from veilsum.net.receipt import read_receipt
 from veilsum.numbers.arrays import listed
@@ -55,7 +56,10 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
     if f"{name}.key" not in found:
         raise InvalidInputError(f"{folder} has no {name}.key: nothing was written")
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    plain = tarfile.GNU_FORMAT  # a name in any letters is one header
+    with tarfile.open(
+        fileobj=packed, mode="w", format=plain, encoding="utf-8"
+    ) as archive:
         for file, content in found.items():
             entry = tarfile.TarInfo(file)
             entry.size, entry.mode = len(content), 0o600
@@ -67,21 +71,16 @@ def make_backup(folder: Path, name: str, out: Path) -> tuple[str, ...]:
 def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
     """Put back what is in a backup, all of it or nothing; overwrite nothing."""
     raw = contents(backup, MOST_BYTES, InvalidInputError)
-    found: dict[str, bytes] = {}
     try:
-        with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
-            for entry in archive:
-                stream = archive.extractfile(entry) if entry.isfile() else None
-                if stream is None or len(found) > len(_wanted("")):
-                    raise InvalidInputError("it holds more than a party's files")
-                found[entry.name] = stream.read()
-    except (tarfile.TarError, InvalidInputError) as error:
+        found = _unpacked(raw)
+        keys = [one.removesuffix(".key") for one in found if one.endswith(".key")]
+        name = check_name(next(iter(keys), ""))
+        if odd := [one for one in found if one not in _wanted(name)]:
+            raise InvalidInputError(
+                f"it holds {listed([printable(one) for one in odd])}"
+            )
+    except (tarfile.TarError, ValueError) as error:
         raise InvalidInputError(f"{backup} is no backup of veilsum: {error}") from None
-    name = next((one.removesuffix(".key") for one in found if one.endswith(".key")), "")
-    if odd := [one for one in found if one not in _wanted(name) or "/" in one]:
-        raise InvalidInputError(
-            f"{backup} is no backup of veilsum: it holds {listed(odd)}"
-        )
     for file in found:
         if (folder / file).exists():
             raise OutputError(
@@ -89,8 +88,41 @@ def restore_backup(backup: Path, folder: Path) -> tuple[str, ...]:
                 "empty folder"
             )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ledger = f"{name}.ledger"
+    if ledger in found:
+        found[ledger] = _marked(found[ledger], folder)
     write_files(folder, found, private=True)
     return tuple(found)
+
+
+def _unpacked(raw: bytes) -> dict[str, bytes]:
+    """Return the files of an archive as `make_backup` writes it, and of no other.
+
+    Archives can do much more: links, files with holes that unpack to any size, headers
+    that send their reader round in circles. Here one ordinary file follows another.
+    """
+    found: dict[str, bytes] = {}
+    at, block = 0, tarfile.BLOCKSIZE
+    while at == 0 or raw[at : at + block].strip(b"\0"):
+        entry = tarfile.TarInfo.frombuf(raw[at : at + block], "utf-8", "strict")
+        start = at + block
+        at = start + -(-entry.size // block) * block
+        if entry.type != tarfile.REGTYPE or not start <= at <= len(raw):
+            raise InvalidInputError("it holds something else than whole, plain files")
+        found[entry.name] = raw[start : start + entry.size]
+        if len(found) > len(_wanted("")):
+            raise InvalidInputError("it holds more than a party's files")
+    return found
+
+
+def _marked(ledger: bytes, folder: Path) -> bytes:
+    """Return a ledger that knows that it is a copy, though somebody took that out."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".veilsum-") as aside:
+        (path,) = write_files(Path(aside), {"ledger": ledger}, private=True)
+        if read_ledger(path).copied is not None:
+            return ledger
+        copy_ledger(path, Path(aside) / "copy")
+        return (Path(aside) / "copy").read_bytes()
 
 
 def resume(ledger: Path, statement: str, uncounted: Sequence[str] = ()) -> None:

@@ -186,12 +186,23 @@ class Serving(Secret):
             if first != consortium.digest:
                 self._say(str(path), "another file has this run's name", file=path.name)
             elif consortium.run not in self._running:
-                self._consider(path, consortium, rules)
+                self._try(path, consortium, rules)
         self._looked = self._clock()
+
+    def _try(self, path: Path, consortium: Consortium, rules: OwnRules) -> None:
+        """Consider a file; what is wrong with one is in the way of no other."""
+        try:
+            self._consider(path, consortium, rules)
+        except (VeilsumError, OSError) as error:
+            why = error.plain if isinstance(error, VeilsumError) else error.strerror
+            self._say(str(path), "cannot be considered", file=path.name, reason=why)
 
     def _consortiums(self, files: Iterable[Path]) -> Iterator[tuple[Path, Consortium]]:
         """Yield the files that name this party; each is read once."""
-        found = [path for path in files if path.suffix in ENDINGS]
+        own = (self.home.cost, self.home.data)
+        found = [one for one in files if one.suffix in ENDINGS and one not in own]
+        if len(found) > MOST_FILES:
+            self._say("folder", "too many files: some are not read", most=MOST_FILES)
         here = {path: self._reading(path) for path in found[:MOST_FILES]}
         self._read = {path: self._read[path] for path in here}
         yield from ((path, one) for path, one in here.items() if one is not None)

@@ -420,6 +420,11 @@ def _call(
         file = Path(consortium)
         consortium = read_consortium(file)
         check_amendment(file, consortium)
+    elif consortium.former:
+        raise InvalidInputError(
+            "this consortium amends an earlier one, and whether its members said yes "
+            "to that stands beside its file: give the file's path"
+        )
     return partial(
         take_part,
         consortium,
