@@ -1,15 +1,19 @@
 """Rows are made up from what is public, and the question is asked as parties ask it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import veilsum as vs
 from audit.questions import ASKED, FIT, NAMES, named, question
+from veilsum.audit import reassignment
 from veilsum.audit.question import Rehearsal
 from veilsum.drivers.loopback import Loopback
 from veilsum.tables.rules import Rules
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -85,3 +89,19 @@ def test_what_nobody_would_answer_is_said():
     few = question(rows=40, model={"formula": "pressure ~ {age > 94}"})
     with pytest.raises(vs.InvalidInputError, match="no rows were made up"):
         few.sound(0)
+
+
+def test_what_one_party_gives_to_another_changes_no_sum():
+    """On a fine grid decimals would: a fraction of a step, which looks like a leak."""
+    asked = Rehearsal.read(EXAMPLES / "quadratic.toml").brief
+    honest = asked.honest(("north", "east"))
+    for draw in range(20):
+        held, played = reassignment.with_some_to_spare(asked, honest, (0, draw, 3))
+        chance = np.random.default_rng(draw)
+        other = {**held, **reassignment.dealt(asked, held, honest, chance)}
+        law = played.plan.law
+        one, two = (
+            law.encode(np.array([each[name]["vectors"] for name in honest])).sum(axis=0)
+            for each in (held, other)
+        )
+        assert one.tolist() == two.tolist()

@@ -369,8 +369,12 @@ class Rehearsal:
         reach = spread * min(largest, 1e6) / (8.0 * cost.dim)
 
         def numbers(count: int) -> list[float]:
-            drawn: list[float] = chance.uniform(-reach, reach, count).round(2).tolist()
-            return drawn
+            drawn = chance.uniform(-reach, reach, count)
+            # What one party gives to another must be exact, or sums differ: in whole
+            # units if some were agreed on, and otherwise in parts of a power of two.
+            exact = (drawn * 64).round() / 64 if cost.unit is None else drawn.round(2)
+            found: list[float] = exact.tolist()
+            return found
 
         match cost.kind:
             case "quadratic":
