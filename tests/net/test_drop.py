@@ -128,6 +128,28 @@ def test_what_is_waited_for_is_named(office):
     assert str(office.folder("a")) in said
 
 
+def test_who_stays_is_told_once_what_is_missing(office, caplog, monkeypatch):
+    monkeypatch.setattr(module, "LOOK_EVERY", 0.001)
+    office.meet()
+    for k in range(2):
+        office.visit("a", [("b", b"%d" % k)])
+    later = office.name("a", "b", 2)
+    shutil.copy(office.folder("a") / later, office.folder("b") / later)
+    made = office.drop("b", folder=DropFolder(office.folder("b")))
+
+    async def run():
+        await made.open()
+        ended = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.02, ended.set_result, None)
+        await made.until(ended)
+
+    asyncio.run(run())
+    told = [one.reason for one in caplog.records if "missing" in one.getMessage()]
+    missing = office.name("a", "b", 1)
+    assert told == [f"{missing} is missing, and a later letter is here"]
+    assert missing in made.condition("a")
+
+
 def test_names_of_files_mean_nothing(office):
     office.meet()
     for k in range(3):
@@ -790,6 +812,8 @@ class Mortal:
             monkeypatch.setattr(kind, name, self.dying(getattr(kind, name)))
 
     def note(self, party, what, detail, peer):
+        if what == "persist":
+            return  # that it is on the disk is known where it was written
         self.history.append(Event(len(self.history), party, what, detail, peer))
         if what in POINTS:
             self.step()
@@ -806,6 +830,10 @@ class Mortal:
         def mortal(*given):
             self.step()
             act(*given)
+            here, content = given
+            if isinstance(here, RunStore):
+                party, now = here.path.parent.name, len(self.history)
+                self.history += [Event(now, party, "persist", one) for one in content]
             self.step()
 
         return mortal

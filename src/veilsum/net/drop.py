@@ -448,7 +448,9 @@ class Drop(Secret):
         status = [] if peer.to_say is None else [peer.to_say]
         first = FirstLetter(hello, key, (*joins, *status))
         self._store.write([self._out(peer, 0, msgspec.msgpack.encode(first))])
-        peer.written, peer.waiting = 1, {}
+        peer.written = 1
+        for one in joins:
+            del peer.waiting[self._mark(one)]
 
     async def until(self, ended: asyncio.Future[None]) -> None:
         """Take and write letters until the run is over for this party.
@@ -799,27 +801,26 @@ class Drop(Secret):
 
     def _next(self, peer: Correspondent) -> str:
         """Say which letter of a neighbour is wanted, and whether one is missing."""
-        number = len(peer.taken)
-        name = file_name(self._agreed.run, peer.name, self._me, number)
-        found = self._known.values()
-        later = [
-            one.about.number
-            for one in found
-            if one.about is not None
-            and (one.about.sender, one.about.receiver) == (peer.name, self._me)
-            and one.about.number > number
-        ]
-        if later:
+        name = file_name(self._agreed.run, peer.name, self._me, len(peer.taken))
+        if self._lacks(peer):
             return f"{name} is missing, and a later letter is here"
         return f"its next letter is {name}"
+
+    def _lacks(self, peer: Correspondent) -> bool:
+        """Say whether a letter of a neighbour is here before one that comes first."""
+        found = (one.about for one in self._known.values() if one.about is not None)
+        ends, number = (peer.name, self._me), len(peer.taken)
+        return any(
+            one.number > number and (one.sender, one.receiver) == ends for one in found
+        )
 
     def _tell_gaps(self) -> None:
         """Say once which letters are missing, where later ones are here."""
         for peer in self._peers.values():
-            told = self._next(peer)
-            if "missing" in told and (peer.name, told) not in self._told:
-                self._told.add((peer.name, told))
-                about = {"party": peer.name, "reason": told}
+            gap = (peer.name, len(peer.taken))
+            if self._lacks(peer) and gap not in self._told:
+                self._told.add(gap)
+                about = {"party": peer.name, "reason": self._next(peer)}
                 LOG.warning("a letter is missing", extra=about)
 
     def _waits(self) -> str:
