@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from traceback import clear_frames
 from typing import Any
@@ -178,7 +179,7 @@ class OwnCost(Secret):
         with counted(self.consortium, content, ledger):
             return self._part.run(driver, ledger)
 
-    @property
+    @cached_property
     def _part(self) -> PartyCost:
         return PartyCost.of(self.consortium, self.entries)
 
