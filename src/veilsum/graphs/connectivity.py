@@ -97,7 +97,12 @@ def vertex_connectivity(topology: GraphLike, *, at_most: int | None = None) -> i
     >>> vertex_connectivity(Topology.family("ring:6"))
     2
     """
-    topology = Topology.of(topology)
+    return _kappa(Topology.of(topology), at_most)
+
+
+# One graph is asked about by whoever makes a plan, a promise, a page and a receipt.
+@lru_cache(maxsize=64)
+def _kappa(topology: Topology, at_most: int | None) -> int:
     n = topology.n_parties
     if not topology.directed and topology.n_edges == n * (n - 1) // 2:
         return n - 1 if at_most is None else min(n - 1, at_most)
@@ -431,8 +436,10 @@ def separator(graph: SplitGraph, u: int, v: int) -> tuple[int, ...]:
 def _push(
     graph: SplitGraph, residual: Integers, u: int, v: int, most: int
 ) -> tuple[int, int]:
+    network: tuple[Any, ...] = (graph.start, graph.head, graph.reverse, residual)
     small = len(graph.head) < COMPILE_ARCS
-    push = push_paths if small else compiled(push_paths) or push_paths
-    network = (graph.start, graph.head, graph.reverse, residual)
+    push = None if small else compiled(push_paths)
+    if push is None:  # interpreted, Python's own integers take less time than numpy's
+        push, network = push_paths, tuple(map(memoryview, network))
     found, searches = push(*network, 2 * u + 1, 2 * v, most)
     return int(found), int(searches)

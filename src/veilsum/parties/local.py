@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import random
 import runpy
+import shutil
 import signal
 import socket
 import sys
@@ -46,7 +47,7 @@ HOST = "127.0.0.1"
 # Below what systems number outgoing calls by: a party that dials must not take a door.
 DOORS = range(12_000, 32_000)
 # What every party loads.
-LOADED = ("veilsum.cli.join", "veilsum.parties.joining", "pandas", "formulaic")
+LOADED = ("veilsum.cli.join", "veilsum.parties.taking_part", "pandas", "formulaic")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,10 +242,13 @@ def local_run(
         },
         relay=_relay(relays, folder) if relays else None,
     )
-    seats = {}
+    seats = dict[str, Seat]()
+    first = folder / next(iter(parts)) / "consortium.toml"
+    write_consortium(first, consortium)
     for name, write in parts.items():
         place = folder / name
-        write_consortium(place / "consortium.toml", consortium)
+        if place != first.parent:
+            shutil.copyfile(first, place / first.name)
         _agree_beforehand(place, consortium)
         if relays:
             with _private(place / TOKEN_FILE) as stream:
