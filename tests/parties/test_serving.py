@@ -202,7 +202,7 @@ def test_a_served_party_and_three_others_come_to_one_answer(house):
 def wait_until(house, phase):
     path = house.home.status(house.run)
     run = house.serving._running[house.run]
-    while read_status(path).phase != phase:
+    while not path.exists() or read_status(path).phase != phase:
         run.thread.join(0.01)
         assert run.thread.is_alive()
 
