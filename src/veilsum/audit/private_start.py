@@ -136,8 +136,10 @@ class PrivateStep:
         length = (whole**2).sum(axis=-1, keepdims=True)
         # A gradient of zero goes no way, whatever the step.
         taken = np.divide(along, length, out=np.ones_like(along), where=length > 0)
+        # The whole step is everybody's: it names nothing, also where all is zero.
+        own = np.where(np.abs(taken - 1.0) > 1e-9, 1.0 / taken - 1.0, np.nan)
         sizes = np.abs(truth).max(axis=-1, keepdims=True)
-        return _some(self, sight, len(worlds), 1.0 / taken - 1.0, sizes)
+        return _some(self, sight, len(worlds), own, sizes)
 
 
 def _heard(

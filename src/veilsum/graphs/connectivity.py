@@ -438,7 +438,7 @@ def _push(
 ) -> tuple[int, int]:
     network: tuple[Any, ...] = (graph.start, graph.head, graph.reverse, residual)
     small = len(graph.head) < COMPILE_ARCS
-    push = None if small else compiled(push_paths)
+    push: Any = None if small else compiled(push_paths)
     if push is None:  # interpreted, Python's own integers take less time than numpy's
         push, network = push_paths, tuple(map(memoryview, network))
     found, searches = push(*network, 2 * u + 1, 2 * v, most)
