@@ -1,11 +1,14 @@
 """What an IT department installs: checked by the programs that will read it."""
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from veilsum.cli.app import app
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 BIN = Path(sys.executable).parent
@@ -61,3 +64,17 @@ def test_the_image_is_nobodys_root_and_writes_to_its_volume_alone():
     assert "USER 10001:10001" in last
     assert not any(line.startswith("RUN") for line in last), "root's work is all before"
     assert 'VOLUME ["/var/lib/veilsum"]' in last
+
+
+def test_what_is_started_is_a_party_with_a_table():
+    """Both start the same, and every word of it is an option that there is."""
+    unit = (DEPLOY / "veilsum.service").read_text()
+    line = next(one for one in unit.splitlines() if one.startswith("ExecStart="))
+    image = (DEPLOY / "Containerfile").read_text().splitlines()[-1]
+    words = json.loads(image.removeprefix("CMD "))
+    assert line.split()[1:] == words
+    context = app.make_context("veilsum", list(words), resilient_parsing=True)
+    name, serve, rest = app.resolve_command(context, words)
+    assert (name, "--data" in rest) == ("serve", True)
+    made = serve.make_context(name, rest)
+    assert made.params["data"].parent == made.params["folder"]

@@ -132,6 +132,53 @@ def test_rules_that_cannot_be_read_allow_nothing(house, caplog):
         assert tried_to_join(house.look())
 
 
+def test_what_can_be_mended_is_not_refused_for_good(house):
+    """A table that is not there, or a token that lies open: restarted, it goes on."""
+    house.deliver()
+    house.allow()
+    cost = house.place / "cost.toml"
+    cost.rename(house.place / "away.toml")
+    with taken_address(house.company, "a"):
+        status = house.look()
+        assert status.state == "failed"
+        assert "cannot read" in status.reason
+        (house.place / "away.toml").rename(cost)
+        house.serving = Serving(house.inbox, house.home)
+        assert tried_to_join(house.look())
+
+
+def test_what_the_own_numbers_forbid_is_refused_for_good(house):
+    house.deliver()
+    house.allow()
+    cost = house.place / "cost.toml"
+    good = cost.read_text()
+    cost.write_text("targets = [1e30, 2.0]\n")
+    with taken_address(house.company, "a"):
+        status = house.look()
+        assert (status.state, "1e" in status.reason) == ("refused", False)
+        cost.write_text(good)
+        house.serving = Serving(house.inbox, house.home)
+        assert house.look() == status
+
+
+def test_an_amended_file_waits_for_everybodys_word(house, monkeypatch):
+    house.deliver()
+    house.allow()
+    missing = vs.InvalidInputError("b did not agree to it yet")
+
+    def refuse(*_):
+        raise missing
+
+    with taken_address(house.company, "a"):
+        with monkeypatch.context() as patch:
+            patch.setattr("veilsum.parties.serving.check_amendment", refuse)
+            for _ in range(2):
+                status = house.look()
+                assert status.state == "pending"
+                assert "did not agree" in status.reason
+        assert tried_to_join(house.look())
+
+
 # Files
 
 

@@ -59,7 +59,9 @@ def _row(one: RunStatus, now: float) -> tuple[str, ...]:
     waits = ", ".join(one.waiting) or "-"
     words = (one.run[-8:], one.party, state, one.phase or "-")
     counts = (str(one.epoch), str(one.round))
-    return (*map(escape, words), *counts, escape(waits), escape(one.moved or "-"))
+    # Month to second: a screen is narrow, and --json has all of it.
+    moved = one.moved[5:19].replace("T", " ") or "-"
+    return (*map(escape, words), *counts, escape(waits), escape(moved))
 
 
 def _lines(one: RunStatus, now: float) -> list[str]:
@@ -77,6 +79,8 @@ def _lines(one: RunStatus, now: float) -> list[str]:
             f"{run}: waits for a person, since {one.reason}; veilsum serve FOLDER "
             f"--agree {quote(one.file)} shows its page and asks"
         ]
+    if one.state == "failed":
+        return [f"{run}: {one.reason}; once that is mended, start veilsum serve again"]
     if one.state == "running" and one.waiting:
         waited = max(0.0, now - seconds_of(one.moved))
         return [

@@ -24,7 +24,12 @@ import msgspec
 
 from veilsum.agreement.consortium import Address, Consortium
 from veilsum.drivers.driver import GivenUpError
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import (
+    BudgetError,
+    InvalidInputError,
+    RangeError,
+    VeilsumError,
+)
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
@@ -49,6 +54,8 @@ from veilsum.parties.run_status import (
     write_status,
 )
 from veilsum.parties.taking_part import ConsentError, Halting, Ways, take_part
+from veilsum.tables.columns import SchemaError
+from veilsum.tables.rules import DisclosureError
 
 LOG = logging.getLogger("veilsum.net.serving")
 
@@ -64,6 +71,10 @@ NO_RULES = (
     f"there is no {FILE_NAME} beside the key, which would say what may be joined "
     "without a person"
 )
+
+# What a question is refused for at home. All else that cannot be used, such as a file
+# that is not there, somebody mends.
+REFUSALS = (BudgetError, DisclosureError, RangeError, SchemaError)
 
 SAME_WITHIN_OTHER_BOUNDS = (
     "files before this one asked the same of the same members within other bounds, and "
@@ -248,6 +259,11 @@ class Serving(Secret):
             return
         try:
             check_amendment(path, agreed)
+        except InvalidInputError as error:
+            # Its members have not all signed: they may yet.
+            self._write(agreed, path, "pending", reason=error.plain)
+            return
+        try:
             if refused := rules.refusals(agreed, alone=False):
                 raise InvalidInputError("; ".join(refused))
             page = self._page(agreed)
@@ -347,7 +363,7 @@ class Serving(Secret):
         except GivenUpError as error:
             write("given up", reason=error.plain)
         except Exception as error:
-            refused = isinstance(error, InvalidInputError) and not told
+            refused = isinstance(error, REFUSALS) and not told
             # What is no error of ours has words that may hold anything.
             why = f"an error in this program: {type(error).__name__}"
             if isinstance(error, VeilsumError):
