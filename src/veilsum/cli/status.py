@@ -49,7 +49,8 @@ def command(*, folder: Path, as_json: bool) -> None:
     screen.print(table(columns, (_row(one, now) for one in found)))
     for one in found:
         for line in _lines(one, now):
-            screen.print(line, markup=False)
+            # Commands to copy: no line break in the middle of a path.
+            screen.print(line, markup=False, soft_wrap=True)
 
 
 def _row(one: RunStatus, now: float) -> tuple[str, ...]:
