@@ -49,9 +49,6 @@ class Peers:
         self._present: dict[str, bytes] = {}
         # Records on their way to a neighbour: not to be sent again before a resend.
         self._under_way: set[tuple[str, RecordId]] = set()
-        # Those that ever went there by this link: not to be sent again unless the
-        # neighbour, asked after that, still lacks them.
-        self._went: set[tuple[str, RecordId]] = set()
 
     def present(self, name: str) -> bytes:
         """Return a neighbour's present start, as far as it is known."""
@@ -104,7 +101,6 @@ class Peers:
     def reconnect(self, name: str) -> None:
         """Count nothing as on its way to a neighbour: the link is a new one."""
         self._under_way = {one for one in self._under_way if one[0] != name}
-        self._went = {one for one in self._went if one[0] != name}
 
     def lose_patience(self) -> None:
         """Count nothing as on its way to anybody, nor anything of theirs."""
@@ -118,9 +114,7 @@ class Peers:
         """Give a record to every neighbour."""
         to = [name for name in self.names if name not in but]
         record_id = record.id
-        sent = [(name, record_id) for name in to]
-        self._under_way.update(sent)
-        self._went.update(sent)
+        self._under_way.update((name, record_id) for name in to)
         return [Send(name, frame) for name in to]
 
     def repair(
@@ -131,14 +125,10 @@ class Peers:
         held = {one[:3] for one in status.records}
         for record_id in book.lacking(status.records):
             kind, epoch, _ = record_id
-            # What a neighbour says of itself, it may have said before it heard of it;
-            # what it answers, by the same link, it says afterwards.
-            waits_for = self._went if status.reply else self._under_way
-            under_way = not every_time and (sender, record_id) in waits_for
+            under_way = not every_time and (sender, record_id) in self._under_way
             # What is another one there proves something, however old.
             wanted = kind in TIMELESS or epoch >= status.epoch or record_id in held
             if not under_way and wanted:
                 out.append(Send(sender, book.frame(record_id)))
                 self._under_way.add((sender, record_id))
-                self._went.add((sender, record_id))
         return out
