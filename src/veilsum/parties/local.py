@@ -46,8 +46,11 @@ GRACE, LOOK_SECONDS = 5.0, 0.02
 HOST = "127.0.0.1"
 # Below what systems number outgoing calls by: a party that dials must not take a door.
 DOORS = range(12_000, 32_000)
-# What every party loads.
-LOADED = ("veilsum.cli.join", "veilsum.parties.taking_part", "pandas", "formulaic")
+# What parties load, some of it only when they are asked to minimise something.
+LOADED = (
+    *("veilsum.cli.join", "veilsum.parties.taking_part", "scipy.optimize"),
+    *("pandas", "formulaic"),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
