@@ -4,7 +4,9 @@ Nobody looks on there. So nothing is joined but what a person has agreed to, or 
 party's own rules allow; and no series of files tells how large its numbers are.
 """
 
+import dataclasses
 import logging
+import os
 import shlex
 import shutil
 import tomllib
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 from parties.test_serving import House, tried_to_join
 from parties.test_taking_part import taken_address
 from veilsum.cli.app import app
+from veilsum.errors import InvalidInputError
 from veilsum.parties import serving as module
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes", "_quiet")
@@ -48,6 +51,31 @@ def test_a_status_that_says_running_is_no_consent(house):
     house.deliver(tolerate=0)
     with taken_address(house.company, "a"):
         assert house.look().state == "pending"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a matter of POSIX")
+def test_another_user_s_file_is_no_consent(house):
+    """Results go to a folder that others write to, and there stands what was agreed."""
+    house.deliver()
+    out = house.inbox.parent / "results"
+    house.home = dataclasses.replace(house.home, out=out)
+    house.serving = module.Serving(house.inbox, house.home)
+    house.agree()
+    agreed = house.home.agreed(house.run)
+    with taken_address(house.company, "a"):
+        for path, mode in ((agreed, 0o666), (agreed.parent, 0o777)):
+            before = path.stat().st_mode
+            path.chmod(mode)
+            assert house.look().state == "pending"
+            path.chmod(before)
+        agreed.parent.chmod(0o777)
+        with pytest.raises(InvalidInputError, match="agree in your place"):
+            house.agree()
+        agreed.parent.chmod(0o755)
+        assert house.look().state == "pending"
+        # The twin: the same word, where nobody else can write it.
+        house.agree()
+        assert tried_to_join(house.look())
 
 
 def test_a_refusal_of_one_file_bars_no_other_under_its_name(house):

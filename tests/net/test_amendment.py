@@ -109,6 +109,21 @@ def test_signatures_come_together_from_copies(members):
     joinable(members)
 
 
+def test_a_bad_signature_takes_no_good_ones_place(members):
+    renew(read_identity(key(members, "alder")), days=30, passphrase=None)
+    amend(members, "--renewal", members / "alder" / "alder.renewal.json")
+    file, copy = members / "two.amendment.json", members / "copy.json"
+    agree(members, "birch")
+    copy.write_text(file.read_text())
+    edited(copy, lambda table: table["agreed"].update(birch="00" * 64))
+    found = agree(members, "cedar", "--with", copy)
+    assert "still missing: alder, elm, fir" in found.stdout
+    # The twin: where there is a bad one only, the party is missing.
+    edited(file, lambda table: table["agreed"].update(birch="00" * 64))
+    found = agree(members, "cedar", "--with", copy)
+    assert "still missing: alder, birch, elm, fir" in found.stdout
+
+
 def test_a_stolen_key_is_replaced_and_the_screen_says_that_it_did_not_agree(members):
     stolen = read_identity(key(members, "birch"))
     new_identity("birch", members / "again")

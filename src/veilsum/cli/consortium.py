@@ -259,7 +259,7 @@ def agree(
 
     new, before = read_consortium(file), read_consortium(former)
     found = read_amendment(amendment_file(file))
-    found = found.with_those_of(map(read_amendment, others))
+    found = found.with_those_of(map(read_amendment, others), new)
     changes = found.changes(before, new)
     if not as_json:
         _print_lines("Certificates that change:", map(str, changes))

@@ -262,13 +262,15 @@ class Amendment:
         added = {identity.name: identity.sign(content).hex()}
         return replace(self, agreed={**self.agreed, **added})
 
-    def with_those_of(self, others: Iterable[Amendment]) -> Amendment:
-        """Return it with the signatures of copies that others signed."""
+    def with_those_of(self, others: Iterable[Amendment], new: Consortium) -> Amendment:
+        """Return it with the good signatures of copies that others signed."""
         agreed = dict(self.agreed)
         for other in others:
             if (other.former, other.consortium) != (self.former, self.consortium):
                 raise InvalidInputError("two amendments are of different files")
-            agreed |= other.agreed
+            # A bad one takes no good one's place.
+            bad = other.missing(new)
+            agreed |= {k: v for k, v in other.agreed.items() if k not in bad}
         return replace(self, agreed=agreed)
 
     def write(self, file: Path) -> Path:

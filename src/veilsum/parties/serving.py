@@ -33,6 +33,7 @@ from veilsum.errors import (
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
 from veilsum.files.output import prepare_folder, write_files
+from veilsum.files.owners import why_open
 from veilsum.net.amendment import check_amendment
 from veilsum.net.identity import Identity
 from veilsum.net.metrics import Metric
@@ -124,7 +125,10 @@ class Household(Secret):
         """Write down that a person has agreed to the page of a consortium."""
         folder = prepare_folder(self.folder(consortium.run))
         digest = consent_to(consortium).digest
-        write_files(folder, {AGREED: f"{digest}\n".encode()}, private=True)
+        (path,) = write_files(folder, {AGREED: f"{digest}\n".encode()}, private=True)
+        if (why := why_open(path, path.stat())) is not None:
+            path.unlink()
+            raise InvalidInputError(f"others could agree in your place: {why}")
 
     def agreed(self, run: str) -> Path:
         """Return where it stands what a person has agreed to."""
@@ -133,7 +137,8 @@ class Household(Secret):
     def has_agreed(self, run: str, digest: str) -> bool:
         """Say whether a person has agreed to this very page."""
         path = self.agreed(run)
-        if not path.exists():
+        # A file that another user may have written is nobody's word.
+        if not path.exists() or why_open(path, path.stat()) is not None:
             return False
         return contents(path, MOST_BYTES, InvalidInputError).strip() == digest.encode()
 
