@@ -98,8 +98,9 @@ def scenario(name, dealing, rows, folder):
 
 KEPT = {"agreed", "answer", "charged", "closed", "commit", "finished"}
 # Of a receipt: names of one run, keys, clocks, and what was made with these.
+# What chance chose, or is keyed by what it chose.
 FRESH = {"run", "plan", "consortium", "consent", "certificate"} | {
-    *("started", "finished", "result", "signature")
+    *("started", "finished", "result", "sums", "signature")
 }
 
 
