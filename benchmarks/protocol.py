@@ -1,7 +1,8 @@
 """Measure one party's protocol: messages a second, and a small run from end to end.
 
-    python benchmarks/protocol.py            # both
+    python benchmarks/protocol.py            # all
     python benchmarks/protocol.py rounds     # one of them
+    python benchmarks/protocol.py frames     # who sends how much of what
     python benchmarks/protocol.py --profile rounds
 
 Everything runs on one core: machines and codec of all parties and the method that they
@@ -17,7 +18,7 @@ import pstats
 import statistics
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 
 import numpy as np
 
@@ -144,11 +145,23 @@ def one_shot() -> dict[str, object]:
     return found
 
 
+def frames() -> dict[str, object]:
+    """Frames of each kind in a run of one sum, where all start at once."""
+    found: dict[str, object] = {}
+    for graph in ("complete:12", "regular:50:6:seed=0"):
+        world = a_world(graph)
+        world.record = True
+        sent = (e.detail for e in world.run().history if e.what == "send")
+        kinds = Counter(type(world.plan.codec.decode(one)).__name__ for one in sent)
+        found[graph] = dict(kinds.most_common())
+    return found
+
+
 def timed_frames(graph: str) -> int:
     return a_world(graph).run().frames
 
 
-BENCHMARKS = {"rounds": rounds, "one_shot": one_shot}
+BENCHMARKS = {"rounds": rounds, "one_shot": one_shot, "frames": frames}
 
 
 def profiled(name: str) -> None:

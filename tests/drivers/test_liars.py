@@ -346,7 +346,7 @@ def second_attempt(kind, *, when, to_all):
     """
     setting = Setting(policy=STRICT)
     # After its Ready: whoever waits for it has committed, and says so when it leaves.
-    gone = Faults(crashes=(Crash("4", after=50, back=None),))
+    gone = Faults(crashes=(Crash("4", after=44, back=None),))
     first = setting.world(gone if kind is Quit else None).run()
     sent = {e.detail for e in first.history if e.what == "send" and e.party == "1"}
     told = [(first.plan.codec.decode(frame), frame) for frame in sorted(sent)]

@@ -327,3 +327,14 @@ def test_to_networkx_forgets_direction_and_keeps_isolated_parties():
     graph = topology.to_networkx()
     assert set(graph.nodes) == {0, 1, 2}
     assert [set(edge) for edge in graph.edges] == [{0, 1}]
+
+
+@few
+@given(any_topologies())
+def test_hops_are_those_of_networkx(topology):
+    graph = topology.to_networkx()
+    for start, party in enumerate(topology.parties):
+        there = nx.single_source_shortest_path_length(graph, start)
+        assert topology.hops(party) == {
+            topology.parties[i]: k for i, k in there.items()
+        }

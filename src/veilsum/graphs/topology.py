@@ -209,6 +209,28 @@ class Topology:
             found[j].add(i)
         return tuple(tuple(sorted(one)) for one in found)
 
+    def hops(self, party: Hashable) -> Mapping[str, int]:
+        """Return how many links away from a party everybody is that it can reach.
+
+        >>> Topology.family("ring:4").hops("0")
+        {'0': 0, '1': 1, '3': 1, '2': 2}
+        """
+        start = self.index(party)
+        if start not in self._hops:
+            found = {start: 0}
+            for here in (reached := [start]):
+                if len(found) == self.n_parties:
+                    break
+                fresh = [one for one in self._adjacent[here] if one not in found]
+                found |= dict.fromkeys(fresh, found[here] + 1)
+                reached += fresh
+            self._hops[start] = {self.parties[i]: away for i, away in found.items()}
+        return self._hops[start]
+
+    @cached_property
+    def _hops(self) -> dict[int, Mapping[str, int]]:
+        return {}
+
     @cached_property
     def adjacency(self) -> Sparse:
         """The symmetric weighted adjacency matrix (CSR); opposite arcs add."""

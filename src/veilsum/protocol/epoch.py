@@ -59,6 +59,28 @@ class Neighbourhood:
         """Who shares a link with this party."""
         return self.members.neighbours(self.me)
 
+    def served(self, sender: str, author: str) -> set[str]:
+        """Return who gets a record, that a neighbour has passed on, without this party.
+
+        Records go away from their author: whoever is as near to it as this party has a
+        way of its own that is as short. One that has come by a longer way, because
+        somebody asked, says that a short way is broken: it goes to everybody.
+        """
+        hops = self.members.hops(author) if author in self.members.parties else {}
+        here = hops.get(self.me, 0)
+        near = {name for name in self.neighbours if hops.get(name, here + 1) <= here}
+        on_its_way = hops.get(sender, here) < here
+        return {sender, author, *(near if on_its_way else ())}
+
+    def nearer_to(self, neighbour: str) -> set[str]:
+        """Return who is as near to a neighbour as to this party, itself left out."""
+        if neighbour not in self.neighbours:
+            return set()  # it is lost, and so are ways to it
+        here, there = self.members.hops(self.me), self.members.hops(neighbour)
+        return {name for name, away in here.items() if there[name] <= away} - {
+            neighbour
+        }
+
     @cached_property
     def weights(self) -> dict[str, float]:
         """The variance of the shares on each link, relative to the law's.

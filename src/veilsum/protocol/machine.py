@@ -770,7 +770,15 @@ class Machine(Secret):
         epoch = self._epoch
         # A party that has ended resends nothing by itself: it answers every time.
         ended = self.phase in CLOSED
-        self._out += self._peers.repair(sender, status, self._book, every_time=ended)
+        # Carried files take too long for anything to be left to another one.
+        alone = ended or self.continues
+        self._out += self._peers.repair(
+            sender,
+            status,
+            self._book,
+            every_time=ended,
+            nearer=() if alone else epoch.place.nearer_to(sender),
+        )
         if status.epoch == epoch.number:
             self._out += epoch.repair(sender, status)
         if status.epoch == epoch.number and epoch.masked is not None:
@@ -804,12 +812,9 @@ class Machine(Secret):
             return False
         self._check_moment(sender, record)
         self._book.add(record, frame)
-        # The author's neighbours have it from itself. Should it have vanished while it
-        # told them, they will ask.
-        own = sender == record.party
-        told = self.plan.topology.neighbours(sender) if own else ()
-        spared = {sender, record.party, *told}
-        self._out += self._peers.tell(record, frame, but=spared)
+        # Should somebody have vanished on the way to the others, they will ask.
+        served = self._epoch.place.served(sender, record.party)
+        self._out += self._peers.tell(record, frame, but=served)
         match record:
             case Lost():
                 self._on_lost(record)

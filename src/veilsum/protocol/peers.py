@@ -49,6 +49,9 @@ class Peers:
         self._present: dict[str, bytes] = {}
         # Records on their way to a neighbour: not to be sent again before a resend.
         self._under_way: set[tuple[str, RecordId]] = set()
+        # By neighbour: what was left to others, and since which resend.
+        self._left: dict[str, dict[RecordId, int]] = {}
+        self._resends = 0
 
     def present(self, name: str) -> bytes:
         """Return a neighbour's present start, as far as it is known."""
@@ -104,6 +107,7 @@ class Peers:
 
     def lose_patience(self) -> None:
         """Count nothing as on its way to anybody, nor anything of theirs."""
+        self._resends += 1
         self._under_way.clear()
         self._answers.clear()
         self._wasted.clear()
@@ -118,13 +122,30 @@ class Peers:
         return [Send(name, frame) for name in to]
 
     def repair(
-        self, sender: str, status: Status, book: Book, *, every_time: bool
+        self,
+        sender: str,
+        status: Status,
+        book: Book,
+        *,
+        every_time: bool,
+        nearer: Collection[str] = (),
     ) -> list[Effect]:
-        """Give a neighbour the records that it lacks, unless they are on their way."""
+        """Give a neighbour the records that it lacks, unless they are on their way.
+
+        Where all meet at once, everybody lacks most Joins: those of `nearer` come to it
+        without this party. What it still lacks after a resend it is given.
+        """
         out: list[Effect] = []
         held = {one[:3] for one in status.records}
+        joined = {one[2] for one in status.records if one[0] == "Join"}
+        before, self._left[sender] = self._left.get(sender, {}), {}
         for record_id in book.lacking(status.records):
-            kind, epoch, _ = record_id
+            kind, epoch, author = record_id
+            if kind == "Join" and author in nearer and author not in joined:
+                since = before.get(record_id, self._resends)
+                self._left[sender][record_id] = since
+                if since == self._resends:
+                    continue
             under_way = not every_time and (sender, record_id) in self._under_way
             # What is another one there proves something, however old.
             wanted = kind in TIMELESS or epoch >= status.epoch or record_id in held

@@ -1,0 +1,124 @@
+"""Who passes a record on to whom, and who leaves it to others for a while."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from veilsum.drivers.faults import Crash, Faults
+from veilsum.drivers.loopback import World, identities
+from veilsum.graphs.topology import Topology
+from veilsum.numbers.laws import Masks
+from veilsum.numbers.masking import ShareStreams
+from veilsum.protocol.effects import Send
+from veilsum.protocol.epoch import Neighbourhood
+from veilsum.protocol.machine import Machine
+from veilsum.protocol.messages import Join, Record
+from veilsum.protocol.plan import Plan, Policy
+from veilsum.protocol.work import SumWork
+
+
+def a_world(graph, *, faults=None, **policy):
+    topology = Topology.family(graph)
+    plan = Plan(
+        terms=b"",
+        topology=topology,
+        law=Masks("uniform", grid=20).on(topology),
+        size=2,
+        answer_size=2,
+        tolerance=1.0,
+        policy=Policy(**policy),
+    )
+    works = {
+        name: SumWork(np.full(2, float(name)), lambda total, _: total)
+        for name in topology.parties
+    }
+    return World(plan, works, ShareStreams(0), faults=faults or Faults())
+
+
+def records(world):
+    """Return how often a record of each kind was sent."""
+    sent = (e.detail for e in world.history if e.what == "send")
+    found = map(world.plan.codec.decode, sent)
+    return Counter(type(one) for one in found if isinstance(one, Record))
+
+
+@pytest.mark.parametrize("graph", ["ring:9", "grid:4x4", "regular:20:4:seed=1"])
+def test_along_every_link_a_record_goes_once_at_most(graph):
+    world = a_world(graph).run()
+    assert len(world.finished) == len(world.nodes)
+    topology = world.plan.topology
+    links = sum(
+        away[a] != away[b]
+        for away in map(topology.hops, topology.parties)
+        for a, b in (topology.names(link) for link in topology.edges.tolist())
+    )
+    found = records(world)
+    for kind, count in found.items():
+        if kind.__name__ in {"Ready", "Agreed"}:
+            assert count == links
+
+
+def test_where_all_meet_at_once_nobody_passes_on_the_joins_of_all():
+    n = 12
+    world = a_world(f"complete:{n}").run()
+    assert len(world.finished) == n
+    # What its author says, and once more in the answer to a question.
+    assert records(world)[Join] <= 2 * n * (n - 1)
+
+
+def test_a_way_that_breaks_is_gone_around():
+    """Only 1 is between 0 and 2 and near to both; it dies with what it should tell."""
+    alone = Crash("1", after=30, back=None)
+    world = a_world("ring:6", faults=Faults(crashes=(alone,)), tolerate=0).run()
+    assert not world.finished  # nobody shows anything without it
+    for start in (20, 30, 40, 50):
+        crash = Crash("1", after=start, back=3.0)
+        world = a_world("ring:6", faults=Faults(crashes=(crash,)), tolerate=0).run()
+        assert len(world.finished) == 6
+
+
+def test_a_record_goes_away_from_its_author_and_around_what_is_broken():
+    place = Neighbourhood(Topology.family("ring:5"), "1")  # between 0 and 2
+    assert place.served("0", "0") == {"0"}  # on to 2
+    assert place.served("0", "4") == {"0", "4", "2"}  # which has it from 3
+    assert place.served("2", "0") == {"2", "0"}
+    triangle = Neighbourhood(Topology.family("complete:4"), "1")
+    assert triangle.served("0", "0") == {"0", "2", "3"}
+    assert triangle.served("2", "0") == {"0", "2"}  # 3 may lack it too
+
+
+def test_a_join_that_is_left_to_others_is_given_after_a_resend():
+    """2 never says a word to 0 itself: 1 tells 0 of it, though not at once."""
+    world = a_world("complete:3")
+    plan, codec = world.plan, world.plan.codec
+    keys = identities(plan.parties, 0)
+    machines = {
+        name: Machine(
+            plan,
+            name,
+            keys=keys(name, 1),
+            streams=world.streams,
+            work=world.works[name],
+        )
+        for name in plan.parties
+    }
+    first = {name: one.start() for name, one in machines.items()}
+
+    def told(sender, to, effects):
+        frames = [e.frame for e in effects if isinstance(e, Send) and e.to == to]
+        return frames, [
+            one.party
+            for one in map(codec.decode, frames)
+            if isinstance(one, Join) and one.party != sender
+        ]
+
+    for frame in told("2", "1", first["2"])[0]:
+        machines["1"].receive("2", frame)
+    asked = told("0", "1", first["0"])[0]
+    answers = [e for frame in asked for e in machines["1"].receive("0", frame)]
+    assert told("1", "0", answers)[1] == []
+    machines["1"].expire("resend")
+    asked = told("0", "1", machines["0"].expire("resend"))[0]
+    answers = [e for frame in asked for e in machines["1"].receive("0", frame)]
+    assert told("1", "0", answers)[1] == ["2"]
