@@ -44,7 +44,7 @@ def audited_fixture(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_audited", keeping)
-        patch.setattr(command, "_drawn", lambda found: {})
+        patch.setattr(command, "_drawn", lambda name, draw: {})
         patch.setattr(auditing, "PLANTED", {})  # which take long, and write no more
         key = next((folder / "a").glob("*.key"))
         found = run(folder, *QUICK, "--out", folder, "--identity", key)
@@ -61,7 +61,7 @@ def replayed(audited, content, patch):
     """What a replay says of a record; what it computes is what was computed before."""
     folder, computed = audited
     patch.setattr(command, "_audited", lambda *given: computed)
-    patch.setattr(command, "_drawn", lambda found: {})
+    patch.setattr(command, "_drawn", lambda name, draw: {})
     text = content if isinstance(content, str) else AuditRecord(content).to_json()
     path = folder / "changed.json"
     path.write_text(text)

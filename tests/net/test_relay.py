@@ -543,9 +543,11 @@ def test_what_is_agreed_about_relays_is_checked():
 
 
 def test_the_file_has_relays_and_nothing_else_of_a_deployment(tmp_path):
-    village = Village(tmp_path, silent=("a", "b"))
+    # Where somebody has an address all meet on the network, not through files.
+    some = Village(tmp_path / "some", ("a", "b", "c"), silent=("a", "b"))
     with pytest.raises(InvalidScenarioError, match="name a relay in"):
-        village.consortium()
+        some.consortium()
+    village = Village(tmp_path, silent=("a", "b"))
     with pytest.raises(InvalidScenarioError, match="but for a relay"):
         village.consortium(deployment={"relay_token": token_digest(TOKEN)})
     with pytest.raises(InvalidScenarioError, match="unknown key 'addresses'"):

@@ -253,10 +253,11 @@ class ManyRounds(SumsOnly, Generic[S]):
 
     @cached_property
     def _places(self) -> Replay[S]:
-        return Replay(
-            self.search.start,
-            lambda before, total: self.search.advance(before, total[:-1]),
-        )
+        return Replay(self.search.start, self._advance)
+
+    def _advance(self, before: S, total: Array[Any]) -> S:
+        """Return the next place; a result that holds the recipe can be pickled."""
+        return self.search.advance(before, total[:-1])
 
     def state(self, sums: Sums) -> S:
         """Return where the search is after some sums."""
