@@ -342,9 +342,9 @@ def _compare(
         say("the replay has the same bytes; versions and what a clock said are copied")
     else:
         say(f"the replay differs: {difference}")
-        first = before.content["audit"]
-        if first["executions"] < first["asked"]:
-            say("it was stopped by hand, which is why")
+        first, whole = before.content["audit"], again.content["audit"]
+        if first["asked"] == whole["asked"] != first["executions"]:
+            say("fewer executions are in it than were asked for: was it stopped?")
     if difference is not None or not good:
         click.get_current_context().exit(1)
 
