@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-
 from veilsum.agreement.consortium import Consortium, canonical, consortium_from
 from veilsum.agreement.pem import der_of
 from veilsum.errors import InvalidInputError
@@ -28,6 +26,7 @@ from veilsum.net.identity import (
     Identity,
     certificate_name,
     fingerprint,
+    is_signature,
     new_identity,
     public_key,
 )
@@ -129,11 +128,7 @@ def _renewal_from(table: Any) -> Renewal:
 
 
 def _signed(certificate: str, content: bytes, signature: str) -> bool:
-    try:
-        public_key(certificate).verify(bytes.fromhex(signature), content)
-    except InvalidSignature:
-        return False
-    return True
+    return is_signature(public_key(certificate), content, bytes.fromhex(signature))
 
 
 def _is_signature(value: Any) -> bool:

@@ -165,13 +165,8 @@ class PartyKeys(_KeyHolder):
 
     def verify(self, party: str, content: bytes, signature: bytes) -> bool:
         """Say whether a member signed this; nobody else ever did."""
-        if party not in self._public:
-            return False
-        try:
-            self._public[party].verify(signature, content)
-        except InvalidSignature:
-            return False
-        return True
+        known = self._public.get(party)
+        return known is not None and is_signature(known, content, signature)
 
     def random(self, count: int) -> bytes:
         """Return fresh secret bytes from the operating system."""
@@ -364,6 +359,15 @@ def public_key(certificate: str) -> Ed25519PublicKey:
             "identity new"
         )
     return found
+
+
+def is_signature(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
+    """Say whether a key signed some content."""
+    try:
+        key.verify(signature, content)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def certificate_name(certificate: str) -> str:
