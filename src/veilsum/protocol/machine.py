@@ -805,8 +805,10 @@ class Machine(Secret):
         self._book.check_joined(record)
         if (found := self._book.contradiction(record, frame)) is not None:
             kept = self._on_contradiction(found)
-            # Whichever start of a party says that it leaves, nobody waits for it.
-            if found.is_a_lie or not isinstance(record, Quit):
+            # Whichever start of a party says that it leaves, nobody waits for it; who
+            # has left already says nothing new.
+            leaves = isinstance(record, Quit) and not self._book.has_left(record.party)
+            if found.is_a_lie or not leaves:
                 return kept
         if self._book.is_outdated(record):
             return False
