@@ -13,7 +13,6 @@ import hmac
 import os
 import re
 import secrets
-import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 from veilsum.agreement.addresses import Relays
 from veilsum.errors import InvalidInputError, OutputError
 from veilsum.files.contents import contents
+from veilsum.files.owners import why_open
 
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
@@ -128,12 +128,8 @@ def new_token(path: Path) -> str:
 def read_token(path: Path) -> str:
     """Return the token in a file; refuse one that others may read."""
     text = contents(path, _MOST_BYTES, InvalidInputError).decode("ascii", "replace")
-    mode = path.stat().st_mode
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise InvalidInputError(
-            f"{path} is open to other users (mode {stat.S_IMODE(mode):04o}) and holds "
-            f"a relay's token: run chmod 600 {path}"
-        )
+    if (why := why_open(path, path.stat())) is not None:
+        raise InvalidInputError(f"{why}; it holds a relay's token")
     return _checked(text, str(path))
 
 
