@@ -75,7 +75,7 @@ def opened(path: Path, *, width: int = 1280, scheme: str = "light") -> Iterator[
         context.route("**/*", answer)
         seen.page.on(
             "console",
-            lambda said: seen.errors.append(said.text) if said.type == "error" else None,
+            lambda said: seen.errors.append(said.text) if said.type == "error" else 0,
         )
         seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
         seen.page.goto(path.resolve().as_uri())
