@@ -416,7 +416,7 @@ def test_a_folder_that_grows_while_it_is_read_is_refused(office, monkeypatch):
         def __exit__(self, *_):
             pass
 
-        some = list(os.scandir(office.folder("b")))
+        some = tuple(os.scandir(office.folder("b")))
 
     monkeypatch.setattr(module.os, "scandir", lambda _: Endless())
     with pytest.raises(StoreError, match="more than 10,000 files"):
