@@ -466,8 +466,8 @@ class Audit:
         if any(one.exceeds(self.alarms * PLAIN) for one in self.findings):
             return ""
         return (
-            f" That is so close that up to {100 * FALSE_ALARMS:.0f}% of audits of sound "
-            "plans say so by chance: ask again with another --seed and more "
+            f" That is so close that up to {100 * FALSE_ALARMS:.0f}% of audits of "
+            "sound plans say so by chance: ask again with another --seed and more "
             "--executions. What is chance goes away, and a leak does not."
         )
 
