@@ -519,8 +519,8 @@ def _readers() -> Iterator[Html]:
     yield paragraph(
         "This file names the members, and holds the result that all of them know: it "
         "is for whoever may read that result. It holds nothing of anybody's own: no "
-        "row and no number of a single table, no key, no share, no masked number, none of "
-        "the sums themselves, and nothing that opens the digests in receipts."
+        "row and no number of a single table, no key, no share, no masked number, "
+        "none of the sums themselves, and nothing that opens the digests in receipts."
     )
     yield paragraph("It needs no network, and runs nothing.")
 
