@@ -316,9 +316,9 @@ def test_a_renewal_by_renaming_leaves_a_party_without_a_key(tmp_path):
 
     def rename():
         for old in (before.key_file, before.certificate_file):
-            os.replace(old, old.with_suffix(f".former{old.suffix}"))
-        os.replace(made.key_file, before.key_file)
-        os.replace(made.certificate_file, before.certificate_file)
+            old.replace(old.with_suffix(f".former{old.suffix}"))
+        made.key_file.replace(before.key_file)
+        made.certificate_file.replace(before.certificate_file)
 
     assert cut_short(rename, 2)
     with pytest.raises(InvalidInputError, match="no such file"):

@@ -76,7 +76,8 @@ def test_the_sum_is_the_first_thing_that_is_seen_of_a_sum():
         vs.mean(PARTIES, seed=1)
         ._repr_html_()
         .startswith(
-            '<div style="max-width:100%"><p><strong>Average over 4 parties: 2.25, 3</strong>'
+            '<div style="max-width:100%"><p><strong>Average over 4 parties: 2.25, '
+            "3</strong>"
         )
     )
     assert "sees no difference between inputs" in repr(found).replace("\n", " ")
