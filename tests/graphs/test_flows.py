@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import networkx as nx
 import pytest
 from hypothesis import assume, given
@@ -60,6 +62,19 @@ def test_a_path_gives_way_to_two():
     topology = Topology.from_edges([tuple(link) for link in links])
     ends = topology.index("a"), topology.index("z")
     assert counted(topology, *ends, most=9) == 2
+
+
+def test_who_is_left_out_of_a_path_is_free_for_another():
+    # First a-b-c-d-z; then 1 leads to d and b to 2, without c; that is left for 3 and 4.
+    shortest = ["ab", "bc", "cd", "dz"]
+    around = [("a", 3, "d", 1), ("b", 3, "z", 2), ("a", 9, "c", 3), ("c", 9, "z", 4)]
+    links = [tuple(link) for link in shortest]
+    for start, steps, end, name in around:
+        way = [start, *(f"{name}.{k}" for k in range(steps)), end]
+        links += pairwise(way)
+    topology = Topology.from_edges(links)
+    ends = topology.index("a"), topology.index("z")
+    assert counted(topology, *ends, most=9) == 3
 
 
 @given(st.data(), any_topologies(min_agents=3))
