@@ -15,6 +15,7 @@ from veilsum.cli.output import (
     print_json,
     progress_bar,
     say,
+    seed_option,
     table,
 )
 
@@ -63,7 +64,7 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
     metavar="NAME",
     help="Of a study: this one; all of them, one after the other, if not said.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
