@@ -95,7 +95,7 @@ class AuditRecord:
             audit: what came out.
             scene: what was audited.
             source: the file that says what was agreed on.
-            asked: what was asked of the audit, by `ASKED`; of a study also which question.
+            asked: what was asked of the audit, by `ASKED`; of a study the question too.
         """
         topology, law = scene.topology, scene.law
         return cls(
