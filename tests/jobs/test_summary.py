@@ -13,11 +13,8 @@ import statsmodels.api as sm
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from veilsum.errors import InvalidInputError
+from veilsum.errors import InvalidInputError, printable
 from veilsum.jobs.summary import (
-    number,
-    plain_table,
-    printable,
     statistics_text,
     summary_html,
     summary_text,
@@ -36,6 +33,7 @@ from veilsum.models.glm import statistics as glm_statistics
 from veilsum.models.least_squares import fit, statistics
 from veilsum.models.newton import Newton
 from veilsum.models.rows import RowMeasures, Rows
+from veilsum.showing import number, plain_table
 
 ABOUT = {"title": "A fit", "response": "y", "n_parties": 5, "law": "lattice"}
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
     "relay": "Host a relay, where members meet who can only dial out.",
+    "report": "Write what a run came to on one page, or what an officer asks for.",
     "schema": "Draft what parties agree their tables look like.",
     "serve": "Stay up, and join what this party's own rules allow.",
     "solve": "Run the scenario in a TOML file and report the result.",

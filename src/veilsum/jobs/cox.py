@@ -22,7 +22,6 @@ from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
 from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import number
 from veilsum.jobs.table_job import is_simulated, put
 from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import (
@@ -45,6 +44,7 @@ from veilsum.models.cox import (
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import Counts, Integers
+from veilsum.showing import number
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import as_frame

@@ -25,7 +25,6 @@ from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.regression import Model
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import Cell, number, plain_table
 from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_lines
 from veilsum.models import glm
 from veilsum.models.families import Poisson
@@ -38,6 +37,7 @@ from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.systems import System
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.showing import Cell, number, plain_table
 from veilsum.tables.asked import Question
 from veilsum.tables.frames import as_frame, load_pandas
 from veilsum.tables.rules import AtHome

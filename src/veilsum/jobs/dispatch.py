@@ -21,7 +21,6 @@ from veilsum.errors import InvalidInputError, LocalProtocolError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.price import (
     SIZE,
@@ -34,6 +33,7 @@ from veilsum.models.price import (
 )
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, few_decimals, unit_of
+from veilsum.showing import plain_table
 
 LIMIT = (
     "hides how demand splits among honest parties; their generators' costs and limits "

@@ -23,11 +23,11 @@ from veilsum.jobs.dispatch import PriceRecipe, search_of
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.units import Counts
+from veilsum.showing import plain_table
 
 # How generators and stores show: what prices that are tried tell of others.
 FLEETS = (

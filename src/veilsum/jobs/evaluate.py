@@ -42,7 +42,6 @@ from veilsum.jobs.recipes import (
 )
 from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import number, plain_table
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import TimedJob, TimedRows, response_formula
@@ -83,6 +82,7 @@ from veilsum.models.refits import (
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.showing import number, plain_table
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import Frame, load_pandas

@@ -16,12 +16,13 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.summary import plain_table, statistics_text
+from veilsum.jobs.summary import statistics_text
 from veilsum.jobs.table_job import TableResult
 from veilsum.models.families import Family, GammaInverseLink, Gaussian
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
+from veilsum.showing import plain_table
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, Series, load_pandas
 

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.statistics import StatisticsResult
-from veilsum.jobs.summary import plain_table
 from veilsum.models.inference import Inference, table
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector, as_floats, listed
+from veilsum.showing import plain_table
 from veilsum.tables.frames import load_pandas, needed
 
 INTERCEPT = "Intercept"

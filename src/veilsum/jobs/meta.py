@@ -28,7 +28,7 @@ from veilsum.jobs.regression import (
 )
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
-from veilsum.jobs.summary import number, plain_table, table_rows
+from veilsum.jobs.summary import table_rows
 from veilsum.jobs.table_job import TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.models.choices import Choice
@@ -36,6 +36,7 @@ from veilsum.models.inference import table
 from veilsum.models.meta import Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.showing import number, plain_table
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 

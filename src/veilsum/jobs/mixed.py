@@ -22,7 +22,6 @@ from veilsum.jobs.fitted import Fitted
 from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import number, plain_table
 from veilsum.jobs.table_job import put
 from veilsum.jobs.terms import Options
 from veilsum.models.families import Gaussian
@@ -39,6 +38,7 @@ from veilsum.models.mixed import (
 )
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.showing import number, plain_table
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 

@@ -24,6 +24,7 @@ from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
+from veilsum.showing import Showing, Shown, counted, in_line
 
 MAY_SHRINK = (
     "drop = true: the others may go on without a party that is lost before anything is "
@@ -32,7 +33,7 @@ MAY_SHRINK = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JobResult:
+class JobResult(Shown):
     """What a job released, whatever it was for.
 
     Attributes:
@@ -91,13 +92,25 @@ class JobResult:
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def __repr__(self) -> str:
-        sums = len(self.released.sums)
-        return (
-            f"<{type(self).__name__}: {len(self.released.members)} parties, {sums} "
-            f"{'sum' if sums == 1 else 'sums'} of {self.recipe.size} numbers, "
-            f"{self.guarantee.status}>"
+    def answered(self) -> Showing:
+        """Return the answer alone, to be seen."""
+        return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
+
+    def showing(self) -> Showing:
+        """Return the answer, and what it rests on."""
+        sums = counted(len(self.released.sums), "sum")
+        return self.answered().also(
+            f"From {sums} of {counted(self.recipe.size, 'number')} over "
+            f"{self._parties}. {self.guarantee.sentence}",
+            folded={
+                "What everybody knows now": self.shown,
+                "Limits": self.guarantee.limits,
+            },
         )
+
+    @property
+    def _parties(self) -> str:
+        return counted(len(self.released.members), "party")
 
 
 def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:

@@ -22,7 +22,6 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import Crossed, Group, Lacking, are_few
 from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.releases import ReleaseLimit
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_lines
 from veilsum.jobs.terms import Options
@@ -31,6 +30,7 @@ from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure, square
+from veilsum.showing import plain_table
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
 from veilsum.tables.columns import Flags

@@ -25,7 +25,6 @@ from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import ReleaseLimit
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.models import survival as models
@@ -34,6 +33,7 @@ from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.showing import plain_table
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import SurvivalFormula, read_surv
 from veilsum.tables.frames import Frame, load_pandas

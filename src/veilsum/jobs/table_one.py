@@ -18,7 +18,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from veilsum.jobs.summary import number, plain_table
 from veilsum.models.comparisons import (
     GroupTest,
     compare_counts,
@@ -29,6 +28,7 @@ from veilsum.models.comparisons import (
 )
 from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
+from veilsum.showing import number, plain_table
 from veilsum.tables.axes import Axis
 
 WIDTH = 79

@@ -15,12 +15,12 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import F, Fitted
 from veilsum.jobs.regression import UNLIMITED, Brought, FormulaJob, OnFormula
-from veilsum.jobs.summary import number, plain_table
 from veilsum.models.families import Poisson
 from veilsum.models.inference import Inference, table
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.units import Measure
+from veilsum.showing import number, plain_table
 from veilsum.tables.formula import (
     ModelFormula,
     SurvivalFormula,

@@ -20,9 +20,12 @@ from typing import Any
 from veilsum.agreement.consortium import Consortium, canonical, consortium_from
 from veilsum.agreement.pem import der_of
 from veilsum.errors import InvalidInputError
-from veilsum.files.consortiums import new_run
+from veilsum.files.consortiums import new_run, read_certificate
+from veilsum.files.contents import contents
 from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import (
+    MOST_BYTES,
+    NEXT,
     Identity,
     certificate_name,
     fingerprint,
@@ -71,16 +74,16 @@ def renew(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
 
     Those stay beside them as NAME.former.key and NAME.former.crt, for runs that began
     with them. What both sign is written to NAME.renewal.json.
+
+    It may be cut short anywhere: until the new key is in its place the former pair is
+    what it was, and renewing begins anew; from then on whoever reads the key puts the
+    certificate in its place, too.
     """
     folder, name = identity.key_file.parent, identity.name
-    kept = [folder / f"{name}.former{suffix}" for suffix in (".key", ".crt")]
-    for path in kept:
-        if path.exists():
-            raise InvalidInputError(
-                f"{path} is there, of the renewal before: move it away once no run "
-                "needs it any more, then renew again"
-            )
-    made = new_identity(name, folder, days=days, passphrase=passphrase, stem=".next")
+    _check_no_former(identity)
+    for suffix in (".key", ".crt"):
+        (folder / f"{name}{NEXT}{suffix}").unlink(missing_ok=True)
+    made = new_identity(name, folder, days=days, passphrase=passphrase, stem=NEXT)
     content = _renewed(name, identity.certificate, made.certificate)
     renewal = Renewal(
         name=name,
@@ -90,17 +93,31 @@ def renew(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
     )
     text = as_json(renewal.to_table()) + "\n"
     write_files(folder, {f"{name}.renewal.json": text.encode()})
-    for old, new in zip(
-        (identity.key_file, identity.certificate_file), kept, strict=True
-    ):
-        old.rename(new)
-    for new, final in zip(_files(made), _files(identity), strict=True):
-        new.rename(final)
+    # The certificate first: by it a later renewal knows that this one did not end.
+    write_files(folder, {f"{name}.former.crt": identity.certificate.encode()})
+    kept = contents(identity.key_file, MOST_BYTES, InvalidInputError)
+    write_files(folder, {f"{name}.former.key": kept}, private=True)
+    made.key_file.replace(identity.key_file)
+    made.certificate_file.replace(identity.certificate_file)
     return renewal
 
 
-def _files(identity: Identity) -> tuple[Path, Path]:
-    return identity.key_file, identity.certificate_file
+def _check_no_former(identity: Identity) -> None:
+    """Refuse to write over what a renewal before has kept."""
+    kept = [
+        identity.key_file.with_name(f"{identity.name}.former{suffix}")
+        for suffix in (".crt", ".key")
+    ]
+    there = [path for path in kept if path.exists()]
+    if not there:
+        return
+    # A copy of what is still in force is of a renewal that was cut short.
+    if there[0] is kept[0] and read_certificate(kept[0]) == identity.certificate:
+        return
+    raise InvalidInputError(
+        f"{there[-1]} is there, of the renewal before: move it away once no run needs "
+        "it any more, then renew again"
+    )
 
 
 def _renewed(name: str, former: str, certificate: str) -> bytes:
