@@ -37,6 +37,7 @@ from veilsum.jobs.running import run_job
 from veilsum.jobs.terms import Terms, driver_of
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import gradient_of_sum
+from veilsum.methods.schedule import FLOAT_BYTES
 from veilsum.methods.settings import Settings
 from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
@@ -71,11 +72,16 @@ class Trace(Shown):
         iterations: k, spaced evenly on a logarithmic scale.
         estimates: x_i(k), (times, n, m).
         errors: ||x_i(k) - reference||, (times, n).
+        sent: the bytes of bare numbers that each party has sent by then, shares
+            included, (times, n); None for one-shot, which has one time only.
+        parties: their names.
     """
 
     iterations: Array[np.int64]
     estimates: FloatArray
     errors: FloatArray
+    sent: FloatArray | None
+    parties: tuple[str, ...]
 
     def showing(self) -> Showing:
         """Return the errors at a few of the iterations; of no single party."""
@@ -291,7 +297,21 @@ class Run(Minimised):
         seen, there = self.seen, self.reference
         # Time by time: all of them together would be another 16 MB.
         errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
-        return Trace(seen.times, seen.estimates, np.stack(errors))
+        sent = self._sent(seen.times)
+        return Trace(
+            seen.times, seen.estimates, np.stack(errors), sent, self.topology.parties
+        )
+
+    def _sent(self, times: Array[np.int64]) -> FloatArray | None:
+        """Return what each party has sent by some iterations; None for one-shot."""
+        if (plan := self.costs.schedule) is None:
+            return None
+        graph, law = self.topology, self.terms.law
+        before = (1 + plan.recentring) * self.costs.size * law.number_bytes
+        each = plan.method.rounds_per_iteration * self.costs.round_size * FLOAT_BYTES
+        ends = graph.edges[:, 0] if graph.directed else graph.edges.ravel()
+        links = np.bincount(ends, minlength=graph.n_parties)
+        return np.outer(before + each * times, links).astype(np.float64)
 
     @property
     def max_error(self) -> float:
