@@ -437,10 +437,11 @@ def _join_study(
 
 def only_key(folder: Path) -> Path:
     """Return the one key file of a folder."""
-    from veilsum.net.identity import LOST_KEY
+    from veilsum.net.identity import LOST_KEY, NEXT
 
+    not_in_force = (".former", NEXT)
     found = sorted(
-        path for path in folder.glob("*.key") if not path.stem.endswith(".former")
+        path for path in folder.glob("*.key") if not path.stem.endswith(not_in_force)
     )
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
