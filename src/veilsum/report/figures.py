@@ -181,6 +181,7 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
         caption: what it rests on.
     """
     trace = run if isinstance(run, Trace) else run.trace
+    assert trace.sent is not None, "one exchange leaves no curve"
     figure, axes = panels(2.6, 2.6, title=title, caption=caption, left=0.95)
     names = trace.parties
     if len(names) <= FEW_PARTIES:
@@ -317,7 +318,7 @@ def network_figure(
     at = dict(zip(topology.parties, places.tolist(), strict=True))
     # As high as it has to be: a chain lies flat.
     low, high = places[:, 1].min() - 0.3, places[:, 1].max() + 0.2
-    side = {"left": 0.2, "right": 0.2, "bottom": 0.75}
+    side: dict[str, Any] = {"left": 0.2, "right": 0.2, "bottom": 0.75}
     tall = (WIDTH - 0.4) * (high - low) / 2.9
     figure, (axis,) = panels(tall, title=title, caption=caption, **side)
     ends = [(topology.parties[i], topology.parties[j]) for i, j in topology.edges]
@@ -355,22 +356,24 @@ def network_figure(
     for name in topology.parties:
         groups.setdefault(_role(name, bad, weak, known), []).append(name)
     for (label, mark, edge), names in groups.items():
-        shades = [_shade(known.get(name, 0.0) / most) for name in names]
-        if label == "colludes":
-            shades = [BLACK] * len(names)
+        dark = label == "colludes"
+        shades = [
+            (0.0, 0.0, 0.0) if dark else _shade(known.get(name, 0.0) / most)
+            for name in names
+        ]
         x, y = zip(*(at[name] for name in names), strict=True)
         wide = 1.0 if edge == BLACK else 2.4
         look = {"s": size, "c": shades, "edgecolors": edge, "linewidths": wide}
         # In the legend a plain mark, whatever shade the first of them has.
         axis.scatter(x, y, marker=mark, zorder=2, **look)
-        shown = BLACK if label == "colludes" else "white"
+        shown = BLACK if dark else "white"
         spot: dict[str, Any] = {"markerfacecolor": shown, "markeredgecolor": edge}
         axis.plot([], [], mark, **spot, markersize=8, linestyle="", label=label)
     _party_names(axis, at, bad, bad | weak)
     axis.set(xlim=(-1.45, 1.45), ylim=(low, high), xticks=[], yticks=[])
     axis.set_aspect("equal")
-    for side in axis.spines.values():
-        side.set_visible(False)
+    for line in axis.spines.values():
+        line.set_visible(False)
     axis.legend(
         frameon=False,
         fontsize=SMALL,
