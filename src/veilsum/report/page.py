@@ -83,8 +83,11 @@ def notice(*parts: Part, bad: bool = False) -> Html:
 
 
 def listing(items: Iterable[Part]) -> Html:
-    """Return a list with a dot before every item."""
-    return tag("ul", *(tag("li", one) for one in items))
+    """Return a list with a dot before every item; of many the first, which is said."""
+    given = [*items]
+    more = len(given) - MOST_ROWS
+    rest = [f"and {more:,} more, which are not on this page"] if more > 0 else []
+    return tag("ul", *(tag("li", one) for one in [*given[:MOST_ROWS], *rest]))
 
 
 def commands(text: str) -> Html:

@@ -20,7 +20,7 @@ from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy
 from veilsum.audit.record import AuditRecord, read_record
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
 from veilsum.jobs.running import JobResult
 from veilsum.net.identity import fingerprint
@@ -475,6 +475,12 @@ def _receipts(run: ReportedRun) -> Iterator[Html]:
         rows,
         caption="Who signed",
     )
+    if run.receipt.evidence:
+        yield notice(
+            f"{run.receipt.party} holds evidence of a member that contradicted itself "
+            "(evidence-NAME.json): veilsum verify says what it proves.",
+            bad=True,
+        )
     if not here >= {*run.receipt.parties}:
         yield paragraph(
             "Only the receipts of all members show that all of them found this result "
