@@ -8,7 +8,14 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
-from veilsum.cli.output import console, json_option, print_json, progress_bar, table
+from veilsum.cli.output import (
+    console,
+    json_option,
+    print_json,
+    progress_bar,
+    seed_option,
+    table,
+)
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -73,7 +80,7 @@ COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
     metavar="SPEC|FILE",
     help="Plan for this graph only: a family such as ring:9, or a graph file.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @json_option
 def command(
     *,
