@@ -101,7 +101,7 @@ class Table:
 
         Args:
             width: that lines have at most.
-            wide: whether lines have all of it.
+            wide: whether lines have all of it, and the table is in one part.
         """
         ways, shown = self.ways, [list(map(as_text, row)) for row in self.cells]
         columns = [
@@ -111,8 +111,8 @@ class Table:
         lines = framed(columns, None)
         if width is not None and (wide or max(map(places, lines)) > width):
             lines = framed(columns, width)
-        if width is not None and max(map(places, lines)) > width and len(columns) > 2:
-            lines = [*_split(columns, ways, width)]
+            split = not wide and max(map(places, lines)) > width and len(columns) > 2
+            lines = [*_split(columns, ways, width)] if split else lines
         above = wrapped(self.title, width or WIDTH) if self.title else []
         return "\n".join([*above, *lines])
 
@@ -123,11 +123,12 @@ class Table:
             f'<th style="{_CELL.format(way=way)};{_HEAD}">{safe(one)}</th>'
             for one, way in zip(self.headers, ways, strict=True)
         )
+        head = f"<thead><tr>{head}</tr></thead>" if any(self.headers) else ""
         body = "".join(f"<tr>{_cells(row, ways)}</tr>" for row in self.cells)
         above = f'<p style="{_NOTE}">{safe(self.title)}</p>' if self.title else ""
         return (
-            f'{above}<div style="{_BOX}"><table style="{_TABLE}"><thead><tr>{head}</tr>'
-            f"</thead><tbody>{body}</tbody></table></div>"
+            f'{above}<div style="{_BOX}"><table style="{_TABLE}">{head}<tbody>{body}'
+            "</tbody></table></div>"
         )
 
 
@@ -143,8 +144,16 @@ class Both:
     text: str
     html: str
 
+    @classmethod
+    def letters(cls, text: str) -> Both:
+        """Return a picture made of letters."""
+        lines = "\n".join(map(printable, text.split("\n")))
+        style = f"{_BOX};background:transparent;color:inherit;line-height:1.2"
+        return cls(lines, f'<pre style="{style}">{escape(lines)}</pre>')
 
-Block: TypeAlias = str | Table | Both
+
+# A sentence; sentences that each begin a line; a table.
+Block: TypeAlias = str | tuple[str, ...] | Table | Both
 
 
 @dataclass(frozen=True)
@@ -394,8 +403,9 @@ def _prose(columns: list[list[str]], room: int) -> Iterable[str]:
 
 
 def _text(block: Block, width: int) -> str:
-    if isinstance(block, str):
-        return "\n".join(wrapped(block, width))
+    if isinstance(block, str | tuple):
+        said = (block,) if isinstance(block, str) else block
+        return "\n".join(line for one in said for line in wrapped(one, width))
     return block.text if isinstance(block, Both) else block.text(width)
 
 
@@ -408,8 +418,9 @@ def _items(part: Sequence[Block], width: int) -> Iterable[str]:
 
 
 def _html(block: Block) -> str:
-    if isinstance(block, str):
-        return f'<p style="{_NOTE}">{safe(block)}</p>'
+    if isinstance(block, str | tuple):
+        said = (block,) if isinstance(block, str) else block
+        return f'<p style="{_NOTE}">{"<br>".join(map(safe, said))}</p>'
     return block.html if isinstance(block, Both) else block.html()
 
 

@@ -11,14 +11,14 @@ What is folded is there for who looks for it; on paper all of it is open (`unfol
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 from typing import TypeAlias
 from unicodedata import bidirectional
 
 from veilsum.errors import printable
+from veilsum.showing import Block, Both, Showing, Table, as_text, safe
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
@@ -52,9 +52,9 @@ def html(part: Part) -> Html:
     if len(part) > MOST_LETTERS:
         shown += f" ... and {len(part) - MOST_LETTERS:,} letters more"
     if shown.isascii():
-        return Html(escape(shown))
+        return Html(safe(shown))
     runs = groupby(shown, lambda letter: bidirectional(letter) in FROM_THE_RIGHT)
-    found = ((turned, escape("".join(letters))) for turned, letters in runs)
+    found = ((turned, safe("".join(letters))) for turned, letters in runs)
     return Html("".join(f"<bdi>{t}</bdi>" if turned else t for turned, t in found))
 
 
@@ -109,9 +109,9 @@ def table(
         rows: as many cells each.
         caption: what it is a table of.
     """
-    shown = rows[:MOST_ROWS]
+    first = rows[:MOST_ROWS]
     numbers = [
-        all(_is_number(row[place]) for row in shown) if shown else False
+        bool(first) and all(_is_number(row[place]) for row in first)
         for place in range(len(columns))
     ]
     looks = [{"class_": "number"} if right else {} for right in numbers]
@@ -124,9 +124,9 @@ def table(
             "tr",
             *(tag("td", one, **look) for one, look in zip(row, looks, strict=True)),
         )
-        for row in shown
+        for row in first
     )
-    more = len(rows) - len(shown)
+    more = len(rows) - len(first)
     return tag(
         "div",
         tag(
@@ -170,6 +170,29 @@ def figure(svg: bytes, *, alt: str, caption: Part = "") -> Html:
 def folded(title: Part, *parts: Part) -> Html:
     """Return parts of which only the title shows until somebody opens them."""
     return Html(f"{FOLDED}{tag('summary', title)}{together(*parts)}</details>")
+
+
+def shown(showing: Showing) -> Html:
+    """Return a result as it shows itself, what it has folded below."""
+    return together(
+        tag("p", showing.title, class_="answer") if showing.title else Html(),
+        *map(_block, showing.blocks),
+        *(
+            folded(name, *map(_block, parts))
+            for name, parts in showing.folded.items()
+            if parts
+        ),
+    )
+
+
+def _block(block: Block) -> Html:
+    if isinstance(block, str):
+        return paragraph(block)
+    if isinstance(block, Table):
+        rows = [[as_text(cell) for cell in row] for row in block.cells]
+        return table(block.headers, rows, caption=block.title)
+    assert isinstance(block, Both)
+    return tag("div", Html(block.html), class_="wide")
 
 
 @dataclass(frozen=True)
@@ -236,11 +259,6 @@ def unfolded(made: bytes) -> bytes:
     Text is escaped, so that these letters are only where a part begins to be folded.
     """
     return made.replace(FOLDED.encode(), b"<details open>")
-
-
-def sizes(parts: Iterable[Part]) -> Iterator[int]:
-    """Yield how many bytes each part takes."""
-    return (len(html(one).encode()) for one in parts)
 
 
 CSS = """

@@ -46,19 +46,23 @@ from veilsum.report.page import (
     facts,
     figure,
     folded,
+    html,
     listing,
     notice,
     page,
     paragraph,
     section,
+    shown,
     table,
     tag,
+    together,
 )
 
 # A page goes by mail: figures that would make it larger are left out, and that is said.
 MOST_BYTES = 480_000
 AUDIT = "audit.json"
 YOU = "These are words of the page that every member agreed to; you is any member."
+MOST_ABOUT = 80  # letters
 MARKS = {True: "ok", False: "NOT ok"}
 
 
@@ -257,18 +261,30 @@ def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
     yield "written from", f"what {own.party} has of the run, by veilsum {own.version}"
 
 
+def _sentence(line: str) -> Html:
+    """Return a line of a page as a sentence; what it is about, before a colon, bold."""
+    about, colon, rest = line.partition(": ")
+    if colon and len(about) <= MOST_ABOUT and '"' not in about:
+        return together(tag("strong", _capital(about), colon), rest)
+    return html(_capital(line))
+
+
+def _capital(line: str) -> str:
+    return line[:1].upper() + line[1:]
+
+
 def _lines(lines: Iterable[str]) -> Html:
     """Return lines of a page: items after a dash are a list below their line."""
-    parts, items = list[Html](), list[str]()
+    parts, items = list[Html](), list[Html]()
     for line in [*lines, ""]:
         if line.startswith("- "):
-            items.append(line[2:])
+            items.append(_sentence(line[2:]))
             continue
         if items:
             parts.append(listing(items))
             items = []
         if line:
-            parts.append(paragraph(line))
+            parts.append(paragraph(_sentence(line)))
     return Html("".join(parts))
 
 
@@ -290,8 +306,9 @@ def _answer(run: ReportedRun) -> Iterator[Html]:
         )
         yield from _rows(run.plain.get("table"), run.plain.get("minimiser"))
         return
-    plain = result.to_dict()
-    yield from _rows(plain.get("table"), plain.get("minimiser"))
+    yield shown(result.answered())
+    if type(result).answered is JobResult.answered:
+        yield from _rows(result.to_dict().get("table"), None)
     yield from _figures(run)
     summary = getattr(result, "summary", None)
     if summary is not None:
@@ -350,52 +367,14 @@ def _names(given: Any) -> tuple[str, ...]:
 
 
 def _promise(run: ReportedRun) -> Iterator[Html]:
-    promise = run.receipt.guarantee
-    size = promise.get("tolerate") or 0
-    epsilon, status = promise.get("epsilon"), str(promise.get("status"))
-    yield tag(
-        "p",
-        f"{status}, against every coalition of {size}; epsilon "
-        f"{'none' if epsilon is None else _told(epsilon)}",
-        class_="answer",
-    )
-    yield paragraph(STATUSES.get(status, ""))
-    yield facts(_numbers(promise))
-    yield folded(
-        "What was released, and what such a coalition makes of it",
-        _lines(f"- {one}" for one in run.receipt.released),
-        paragraph(f"With what {listed(_names(promise.get('corrupted')))} know:"),
-        _lines(f"- {one}" for one in _names(promise.get("released"))),
-    )
-
-
-STATUSES: Mapping[str, str] = {
-    "private": "Private means: beyond the sums that are listed as released, over all "
-    "that do not collude together, masks hide each party's part of them; epsilon "
-    "bounds what can be told apart all the same, and 0 is nothing.",
-    "partial": "Partial means: without the coalition the network is in pieces, and the "
-    "sum of each piece is exposed to it.",
-    "exposed": "Exposed means: the coalition learns the numbers of each other party "
-    "exactly.",
-    "vacuous": "Vacuous means: nobody is left whom there is anything to hide of.",
-    "no_privacy": "There were no masks: every party's numbers are known.",
-}
-
-
-def _numbers(promise: Mapping[str, Any]) -> Iterator[tuple[Part, Part]]:
-    yield "masks", str(promise.get("law"))
-    yield "epsilon", _told(promise.get("epsilon"))
-    for key, words in (
-        ("attacker_success", "best attacker's chance, of 1/2 and more"),
-        ("worst_coalition", "coalition for which it is told"),
-        ("vertex_connectivity", "parties without whom the network falls apart"),
-        ("cut", "such parties"),
-        ("mu2", "algebraic connectivity of the others"),
-    ):
-        value = promise.get(key)
-        if value is not None:
-            told = listed(_names(value)) if isinstance(value, list) else _told(value)
-            yield words, told
+    if run.result is not None:
+        yield shown(run.result.guarantee.showing())
+    else:
+        signed = run.receipt.guarantee
+        keys = ("status", "law", "epsilon", "tolerate", "mu2", "attacker_success")
+        yield paragraph("These are the numbers that were signed:")
+        yield facts((key, _told(signed[key])) for key in keys if key in signed)
+    yield folded("What was released", listing(run.receipt.released))
 
 
 def _who(run: ReportedRun) -> Iterator[Html]:
@@ -423,7 +402,7 @@ def _audit(run: ReportedRun) -> Iterator[Html]:
             )
             yield commands(f"veilsum audit {run.file.name} --out audit")
             return
-        yield from _audited(run, record)
+        yield from [*_audited(run, record)]
     except (InvalidInputError, KeyError, TypeError, AttributeError, ValueError):
         yield notice(
             f"The {AUDIT} beside this run is not as veilsum audit writes it, and is "
@@ -440,7 +419,7 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
     good, words = record.signed_words(run.consortium.certificates)
     odd = found["findings"] or found["crossed"] or found["broken"] or not good
     yield notice(str(found["verdict"]), bad=bool(odd))
-    yield paragraph(f"{words[:1].upper()}{words[1:]}.")
+    yield paragraph(f"{_capital(words)}.")
     rows = [
         [
             str(one["attack"]),
@@ -588,8 +567,8 @@ def _study(
     agreed = _study_file(folder, status.study)
     if agreed is not None:
         shared = consent_to_study(agreed).shared
-        together = next(one for one in shared if one.heading.endswith("TOGETHER"))
-        yield folded("What the questions come to together", _lines(together.lines))
+        whole = next(one for one in shared if one.heading.endswith("TOGETHER"))
+        yield folded("What the questions come to together", _lines(whole.lines))
 
 
 def _study_file(folder: Path, digest: str) -> AgreedStudy | None:
