@@ -400,8 +400,8 @@ def sweep(
         faults=given["faults"],
         tolerance=_positive("tolerance", tolerance),
     )
-    for one in dict.fromkeys((c.law, c.sigma) for c in runs.choices):
-        runs.masks_of(SweptRun("", *one, "", 0))  # refuses what is none
+    for law, sigma in dict.fromkeys((one.law, one.sigma) for one in runs.choices):
+        runs.masks_of(SweptRun("", law, sigma, "", 0))  # refuses what is none
     for method in {one.method for one in runs.choices}:
         with_method(settings, method)
     name = _digest(runs, colluding, _positive("distance", distance))
@@ -525,8 +525,8 @@ def _given(
             "costs are minimised over a domain: give one, such as domain=Box(-9, 9, "
             "dim=1), or a scenario, which has its own"
         )
-    by_name = isinstance(problem, Mapping)
-    costs = list(problem.values() if by_name else problem)
+    names = tuple(map(str, problem)) if isinstance(problem, Mapping) else None
+    costs = list(problem.values() if isinstance(problem, Mapping) else problem)
     if not costs or not all(isinstance(one, Cost) for one in costs):
         raise InvalidInputError(
             "a sweep is of costs, one Cost for each party, or of a scenario; found "
@@ -534,7 +534,7 @@ def _given(
         )
     return {
         "costs": costs,
-        "names": tuple(map(str, problem)) if by_name else None,
+        "names": names,
         "topology": None,
         "domain": domain,
         "law": "gaussian",
