@@ -175,7 +175,7 @@ def convergence_figure(report: PaperReport) -> Any:
         _logarithmic(axis, [run.trace for _, run in runs])
     axes[1].set_xlabel("iteration")
     axes[0].legend(frameon=False)
-    axes[0].text(1.1, 1e-3, "agent 2's coefficient is the\nmean: exact from step 2")
+    axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
     return figure
 
 
