@@ -78,8 +78,8 @@ def paragraph(*parts: Part) -> Html:
 
 
 def notice(*parts: Part, bad: bool = False) -> Html:
-    """Return a paragraph that nobody must miss; a bad one is marked as such."""
-    return tag("p", *parts, class_="notice bad" if bad else "notice")
+    """Return what nobody must miss in a box; a bad one is marked as such."""
+    return tag("div", *parts, class_="notice bad" if bad else "notice")
 
 
 def listing(items: Iterable[Part]) -> Html:
@@ -181,11 +181,16 @@ def shown(showing: Showing) -> Html:
         tag("p", showing.title, class_="answer") if showing.title else Html(),
         *map(_block, showing.blocks),
         *(
-            folded(name, *map(_block, parts))
+            folded(name, *_details(parts))
             for name, parts in showing.folded.items()
             if parts
         ),
     )
+
+
+def _details(parts: Sequence[Block]) -> Iterable[Html]:
+    said = [one for one in parts if isinstance(one, str)]
+    return [listing(said)] if len(said) == len(parts) else map(_block, parts)
 
 
 def _block(block: Block) -> Html:
@@ -291,7 +296,8 @@ nav ul { columns: 16rem; margin: 0.25rem 0; padding-left: 1.1rem; }
 .good { color: var(--accent); }
 .bad { color: var(--bad); }
 .notice { border-left: 0.3rem solid var(--accent); background: var(--box);
-  padding: 0.6rem 0.9rem; font-weight: 400; }
+  padding: 0.6rem 0.9rem; margin: 1rem 0; font-weight: 400; }
+.notice > p { margin: 0.3rem 0; }
 .notice.bad { border-color: var(--bad); color: var(--ink); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: 0.93rem; }
@@ -319,8 +325,7 @@ details > :last-child { margin-bottom: 1rem; }
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
   body { font-size: 10pt; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
-  td:first-child { white-space: normal; } pre { white-space: pre-wrap; }
-  .wide { overflow: visible; }
+  pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { margin: 18mm 16mm; }
+@page { size: A4; margin: 18mm 16mm; }
 """
