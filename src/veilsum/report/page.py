@@ -148,6 +148,33 @@ def table(
     )
 
 
+def prose(columns: Sequence[Part], rows: Sequence[Sequence[Part]]) -> Html:
+    """Return a table of sentences; on a narrow screen its cells stand below each other.
+
+    Args:
+        columns: their names.
+        rows: as many cells each.
+    """
+    return tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", one, scope="col") for one in columns))),
+        tag(
+            "tbody",
+            *(
+                tag(
+                    "tr",
+                    *(
+                        tag("td", tag("div", cell), data_label=name)
+                        for name, cell in zip(columns, row, strict=True)
+                    ),
+                )
+                for row in rows
+            ),
+        ),
+        class_="prose",
+    )
+
+
 def _is_number(cell: Part) -> bool:
     """Say whether a cell is a number, or stands for one that is not there."""
     try:
@@ -305,7 +332,7 @@ caption { text-align: left; padding-bottom: 0.3rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; max-width: 34rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td:first-child, .fixed td, .fixed th { white-space: nowrap; }
+.wide td:first-child, .fixed td, .fixed th { white-space: nowrap; }
 pre { overflow-x: auto; background: var(--box); border-radius: 0.4rem;
   padding: 0.75rem 1rem; font-size: 0.85rem; line-height: 1.4; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -319,12 +346,21 @@ details { border: 1px solid var(--line); border-radius: 0.4rem; margin: 0.75rem 
   padding: 0 1rem; }
 summary { cursor: pointer; padding: 0.6rem 0; }
 details > :last-child { margin-bottom: 1rem; }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; }
+.prose { margin: 1rem 0; width: 100%; }
+.prose ul { margin: 0; padding-left: 1.1rem; }
+@media (max-width: 34rem) { .prose thead { display: none; }
+  .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
+  .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
+  .prose td:first-child { font-weight: 600; }
+  .prose td:not(:first-child)::before { content: attr(data-label); display: block;
+    color: var(--soft); font-size: 0.85rem; font-weight: 400; }
+  dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
   body { font-size: 10pt; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
+  .prose { font-size: 8.5pt; } .prose tr { break-inside: auto; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
 @page { size: A4; margin: 18mm 16mm; }
