@@ -133,7 +133,7 @@ def test_without_sums_the_numbers_of_the_file_are_shown_as_such(out):
     (out / "sums.json").unlink()
     said = words(report(out))
     assert "these are numbers of result.json as they stand" in said
-    assert "These are the numbers that were signed:" in said
+    assert "status private" in said
 
 
 def test_who_was_lost_is_said(tmp_path):
@@ -145,7 +145,8 @@ def test_who_was_lost_is_said(tmp_path):
     said = words(found)
     assert "lost on the way dee" in said
     assert "Rings: dee, lost on the way." in said
-    assert re.search("dee lost not here", said)
+    assert "dee lost not here" in said
+    assert "WEAKER THAN USUAL: minimum_honest = 2" in said
 
 
 def test_without_figures_there_is_a_report_all_the_same(ran, monkeypatch):

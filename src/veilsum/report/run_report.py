@@ -1,8 +1,8 @@
 """What a run came to, as one page for people who may read its result.
 
 Everything on it follows from what all members of the run have: the consortium file, the
-receipts, and the sums, from which the answer is worked out again. So nothing of the
-member's own is read that writes it: not its table, its half of the page that it agreed
+receipts, and the sums, from which the answer is worked out again. So nothing is shown
+of the member's own that writes it: not its table, its half of the page that it agreed
 to, its ledger, its key or its transcript. The sums themselves, which are for members
 alone, and what opens digests in receipts, are not on the page.
 """
@@ -290,7 +290,7 @@ def _lines(lines: Iterable[str]) -> Html:
     parts, items = list[Html](), list[str]()
     for line in [*lines, ""]:
         if line.startswith("- "):
-            items.append(_capital(line[2:]))
+            items.append(line[2:])
             continue
         if items:
             parts.append(listing(items))
@@ -384,14 +384,27 @@ def _names(given: Any) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
 
 
+# What of a guarantee is a number, or as short, and how it is called.
+NUMBERS: Mapping[str, str] = {
+    "status": "status",
+    "epsilon": "epsilon",
+    "attacker_success": "best attacker's chance (a coin: 0.5)",
+    "tolerate": "members who may pool what they saw",
+    "vertex_connectivity": "members without whom the network falls apart",
+    "law": "masks",
+}
+
+
 def _promise(run: ReportedRun) -> Iterator[Html]:
+    first, signed = run.words("READ THIS FIRST"), run.receipt.guarantee
+    if run.page.facts["relaxed"]:
+        yield notice(_lines(first), bad=True)
     if run.result is not None:
         yield shown(run.result.guarantee.showing())
-    else:
-        signed = run.receipt.guarantee
-        keys = ("status", "law", "epsilon", "tolerate", "mu2", "attacker_success")
-        yield paragraph("These are the numbers that were signed:")
-        yield facts((key, _told(signed[key])) for key in keys if key in signed)
+    if not run.page.facts["relaxed"]:
+        yield _lines(first)
+    named = ((NUMBERS[key], signed.get(key)) for key in NUMBERS)
+    yield facts((name, _told(value)) for name, value in named if value is not None)
     yield folded("What was released, over all members", listing(run.receipt.released))
 
 
@@ -524,9 +537,10 @@ def _again(run: ReportedRun) -> Iterator[Html]:
 def _readers() -> Iterator[Html]:
     yield paragraph(
         "This file names the members, and holds the result that all of them know: it "
-        "is for whoever may read that result. It holds nothing of anybody's own: no "
-        "row and no number of a single table, no key, no share, no masked number, "
-        "none of the sums themselves, and nothing that opens the digests in receipts."
+        "is for whoever may read that result. Beyond the result, and what follows from "
+        "it, nothing of anybody's own is in it: no table, no key, no share, no masked "
+        "number, not the sums themselves, and nothing that opens the digests in "
+        "receipts. What a result tells of one member or of one row stands under Limits."
     )
     yield paragraph("It needs no network, and runs nothing.")
 
