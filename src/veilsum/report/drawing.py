@@ -39,6 +39,7 @@ from veilsum.jobs.solve import Run, RunRecord, Trace
 from veilsum.jobs.statistics import StatisticsResult
 from veilsum.jobs.sums import SumResult
 from veilsum.jobs.survival import SurvivalResult
+from veilsum.jobs.sweep import Sweep
 from veilsum.jobs.timed import HazardResult
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import listed, nearest
@@ -57,7 +58,7 @@ from veilsum.showing import counted
 # What a cut is looked for in, and how much work each number of colluders is worth.
 MOST_CUT, MOST_WORK = 250, 20_000
 # Bars and lines above this many say nothing on a screen.
-MOST_SHOWN = 40
+MOST_SHOWN, MOST_SERIES = 40, 16
 
 
 @singledispatch
@@ -193,6 +194,65 @@ def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> A
     places = (edges[1:] + edges[:-1]) / 2.0
     labels = ("effective coefficient", "density")
     return figures.lines_figure(places, curves, labels, _title(title, usual), caption)
+
+
+AXES = {
+    "sigma": "sigma of one share",
+    "epsilon": "epsilon: KL at distance 1, at most",
+    "attacker_success": "right guesses of the best attacker: at most",
+    "error": "worst party's error",
+    "iterations": "iterations",
+    "iterations_to_tolerance": "iterations until within {:g}",
+    "rounds": "message rounds",
+    "bytes": "bytes on all links together",
+}
+
+
+@draw.register
+def _(
+    found: Sweep,
+    *,
+    x: str = "epsilon",
+    y: str = "error",
+    title: str | None = None,
+) -> Any:
+    """`x`, `y`: columns of numbers; there is a series for each graph, method, ..."""
+    for name in (x, y):
+        if name not in AXES:
+            raise InvalidInputError(
+                f"no numbers are called {name!r}; {nearest(name, tuple(AXES))}"
+                f"there are {', '.join(AXES)}"
+            )
+    drawn = [row for row in found.rows if row[x] and row[y] is not None]
+    left = len(found.rows) - len(drawn)
+    if not drawn:
+        raise InvalidInputError(
+            f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}"
+        )
+    # What sigma does is along the axis; every other choice that varies has a series.
+    choices = ("graph", "law", "method", "tolerate")
+    varied = [name for name in choices if len({row[name] for row in drawn}) > 1]
+    groups: dict[str, dict[float, list[float]]] = {}
+    for row in drawn:
+        words = [str(row[key]) for key in varied if key != "tolerate"]
+        if "tolerate" in varied:
+            words.append(f"{row['tolerate']} collude")
+        at = groups.setdefault(", ".join(words) or row["graph"], {})
+        at.setdefault(float(row[x]), []).append(float(row[y]))
+    kept = dict(list(groups.items())[:MOST_SERIES])
+    labels = [AXES[name].format(found.tolerance) for name in (x, y)]
+    caption = f"{counted(len(drawn), 'line')}; medians over seeds, from least to most"
+    if left:
+        caption += f"; {counted(left, 'line')} without these numbers not drawn"
+    if len(kept) < len(groups):
+        caption += f"; the first {len(kept)} of {len(groups)} series"
+    usual = " against ".join(one.partition(":")[0] for one in reversed(labels))
+    return figures.sweep_figure(
+        kept,
+        (labels[0], labels[1]),
+        _title(title, usual[:1].upper() + usual[1:]),
+        f"{caption}.",
+    )
 
 
 # Coefficients

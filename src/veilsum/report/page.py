@@ -83,8 +83,11 @@ def notice(*parts: Part, bad: bool = False) -> Html:
 
 
 def listing(items: Iterable[Part]) -> Html:
-    """Return a list with a dot before every item."""
-    return tag("ul", *(tag("li", one) for one in items))
+    """Return a list with a dot before every item; of many the first, which is said."""
+    given = [*items]
+    more = len(given) - MOST_ROWS
+    rest = [f"and {more:,} more, which are not on this page"] if more > 0 else []
+    return tag("ul", *(tag("li", one) for one in [*given[:MOST_ROWS], *rest]))
 
 
 def commands(text: str) -> Html:
@@ -105,7 +108,7 @@ def table(
     """Return a table that scrolls in its own box; columns of numbers end alike.
 
     Args:
-        columns: their names.
+        columns: their names; no line for them if all are empty.
         rows: as many cells each.
         caption: what it is a table of.
     """
@@ -132,7 +135,7 @@ def table(
         tag(
             "table",
             tag("caption", caption) if caption else Html(),
-            tag("thead", tag("tr", *head)),
+            tag("thead", tag("tr", *head)) if any(columns) else Html(),
             tag("tbody", *body),
         ),
         paragraph(f"and {more:,} more rows, which are not on this page")
@@ -215,11 +218,13 @@ def shown(showing: Showing) -> Html:
 def _block(block: Block) -> Html:
     if isinstance(block, str):
         return paragraph(block)
+    if isinstance(block, tuple):
+        return paragraph(Html("<br>".join(map(html, block))))
     if isinstance(block, Table):
         rows = [[as_text(cell) for cell in row] for row in block.cells]
         return table(block.headers, rows, caption=block.title)
     assert isinstance(block, Both)
-    return tag("div", Html(block.html), class_="wide")
+    return tag("div", Html(block.html), class_="wide fixed")
 
 
 @dataclass(frozen=True)
@@ -321,6 +326,7 @@ caption { text-align: left; padding-bottom: 0.3rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; max-width: 34rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td:first-child, .fixed td, .fixed th { white-space: nowrap; }
 pre { overflow-x: auto; background: var(--box); border-radius: 0.4rem;
   padding: 0.75rem 1rem; font-size: 0.85rem; line-height: 1.4; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -348,6 +354,7 @@ details > :last-child { margin-bottom: 1rem; }
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
   body { font-size: 10pt; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
+  td:first-child { white-space: normal; }
   .prose { font-size: 8.5pt; } .prose tr { break-inside: auto; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
