@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import networkx as nx
 import pytest
 from hypothesis import assume, given
@@ -10,12 +12,23 @@ from veilsum.graphs.connectivity import (
     certificate,
     components,
     disjoint_paths,
+    neighbour_sets,
+    paths_among,
     separator,
     split_graph,
     vertex_connectivity,
 )
 from veilsum.graphs.topology import Topology
 from veilsum.privacy.worst_case import worst_mu2
+
+
+def counted(topology, u, v, most):
+    """How many disjoint paths join two parties, to `most`: by both roads."""
+    found, _ = disjoint_paths(split_graph(topology), u, v, most=most)
+    small, searches = paths_among(neighbour_sets(topology), u, v, most=most)
+    assert small == found
+    assert searches <= found + 1
+    return found
 
 
 def unlinked_pair(data, topology):
@@ -31,25 +44,44 @@ def unlinked_pair(data, topology):
 def test_disjoint_paths_number_what_networkx_counts(data, topology):
     u, v = unlinked_pair(data, topology)
     expected = nx.node_connectivity(topology.to_networkx(), u, v)
-    found = disjoint_paths(split_graph(topology), u, v, most=topology.n_parties)
-    assert found == expected
+    assert counted(topology, u, v, topology.n_parties) == expected
 
 
 @few
 @given(st.data(), any_topologies(min_agents=3), st.integers(0, 4))
 def test_counting_stops_at_the_number_asked_for(data, topology, most):
     u, v = unlinked_pair(data, topology)
-    graph = split_graph(topology)
-    everything = disjoint_paths(graph, u, v, most=topology.n_parties)
-    assert disjoint_paths(graph, u, v, most=most) == min(everything, most)
+    everything = counted(topology, u, v, topology.n_parties)
+    assert counted(topology, u, v, most) == min(everything, most)
+
+
+def test_a_path_gives_way_to_two():
+    # The shortest path, a-b-c-z, is found first and parted: the two are a-x-y-c-z and
+    # a-b-v-w-z.
+    links = ["ab", "bc", "cz", "ax", "xy", "yc", "bv", "vw", "wz"]
+    topology = Topology.from_edges([tuple(link) for link in links])
+    ends = topology.index("a"), topology.index("z")
+    assert counted(topology, *ends, most=9) == 2
+
+
+def test_who_is_left_out_of_a_path_is_free_for_another():
+    # First a-b-c-d-z; then 1 leads to d and b to 2, without c: left for 3 and 4.
+    shortest = ["ab", "bc", "cd", "dz"]
+    around = [("a", 3, "d", 1), ("b", 3, "z", 2), ("a", 9, "c", 3), ("c", 9, "z", 4)]
+    links = [tuple(link) for link in shortest]
+    for start, steps, end, name in around:
+        way = [start, *(f"{name}.{k}" for k in range(steps)), end]
+        links += pairwise(way)
+    topology = Topology.from_edges(links)
+    ends = topology.index("a"), topology.index("z")
+    assert counted(topology, *ends, most=9) == 3
 
 
 @given(st.data(), any_topologies(min_agents=3))
 def test_a_separator_separates_and_is_as_small_as_menger_says(data, topology):
     u, v = unlinked_pair(data, topology)
-    graph = split_graph(topology)
-    cut = separator(graph, u, v)
-    assert len(cut) == disjoint_paths(graph, u, v, most=topology.n_parties)
+    cut = separator(split_graph(topology), u, v)
+    assert len(cut) == counted(topology, u, v, topology.n_parties)
     assert not {u, v} & set(cut)
     left = topology.without(cut)
     homes = [set(left.names(part)) for part in components(left)]

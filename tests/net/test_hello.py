@@ -369,6 +369,14 @@ def test_a_link_is_tried_again_well_within_a_deadline(deadline):
         assert found == LIMITS
 
 
+def test_who_comes_late_to_a_question_of_a_study_is_met_soon():
+    found = Limits().among_questions()
+    assert found.fallback <= 1.0 < Limits().fallback
+    assert found.longest_retry <= 2.0 < Limits().longest_retry
+    short = LIMITS.within(0.4)
+    assert short.among_questions() == short, "a deadline leaves less"
+
+
 @pytest.mark.parametrize("name", ["max_frame", "ping_interval", "strangers"])
 def test_a_limit_of_nothing_is_refused(name):
     with pytest.raises(InvalidInputError, match=name):

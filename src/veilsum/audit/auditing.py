@@ -80,6 +80,9 @@ from veilsum.privacy.worst_case import MOST_WORK, worst_mu2
 from veilsum.scale import map_pieces, seed_of
 
 Depth = Literal["quick", "standard", "deep"]
+# A finding that is this much rarer than what chance may find needs no second look.
+PLAIN = 1e-4
+
 # Executions where nobody says how many; of numbers that are Python's own, far fewer.
 EXECUTIONS: Mapping[Depth, int] = {
     "quick": 10_000,
@@ -444,6 +447,7 @@ class Audit:
                 f"{len(self.findings)} of {len(self.outcomes)} attacks succeeded more "
                 f"often than promised; worst: {worst.attack}, "
                 f"{100 * worst.rate:.4g}% instead of {100 * worst.promised:.4g}%."
+                f"{self._chance}"
             )
         if self.crossed:
             names = listed(self.crossed[0].coalition) or "anybody"
@@ -454,6 +458,17 @@ class Audit:
         return (
             f"None of {len(self.outcomes)} attacks succeeded more often than promised. "
             f"{self.power}"
+        )
+
+    @property
+    def _chance(self) -> str:
+        # A finding that one sound plan in twenty has is followed up, not believed.
+        if any(one.exceeds(self.alarms * PLAIN) for one in self.findings):
+            return ""
+        return (
+            f" That is so close that up to {100 * FALSE_ALARMS:.0f}% of audits of "
+            "sound plans say so by chance: ask again with another --seed and more "
+            "--executions. What is chance goes away, and a leak does not."
         )
 
     @property

@@ -59,6 +59,11 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
     type=float,
     help="Between the two inputs; where 60% is promised, if not said.",
 )
+@click.option(
+    "--question",
+    metavar="NAME",
+    help="Of a study: this one; all of them, one after the other, if not said.",
+)
 @seed_option
 @click.option(
     "--workers",
@@ -108,6 +113,7 @@ def command(
     executions: int | None,
     depth: Any,
     distance: float | None,
+    question: str | None,
     seed: int,
     workers: int,
     out: Path | None,
@@ -123,9 +129,9 @@ def command(
     excess would have been found. Nobody's data is read. RUN is the folder that veilsum
     join wrote its result to: then its receipt is checked too, and what this party
     received, if it kept a transcript; what is not there is said. Ctrl-C keeps what
-    there is. The exit code is 0 if nothing was found, 1 if an attack succeeded more
-    often than promised (or a replay differs), 2 if the file cannot be used, 3 if the
-    audit's own controls failed.
+    there is. Of a study every question is audited by itself. The exit code is 0 if
+    nothing was found, 1 if an attack succeeded more often than promised (or a replay
+    differs), 2 if the file cannot be used, 3 if the audit's own controls failed.
 
     \b
     Example:
@@ -134,6 +140,7 @@ def command(
       veilsum audit out
       veilsum audit --literature --out out/literature
     """
+    from veilsum.audit.question import questions_of
     from veilsum.audit.record import check_asked, read_record
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_folder, write_files
@@ -163,27 +170,36 @@ def command(
         "distance": distance,
         "seed": seed,
     }
+    if question is not None:
+        asked["question"] = question
     if before is not None:
         asked = before.asked
     check_asked(asked, "veilsum audit")
-    found, record, members = _audited(what, asked, workers, transcripts)
-    here = record.content["made_with"]
-    if before is not None:
-        record = before.repeated(record)
-    elif identity is not None:
-        record = record.signed_by(identity)
-    if folder is not None:
-        files = {"audit.json": record.to_json().encode()}
-        if found.curves:
-            files |= _drawn("audit", lambda: audit_figure(found))
-        write_files(folder, files)
+    several = {} if what.is_dir() or "question" in asked else questions_of(what)
+    records, worst = {}, 0
+    for name in several or [""]:
+        if name:
+            asked = {**asked, "question": name}
+            say(f"question {name}")
+        found, record, members = _audited(what, asked, workers, transcripts)
+        here = record.content["made_with"]
+        if before is not None:
+            record = before.repeated(record)
+        elif identity is not None:
+            record = record.signed_by(identity)
+        if folder is not None:
+            files = {"audit.json": record.to_json().encode()}
+            if found.curves:
+                files |= _drawn("audit", lambda: audit_figure(found))  # noqa: B023
+            write_files(prepare_folder(folder / name), files)
+        if not as_json:
+            _print(found)
+        if before is not None:
+            _compare(before, record, members, here)
+        records[name], worst = record.content, max(worst, found.exit_code)
     if as_json:
-        print_json(record.content)
-    else:
-        _print(found)
-    if before is not None:
-        _compare(before, record, members, here)
-    click.get_current_context().exit(found.exit_code)
+        print_json({"questions": records} if several else records[""])
+    click.get_current_context().exit(worst)
 
 
 def _audited(
@@ -217,7 +233,7 @@ def _audited(
 
     ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
-    question = None if file is None else Rehearsal.read(file)
+    question = None if file is None else Rehearsal.read(file, asked.get("question"))
     run = None if question is None else question.consortium.run
     held = [read_transcript(file, key, run=run) for file, key in transcripts]
     held += [] if ran is None else ran.transcripts

@@ -10,6 +10,9 @@ its reverse, so pushing a unit is two assignments. By Menger's theorem the large
 between two non-adjacent vertices is their smallest separating set. A neighbour of both
 is in every such set, so it is counted and left out before anything is searched.
 
+Of a small graph the same is found without machine code, whose loading would take longer
+than the search: sets of parties are the bits of integers there.
+
 A graph may come out of a file that somebody else wrote: the work is counted, and a
 search that takes too long is refused.
 """
@@ -33,7 +36,7 @@ from veilsum.numbers.compiled import compiled
 Integers = Array[np.int64]
 
 # Below this many arcs the search is over before numba would be imported.
-COMPILE_ARCS = 1000
+COMPILE_ARCS = 4000
 # Arcs that one search may look at, all its pairs together: some seconds, compiled.
 MOST_WORK = 2e9
 # Graphs with no more links are remembered, with what was found.
@@ -266,13 +269,18 @@ class _Flows:
 
     def __init__(self, topology: Topology) -> None:
         self.graph, self.work = split_graph(topology), 0.0
+        small = len(self.graph.head) < COMPILE_ARCS
+        self._near = neighbour_sets(topology) if small else None
 
     def paths(self, u: int, v: int, common: int, *, most: int) -> int:
         """Return how many disjoint paths join a pair, counting to `most`."""
         if common >= most:
             return most
-        found, work = _paths(self.graph, u, v, most)
-        self.work += work
+        if self._near is None:
+            found, searches = disjoint_paths(self.graph, u, v, most=most)
+        else:
+            found, searches = paths_among(self._near, u, v, most=most)
+        self.work += 2 * searches * len(self.graph.head)
         if self.work > MOST_WORK:
             raise LongSearchError(
                 f"a graph of {len(self.graph.through):,} parties and as many links as "
@@ -390,20 +398,15 @@ def push_paths(
     return pushed, searches
 
 
-def disjoint_paths(graph: SplitGraph, u: int, v: int, *, most: int) -> int:
-    """Return how many vertex-disjoint paths join two vertices, counting to `most`."""
-    return _paths(graph, u, v, most)[0]
-
-
-def _paths(graph: SplitGraph, u: int, v: int, most: int) -> tuple[int, int]:
-    """Return how many paths there are, to `most`, and how many arcs were looked at."""
+def disjoint_paths(graph: SplitGraph, u: int, v: int, *, most: int) -> tuple[int, int]:
+    """Count vertex-disjoint paths between two vertices to `most`; and the searches."""
     residual = graph.capacity.copy()
     shared = np.intersect1d(_neighbours(graph, u), _neighbours(graph, v))
     residual[graph.through[shared]] = 0
     if len(shared) >= most:
         return most, 0
     found, searches = _push(graph, residual, u, v, most - len(shared))
-    return len(shared) + found, 2 * searches * len(graph.head)
+    return len(shared) + found, searches
 
 
 def _neighbours(graph: SplitGraph, u: int) -> Integers:
@@ -443,3 +446,58 @@ def _push(
         push, network = push_paths, tuple(map(memoryview, network))
     found, searches = push(*network, 2 * u + 1, 2 * v, most)
     return int(found), int(searches)
+
+
+def neighbour_sets(topology: Topology) -> list[int]:
+    """Return every party's neighbours as the bits of an integer."""
+    near = [0] * topology.n_parties
+    for i, j in topology.edges.tolist():
+        near[i] |= 1 << j
+        near[j] |= 1 << i
+    return near
+
+
+def paths_among(near: list[int], u: int, v: int, *, most: int) -> tuple[int, int]:
+    """Count as `disjoint_paths` does, on sets of neighbours, a path for each search.
+
+    A search leaves party after party. Where it comes to one that is on a path, that
+    path is given up from there, and the search goes on where it came from: with the
+    party before. So all that has to be kept of paths is who comes before whom.
+    """
+    shared = near[u] & near[v]
+    count = shared.bit_count()
+    before: dict[int, int] = {}
+    taken = 0  # whoever is on a path
+    for searches in range(most - count):
+        entered = shared | 1 << u
+        left, queue = 1 << u, [u]
+        came: dict[int, tuple[int, int]] = {}  # by party left: from whom, through whom
+        for here in queue:
+            if near[here] >> v & 1:
+                break
+            fresh = (near[here] | 1 << here & taken) & ~entered
+            if last := fresh & near[v] & ~taken:
+                there = last.bit_length() - 1
+                came[there] = here, there
+                here = there
+                break
+            entered |= fresh
+            while fresh:
+                there = fresh.bit_length() - 1
+                fresh ^= 1 << there
+                onward = before.get(there, there)
+                if not left >> onward & 1:
+                    left |= 1 << onward
+                    came[onward] = here, there
+                    queue.append(onward)
+        else:
+            return count + searches, searches + 1
+        while here != u:
+            here, there = came[here]
+            if there == here:  # it was on a path, and is not on the new ones
+                del before[there]
+                taken ^= 1 << there
+            else:
+                before[there] = here
+                taken |= 1 << there
+    return most, max(most - count, 0)
