@@ -72,14 +72,8 @@ def test_a_page_loads_nothing_and_brings_no_colour_of_its_own():
 def test_the_sum_is_the_first_thing_that_is_seen_of_a_sum():
     found = vs.sum(PARTIES, seed=1)
     assert repr(found).split("\n")[0] == "Sum over 4 parties: 9, 12"
-    assert (
-        vs.mean(PARTIES, seed=1)
-        ._repr_html_()
-        .startswith(
-            '<div style="max-width:100%"><p><strong>Average over 4 parties: 2.25, '
-            "3</strong>"
-        )
-    )
+    html = vs.mean(PARTIES, seed=1)._repr_html_()
+    assert "<p><strong>Average over 4 parties: 2.25, 3</strong>" in html
     assert "sees no difference between inputs" in repr(found).replace("\n", " ")
 
 

@@ -14,8 +14,10 @@ ENDINGS = {
     "html": "html",
     "pdf": "pdf",
     "docx": "docx",
+    "edpb": "html",
+    "edpb-docx": "docx",
     "pia": "json",
-    "acro": "json",
+    "acro": "zip",
     "crate": "zip",
 }
 FOR_READERS = ("html", "pdf")
@@ -44,8 +46,9 @@ FOR_READERS = ("html", "pdf")
     type=click.Choice(tuple(ENDINGS)),
     default="html",
     show_default=True,
-    help="html; pdf, by the Chromium of this computer; for an officer docx, pia, acro "
-    "and crate, too.",
+    help="html; pdf, by the Chromium of this computer; for an officer also docx, edpb "
+    "and edpb-docx (the EDPB's sections), pia (CNIL's tool), acro (disclosure checks), "
+    "crate (Five Safes).",
 )
 @click.option(
     "--language",
@@ -115,7 +118,7 @@ def _made(
 ) -> tuple[bytes, bool]:
     """Return a file's content, and whether what it was made of is in order."""
     if reader == "dpo":
-        from veilsum.report import officer  # type: ignore[attr-defined,unused-ignore]
+        from veilsum.report import officer
 
         written = "html" if form == "pdf" else form
         return officer.write(what, format=written, language=language), True

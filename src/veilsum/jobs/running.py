@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isfinite
@@ -15,7 +15,7 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
-from veilsum.jobs.releases import Release
+from veilsum.jobs.releases import Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
@@ -92,20 +92,36 @@ class JobResult(Shown):
             "guarantee": self.guarantee.to_dict(),
         }
 
+    @property
+    def difference(self) -> str:
+        """How far the answer is from another road's; nothing if not compared."""
+        return ""
+
     def answered(self) -> Showing:
-        """Return the answer alone, to be seen."""
+        """Return the answer alone, to be seen; a kind of result may take options."""
         return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
 
-    def showing(self) -> Showing:
-        """Return the answer, and what it rests on."""
-        sums = counted(len(self.released.sums), "sum")
-        return self.answered().also(
-            f"From {sums} of {counted(self.recipe.size, 'number')} over "
-            f"{self._parties}. {self.guarantee.sentence}",
-            folded={
-                "What everybody knows now": self.shown,
-                "Limits": self.guarantee.limits,
-            },
+    def summary(self) -> str:
+        """Return the answer as plain text."""
+        return self.answered().text()
+
+    def showing(self, **options: Any) -> Showing:
+        """Return the answer, made with these options, and what it rests on."""
+        promise = replace(self.guarantee, released=condensed(self.releases)).showing()
+        blocks = (self.difference, self.road, promise.title, *promise.blocks)
+        told = (one for one in blocks if one)
+        answered: Callable[..., Showing] = self.answered
+        return answered(**options).also(*told, folded=promise.folded)
+
+    @property
+    def road(self) -> str:
+        """What it took, in a sentence."""
+        released = self.released
+        return (
+            f"{counted(len(released.sums), 'sum')} of "
+            f"{counted(self.recipe.size, 'number')} under {self.terms.law.name} masks; "
+            f"{counted(released.rounds, 'message round')}, {released.bytes:,} bytes "
+            "over all links"
         )
 
     @property

@@ -8,7 +8,7 @@ parties, so what could steer a terminal or a browser is shown, not obeyed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from math import isfinite, isnan
 from typing import Any, TypeAlias
@@ -35,13 +35,14 @@ from veilsum.showing import (
     GAP,
     LEAST_ROOM,
     Cell,
+    Showing,
+    Table,
     fill,
     framed,
     number,
     padded,
     places,
     plain_table,
-    safe,
     wrapped,
 )
 
@@ -104,16 +105,16 @@ def summary_html(
     """Return the summary of a fit for a notebook; arguments as in `summary_text`."""
     figures = _figures(fit, level, exponentiate=exponentiate)
     facts = _facts(fit, response=response, n_parties=n_parties, law=law)
-    above = [_html("td", [*left, *right]) for left, right in zip(*facts, strict=True)]
-    body = [_html("td", row) for row in zip(fit.names, *figures.values(), strict=True)]
     remarks = [*notes, *_remarks(fit, exponentiate=exponentiate)]
-    tables = [above, [_html("th", ["", *figures]), *body]]
-    parts = [
-        f"<p><strong>{safe(title)}</strong></p>",
-        *(f"<table>{''.join(rows)}</table>" for rows in tables),
-        *(f"<p>{safe(remark)}</p>" for remark in remarks),
-    ]
-    return f"<div>{''.join(parts)}</div>"
+    rows = [*zip(fit.names, *figures.values(), strict=True)]
+    return Showing(
+        title,
+        [
+            Table(["", *figures], rows, align="<" + ">" * len(figures)),
+            Table([""] * 4, [(*a, *b) for a, b in zip(*facts, strict=True)]),
+            *remarks,
+        ],
+    ).html()
 
 
 def to_markdown(fit: Fit, *, level: float = 0.95, exponentiate: bool = False) -> str:
@@ -333,11 +334,6 @@ def _note_lines(notes: Sequence[str], width: int) -> list[str]:
     texts = [f"[{k}] {note}" for k, note in enumerate(notes, start=1)]
     lines = [line for text in texts for line in wrapped(text, width, indent="    ")]
     return ["Notes:", *lines] if lines else []
-
-
-def _html(tag: str, cells: Iterable[str]) -> str:
-    shown = (f"<{tag}>{safe(cell)}</{tag}>" for cell in cells)
-    return f"<tr>{''.join(shown)}</tr>"
 
 
 def _marked_down(text: str) -> str:

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from veilsum.agreement.consortium import Consortium, canonical, consortium_from
 from veilsum.agreement.pem import der_of
+from veilsum.agreement.study import AgreedStudy, is_study, runs_of, study_from
 from veilsum.errors import InvalidInputError
 from veilsum.files.consortiums import new_run, read_certificate
 from veilsum.files.contents import contents
@@ -36,6 +37,9 @@ from veilsum.net.identity import (
 from veilsum.net.receipt import DIGEST, NAME, TEXT, Fields, checked, read_as
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
+
+# What members hold a copy of.
+Agreement: TypeAlias = Consortium | AgreedStudy
 
 RENEWAL, AMENDMENT = "veilsum renewal 1", "veilsum amendment 1"
 # What is signed begins with what it is, so that it is never taken for something else.
@@ -169,18 +173,22 @@ _RENEWAL_FIELDS: Fields = {
 }
 
 
-def amended(former: Consortium, certificates: Mapping[str, str]) -> Consortium:
-    """Return the consortium with other certificates, and its former self named."""
+def amended(former: Agreement, certificates: Mapping[str, str]) -> Agreement:
+    """Return what was agreed with other certificates, and its former self named.
+
+    All questions of a study are in it, as one edition.
+    """
     table = former.to_table()
     for name in certificates:
-        former.member(name)
+        runs_of(former)[0].member(name)
     table["members"] = [
         {**row, "certificate": certificates.get(row["name"], row["certificate"])}
         for row in table["members"]
     ]
     table["run"] = new_run(former.title)
     table["former"] = former.digest.hex()
-    return consortium_from(table)
+    table.pop("earlier", None)
+    return study_from(table) if is_study(table) else consortium_from(table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +233,7 @@ class Amendment:
     renewals: tuple[Renewal, ...] = ()
     agreed: Mapping[str, str] = field(default_factory=dict)
 
-    def changes(self, former: Consortium, new: Consortium) -> tuple[Change, ...]:
+    def changes(self, former: Agreement, new: Agreement) -> tuple[Change, ...]:
         """Return what differs; refuse files that differ in more than certificates."""
         if (former.digest.hex(), new.digest.hex()) != (self.former, self.consortium):
             raise InvalidInputError(
@@ -238,7 +246,8 @@ class Amendment:
         for table in (one, other):
             del table["run"]
             table["members"] = [{**row, "certificate": ""} for row in table["members"]]
-        one.pop("former", None)
+        for key in ("former", "earlier"):
+            one.pop(key, None)
         if differ := sorted(
             key for key in one.keys() | other.keys() if one.get(key) != other.get(key)
         ):
@@ -258,7 +267,7 @@ class Amendment:
             if der_of(text) != der_of(new.certificates[name])
         )
 
-    def missing(self, new: Consortium) -> tuple[str, ...]:
+    def missing(self, new: Agreement) -> tuple[str, ...]:
         """Return the members that have not signed, or not with their certificate."""
         signed = _AGREED + canonical([self.former, self.consortium])
         return tuple(
@@ -267,14 +276,14 @@ class Amendment:
             if name not in self.agreed or not _signed(text, signed, self.agreed[name])
         )
 
-    def signed_by(self, identity: Identity, new: Consortium) -> Amendment:
+    def signed_by(self, identity: Identity, new: Agreement) -> Amendment:
         """Return it with one member's signature more."""
         check_identity(identity, new.certificates)
         content = _AGREED + canonical([self.former, self.consortium])
         added = {identity.name: identity.sign(content).hex()}
         return replace(self, agreed={**self.agreed, **added})
 
-    def with_those_of(self, others: Iterable[Amendment], new: Consortium) -> Amendment:
+    def with_those_of(self, others: Iterable[Amendment], new: Agreement) -> Amendment:
         """Return it with the good signatures of copies that others signed."""
         agreed = dict(self.agreed)
         for other in others:
@@ -328,9 +337,12 @@ _AMENDMENT_FIELDS: Fields = {
 }
 
 
-def check_amendment(file: Path, consortium: Consortium) -> None:
-    """Refuse an amended consortium file that not every member has agreed to."""
-    if not consortium.former:
+def check_amendment(file: Path, agreed: Agreement) -> None:
+    """Refuse an amended file that not every member has agreed to.
+
+    Of a study they have agreed to its first edition, which is in all later ones.
+    """
+    if not agreed.former:
         return
     path = amendment_file(file)
     if not path.exists():
@@ -339,12 +351,15 @@ def check_amendment(file: Path, consortium: Consortium) -> None:
             "which its members say yes to it: ask the organiser for it"
         )
     found = read_amendment(path)
+    digest = agreed.digest.hex()
+    if isinstance(agreed, AgreedStudy):
+        digest = agreed.editions[0].digest
     if (found.former, found.consortium) != (
-        consortium.former,
-        consortium.digest.hex(),
+        agreed.former,
+        digest,
     ):
         raise InvalidInputError(f"{path} is of another file than {file}")
-    if missing := found.missing(consortium):
+    if missing := found.missing(agreed):
         raise InvalidInputError(
             f"{listed(missing)} did not agree to {file} yet: each runs veilsum "
             f"consortium agree, and everybody gets the {path.name} that all signed"

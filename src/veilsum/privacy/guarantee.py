@@ -263,8 +263,8 @@ class Guarantee(Shown):
                 for one in self.components
             ]
             blocks.append(Table(("honest parties", "status", "epsilon", "mu2"), rows))
-        if (worst := self.worst) is not None and self.status != "no_privacy":
-            blocks.append(worst.sentence)
+        if self.worst is not None and not self.worst.exact and self.kind.hides:
+            blocks.append(self.worst.sentence)
         if self.attacker_success is not None:
             blocks.append(self._success)
         return Showing(
@@ -292,7 +292,9 @@ class Guarantee(Shown):
             return ()
         mu2 = "" if self.mu2 is None else f"; mu2 = {self.mu2:.6g}"
         more = "" if not self.excess else f"; integers add {self.excess:.3g} to epsilon"
-        return (f"law {self.law}{mu2} ({self.mu2_certificate}){more}",)
+        law = f"law {self.law}{mu2} ({self.mu2_certificate}){more}"
+        exact = self.worst is not None and self.worst.exact
+        return (law, self.worst.sentence) if exact and self.worst else (law,)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""

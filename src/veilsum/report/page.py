@@ -11,14 +11,14 @@ What is folded is there for who looks for it; on paper all of it is open (`unfol
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 from typing import TypeAlias
 from unicodedata import bidirectional
 
 from veilsum.errors import printable
+from veilsum.showing import Block, Both, Showing, Table, as_text, safe
 
 # More of one text, or of one table, nobody reads on a page; that there is more is said.
 MOST_LETTERS, MOST_ROWS = 4_000, 400
@@ -52,9 +52,9 @@ def html(part: Part) -> Html:
     if len(part) > MOST_LETTERS:
         shown += f" ... and {len(part) - MOST_LETTERS:,} letters more"
     if shown.isascii():
-        return Html(escape(shown))
+        return Html(safe(shown))
     runs = groupby(shown, lambda letter: bidirectional(letter) in FROM_THE_RIGHT)
-    found = ((turned, escape("".join(letters))) for turned, letters in runs)
+    found = ((turned, safe("".join(letters))) for turned, letters in runs)
     return Html("".join(f"<bdi>{t}</bdi>" if turned else t for turned, t in found))
 
 
@@ -83,8 +83,11 @@ def notice(*parts: Part, bad: bool = False) -> Html:
 
 
 def listing(items: Iterable[Part]) -> Html:
-    """Return a list with a dot before every item."""
-    return tag("ul", *(tag("li", one) for one in items))
+    """Return a list with a dot before every item; of many the first, which is said."""
+    given = [*items]
+    more = len(given) - MOST_ROWS
+    rest = [f"and {more:,} more, which are not on this page"] if more > 0 else []
+    return tag("ul", *(tag("li", one) for one in [*given[:MOST_ROWS], *rest]))
 
 
 def commands(text: str) -> Html:
@@ -105,13 +108,13 @@ def table(
     """Return a table that scrolls in its own box; columns of numbers end alike.
 
     Args:
-        columns: their names.
+        columns: their names; no line for them if all are empty.
         rows: as many cells each.
         caption: what it is a table of.
     """
-    shown = rows[:MOST_ROWS]
+    first = rows[:MOST_ROWS]
     numbers = [
-        all(_is_number(row[place]) for row in shown) if shown else False
+        bool(first) and all(_is_number(row[place]) for row in first)
         for place in range(len(columns))
     ]
     looks = [{"class_": "number"} if right else {} for right in numbers]
@@ -124,15 +127,15 @@ def table(
             "tr",
             *(tag("td", one, **look) for one, look in zip(row, looks, strict=True)),
         )
-        for row in shown
+        for row in first
     )
-    more = len(rows) - len(shown)
+    more = len(rows) - len(first)
     return tag(
         "div",
         tag(
             "table",
             tag("caption", caption) if caption else Html(),
-            tag("thead", tag("tr", *head)),
+            tag("thead", tag("tr", *head)) if any(columns) else Html(),
             tag("tbody", *body),
         ),
         paragraph(f"and {more:,} more rows, which are not on this page")
@@ -142,6 +145,33 @@ def table(
         tabindex="0",
         role="region",
         aria_label=caption or "table",
+    )
+
+
+def prose(columns: Sequence[Part], rows: Sequence[Sequence[Part]]) -> Html:
+    """Return a table of sentences; on a narrow screen its cells stand below each other.
+
+    Args:
+        columns: their names.
+        rows: as many cells each.
+    """
+    return tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", one, scope="col") for one in columns))),
+        tag(
+            "tbody",
+            *(
+                tag(
+                    "tr",
+                    *(
+                        tag("td", tag("div", cell), data_label=name)
+                        for name, cell in zip(columns, row, strict=True)
+                    ),
+                )
+                for row in rows
+            ),
+        ),
+        class_="prose",
     )
 
 
@@ -170,6 +200,31 @@ def figure(svg: bytes, *, alt: str, caption: Part = "") -> Html:
 def folded(title: Part, *parts: Part) -> Html:
     """Return parts of which only the title shows until somebody opens them."""
     return Html(f"{FOLDED}{tag('summary', title)}{together(*parts)}</details>")
+
+
+def shown(showing: Showing) -> Html:
+    """Return a result as it shows itself, what it has folded below."""
+    return together(
+        tag("p", showing.title, class_="answer") if showing.title else Html(),
+        *map(_block, showing.blocks),
+        *(
+            folded(name, *map(_block, parts))
+            for name, parts in showing.folded.items()
+            if parts
+        ),
+    )
+
+
+def _block(block: Block) -> Html:
+    if isinstance(block, str):
+        return paragraph(block)
+    if isinstance(block, tuple):
+        return paragraph(Html("<br>".join(map(html, block))))
+    if isinstance(block, Table):
+        rows = [[as_text(cell) for cell in row] for row in block.cells]
+        return table(block.headers, rows, caption=block.title)
+    assert isinstance(block, Both)
+    return tag("div", Html(block.html), class_="wide fixed")
 
 
 @dataclass(frozen=True)
@@ -238,11 +293,6 @@ def unfolded(made: bytes) -> bytes:
     return made.replace(FOLDED.encode(), b"<details open>")
 
 
-def sizes(parts: Iterable[Part]) -> Iterator[int]:
-    """Yield how many bytes each part takes."""
-    return (len(html(one).encode()) for one in parts)
-
-
 CSS = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #59636e;
   --line: #d1d9e0; --box: #f6f8fa; --accent: #005a8f; --bad: #a4300a; }
@@ -276,6 +326,7 @@ caption { text-align: left; padding-bottom: 0.3rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; max-width: 34rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td:first-child, .fixed td, .fixed th { white-space: nowrap; }
 pre { overflow-x: auto; background: var(--box); border-radius: 0.4rem;
   padding: 0.75rem 1rem; font-size: 0.85rem; line-height: 1.4; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -289,12 +340,22 @@ details { border: 1px solid var(--line); border-radius: 0.4rem; margin: 0.75rem 
   padding: 0 1rem; }
 summary { cursor: pointer; padding: 0.6rem 0; }
 details > :last-child { margin-bottom: 1rem; }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; }
+.prose { margin: 1rem 0; width: 100%; }
+.prose ul { margin: 0; padding-left: 1.1rem; }
+@media (max-width: 34rem) { .prose thead { display: none; }
+  .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
+  .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
+  .prose td:first-child { font-weight: 600; }
+  .prose td:not(:first-child)::before { content: attr(data-label); display: block;
+    color: var(--soft); font-size: 0.85rem; font-weight: 400; }
+  dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
   body { font-size: 10pt; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
+  td:first-child { white-space: normal; }
+  .prose { font-size: 8.5pt; } .prose tr { break-inside: auto; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
 @page { margin: 18mm 16mm; }

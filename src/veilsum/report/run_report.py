@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy
 from veilsum.audit.record import AuditRecord, read_record
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
 from veilsum.jobs.running import JobResult
 from veilsum.net.identity import fingerprint
@@ -38,6 +38,8 @@ from veilsum.parties.replay import (
 )
 from veilsum.parties.study_page import consent_to_study
 from veilsum.parties.studying import STATUS, StudyStatus, read_status
+from veilsum.report.drawing import draw
+from veilsum.report.figures import as_svg
 from veilsum.report.network import network_svg
 from veilsum.report.page import (
     Html,
@@ -46,19 +48,24 @@ from veilsum.report.page import (
     facts,
     figure,
     folded,
+    html,
     listing,
     notice,
     page,
     paragraph,
     section,
+    shown,
     table,
     tag,
+    together,
 )
 
-# A page goes by mail: figures that would make it larger are left out, and that is said.
-MOST_BYTES = 480_000
+# A page goes by mail: figures that would take more than this are left out, and that is
+# said. On the page a byte of them takes a third more.
+MOST_DRAWN = 150_000
 AUDIT = "audit.json"
 YOU = "These are words of the page that every member agreed to; you is any member."
+MOST_ABOUT = 80  # letters
 MARKS = {True: "ok", False: "NOT ok"}
 
 
@@ -91,6 +98,13 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     return _of_run(ReportedRun(what, others))
 
 
+@dataclass
+class Room:
+    """How many bytes of figures a page still has room for."""
+
+    left: int = MOST_DRAWN
+
+
 @dataclass(frozen=True, eq=False)
 class ReportedRun:
     """A run that has ended, as one member has it.
@@ -98,10 +112,12 @@ class ReportedRun:
     Attributes:
         folder: what `veilsum join` wrote to.
         others: receipts of other members; of other runs, too.
+        room: what all runs on a page share.
     """
 
     folder: Path
     others: Sequence[Receipt]
+    room: Room = field(default_factory=Room)
 
     @cached_property
     def files(self) -> RunFolder:
@@ -218,9 +234,9 @@ def _of_run(run: ReportedRun) -> RunReport:
         section("The answer", *_answer(run)),
         section("The network", *_network(run)),
         section("What is promised", *_promise(run)),
-        section("Who could compute what", *_who(run)),
+        section("Who could compute what", *_who(run), _rules(run)),
         section("Audit", *_audit(run)),
-        section("Receipts", *_receipts(run)),
+        section("Receipts", *_receipts(run), _checks(run)),
         section("Limits", *_limits(run)),
         section("How to verify it, and to ask again", *_again(run)),
         section("Who may read this", *_readers()),
@@ -254,7 +270,19 @@ def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
     if own.lost:
         yield "lost on the way", listed(own.lost)
     yield "ended", f"{own.finished}, by the clock of {own.party}"
-    yield "written from", f"what {own.party} has of the run, by veilsum {own.version}"
+    yield "written from", f"what {own.party} has of it (veilsum {own.version})"
+
+
+def _sentence(line: str) -> Html:
+    """Return a line of a page as a sentence; what it is about, before a colon, bold."""
+    about, colon, rest = line.partition(": ")
+    if colon and len(about) <= MOST_ABOUT and '"' not in about:
+        return together(tag("strong", _capital(about), colon), rest)
+    return html(_capital(line))
+
+
+def _capital(line: str) -> str:
+    return line[:1].upper() + line[1:]
 
 
 def _lines(lines: Iterable[str]) -> Html:
@@ -262,13 +290,13 @@ def _lines(lines: Iterable[str]) -> Html:
     parts, items = list[Html](), list[str]()
     for line in [*lines, ""]:
         if line.startswith("- "):
-            items.append(line[2:])
+            items.append(_capital(line[2:]))
             continue
         if items:
             parts.append(listing(items))
             items = []
         if line:
-            parts.append(paragraph(line))
+            parts.append(paragraph(_sentence(line)))
     return Html("".join(parts))
 
 
@@ -290,12 +318,8 @@ def _answer(run: ReportedRun) -> Iterator[Html]:
         )
         yield from _rows(run.plain.get("table"), run.plain.get("minimiser"))
         return
-    plain = result.to_dict()
-    yield from _rows(plain.get("table"), plain.get("minimiser"))
-    yield from _figures(run)
-    summary = getattr(result, "summary", None)
-    if summary is not None:
-        yield folded("The whole result as text", commands(summary()))
+    yield shown(result.answered())
+    yield from _figures(run, result)
 
 
 def _rows(given: Any, answer: Any) -> Iterator[Html]:
@@ -315,9 +339,20 @@ def _told(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _figures(run: ReportedRun) -> Iterator[Html]:
-    del run
-    yield from ()
+def _figures(run: ReportedRun, result: JobResult) -> Iterator[Html]:
+    try:
+        drawn = as_svg(draw(result))
+    except MissingExtraError as error:
+        yield tag("p", f"No figure was drawn: {error}", class_="soft")
+        return
+    except InvalidInputError:
+        return  # of some results there is nothing to draw
+    run.room.left -= len(drawn)
+    if run.room.left < 0:
+        yield tag("p", "Its figure would make this file too large.", class_="soft")
+        return
+    alt = "A figure of the answer; its numbers are in the table above."
+    yield figure(drawn, alt=alt)
 
 
 def _network(run: ReportedRun) -> Iterator[Html]:
@@ -326,7 +361,7 @@ def _network(run: ReportedRun) -> Iterator[Html]:
     words = f"{topology.n_parties} parties and {len(topology.edges)} links."
     if coalition:
         words += (
-            f" Squares: {listed(coalition)}, for whom the promise below is told. Solid "
+            f" Squares: {listed(coalition)}, for whom the promise is told. Solid "
             "links are between the others."
         )
     if run.receipt.lost:
@@ -350,52 +385,14 @@ def _names(given: Any) -> tuple[str, ...]:
 
 
 def _promise(run: ReportedRun) -> Iterator[Html]:
-    promise = run.receipt.guarantee
-    size = promise.get("tolerate") or 0
-    epsilon, status = promise.get("epsilon"), str(promise.get("status"))
-    yield tag(
-        "p",
-        f"{status}, against every coalition of {size}; epsilon "
-        f"{'none' if epsilon is None else _told(epsilon)}",
-        class_="answer",
-    )
-    yield paragraph(STATUSES.get(status, ""))
-    yield facts(_numbers(promise))
-    yield folded(
-        "What was released, and what such a coalition makes of it",
-        _lines(f"- {one}" for one in run.receipt.released),
-        paragraph(f"With what {listed(_names(promise.get('corrupted')))} know:"),
-        _lines(f"- {one}" for one in _names(promise.get("released"))),
-    )
-
-
-STATUSES: Mapping[str, str] = {
-    "private": "Private means: beyond the sums that are listed as released, over all "
-    "that do not collude together, masks hide each party's part of them; epsilon "
-    "bounds what can be told apart all the same, and 0 is nothing.",
-    "partial": "Partial means: without the coalition the network is in pieces, and the "
-    "sum of each piece is exposed to it.",
-    "exposed": "Exposed means: the coalition learns the numbers of each other party "
-    "exactly.",
-    "vacuous": "Vacuous means: nobody is left whom there is anything to hide of.",
-    "no_privacy": "There were no masks: every party's numbers are known.",
-}
-
-
-def _numbers(promise: Mapping[str, Any]) -> Iterator[tuple[Part, Part]]:
-    yield "masks", str(promise.get("law"))
-    yield "epsilon", _told(promise.get("epsilon"))
-    for key, words in (
-        ("attacker_success", "best attacker's chance, of 1/2 and more"),
-        ("worst_coalition", "coalition for which it is told"),
-        ("vertex_connectivity", "parties without whom the network falls apart"),
-        ("cut", "such parties"),
-        ("mu2", "algebraic connectivity of the others"),
-    ):
-        value = promise.get(key)
-        if value is not None:
-            told = listed(_names(value)) if isinstance(value, list) else _told(value)
-            yield words, told
+    if run.result is not None:
+        yield shown(run.result.guarantee.showing())
+    else:
+        signed = run.receipt.guarantee
+        keys = ("status", "law", "epsilon", "tolerate", "mu2", "attacker_success")
+        yield paragraph("These are the numbers that were signed:")
+        yield facts((key, _told(signed[key])) for key in keys if key in signed)
+    yield folded("What was released, over all members", listing(run.receipt.released))
 
 
 def _who(run: ReportedRun) -> Iterator[Html]:
@@ -404,13 +401,16 @@ def _who(run: ReportedRun) -> Iterator[Html]:
         "What became known to every member",
         _lines(run.words("WHAT BECOMES KNOWN TO EVERY MEMBER")),
     )
-    heading = next(
-        one.heading
+    yield tag("p", YOU, class_="soft")
+
+
+def _rules(run: ReportedRun) -> Html:
+    found = next(
+        one
         for one in run.page.shared
         if one.heading.startswith(("WHAT ALL KEEP", "WHAT EVERY PARTY CHECKS"))
     )
-    yield folded("What every party kept to", _lines(run.words(heading)))
-    yield tag("p", YOU, class_="soft")
+    return folded("What every party kept to", _lines(found.lines))
 
 
 def _audit(run: ReportedRun) -> Iterator[Html]:
@@ -423,7 +423,7 @@ def _audit(run: ReportedRun) -> Iterator[Html]:
             )
             yield commands(f"veilsum audit {run.file.name} --out audit")
             return
-        yield from _audited(run, record)
+        yield from [*_audited(run, record)]
     except (InvalidInputError, KeyError, TypeError, AttributeError, ValueError):
         yield notice(
             f"The {AUDIT} beside this run is not as veilsum audit writes it, and is "
@@ -440,7 +440,7 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
     good, words = record.signed_words(run.consortium.certificates)
     odd = found["findings"] or found["crossed"] or found["broken"] or not good
     yield notice(str(found["verdict"]), bad=bool(odd))
-    yield paragraph(f"{words[:1].upper()}{words[1:]}.")
+    yield paragraph(f"{_capital(words)}.")
     rows = [
         [
             str(one["attack"]),
@@ -460,7 +460,7 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
 
 
 def _receipts(run: ReportedRun) -> Iterator[Html]:
-    here = {one.party: one for one in run.receipts}
+    here = {one.party for one in run.receipts}
     rows = [
         [
             name,
@@ -475,20 +475,26 @@ def _receipts(run: ReportedRun) -> Iterator[Html]:
         rows,
         caption="Who signed",
     )
-    checks = [[MARKS[one.good], one.check, one.detail] for one in run.findings]
-    found = table(("", "check", "found"), checks, caption="What was checked")
-    yield found if not run.good else folded("What was checked", found)
-    if len(here) < len(run.receipt.parties):
+    if run.receipt.evidence:
+        yield notice(
+            f"{run.receipt.party} holds evidence of a member that contradicted itself "
+            "(evidence-NAME.json): veilsum verify says what it proves.",
+            bad=True,
+        )
+    if not here >= {*run.receipt.parties}:
         yield paragraph(
             "Only the receipts of all members show that all of them found this result "
             "and confirmed every link: ask for theirs, and give them with --receipt."
         )
 
 
+def _checks(run: ReportedRun) -> Html:
+    rows = [[MARKS[one.good], one.check, one.detail] for one in run.findings]
+    return folded("What was checked", table(("", "check", "found"), rows))
+
+
 def _limits(run: ReportedRun) -> Iterator[Html]:
     yield _lines(run.words("WHAT IS NOT PROTECTED"))
-    limits = _names(run.receipt.guarantee.get("limits"))
-    yield folded("What the promise rests on", listing(limits))
     yield tag("p", YOU, class_="soft")
 
 
@@ -530,8 +536,9 @@ def _readers() -> Iterator[Html]:
 
 def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
     status = read_status(folder)
+    room = Room()
     runs = {
-        name: ReportedRun(folder / name, others)
+        name: ReportedRun(folder / name, others, room)
         for name, one in status.stages.items()
         if one.stage == "finished"
     }
@@ -555,21 +562,21 @@ def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
         section("The study", *_study(folder, status, runs)),
         *(section(f"Question: {name}", *_one_of(run)) for name, run in runs.items()),
         section("The network", *_network(first)),
-        section("Limits", *_limits(first)),
+        section("Receipts", *_receipts(first)),
+        section("Limits", *_limits(first), _rules(first)),
         section("How to verify it, and to ask again", *_again(first)),
         section("Who may read this", *_readers()),
     ]
     title = status.title or f"Study {status.run}"
-    lead = [*_state(findings, first.receipts), facts(_about_study(status, first))]
+    last = max(runs.values(), key=lambda one: one.receipt.finished)
+    lead = [*_state(findings, first.receipts), facts(_about_study(status, last))]
     good = all(one.good for one in findings)
     return RunReport(page(title, *sections, lead=lead), good)
 
 
-def _about_study(
-    status: StudyStatus, first: ReportedRun
-) -> Iterator[tuple[Part, Part]]:
+def _about_study(status: StudyStatus, last: ReportedRun) -> Iterator[tuple[Part, Part]]:
     yield "study", status.run
-    yield from ((name, what) for name, what in _about(first) if name != "run")
+    yield from ((name, what) for name, what in _about(last) if name != "run")
 
 
 def _study(
@@ -588,8 +595,8 @@ def _study(
     agreed = _study_file(folder, status.study)
     if agreed is not None:
         shared = consent_to_study(agreed).shared
-        together = next(one for one in shared if one.heading.endswith("TOGETHER"))
-        yield folded("What the questions come to together", _lines(together.lines))
+        whole = next(one for one in shared if one.heading.endswith("TOGETHER"))
+        yield folded("What the questions come to together", _lines(whole.lines))
 
 
 def _study_file(folder: Path, digest: str) -> AgreedStudy | None:
@@ -612,4 +619,4 @@ def _one_of(run: ReportedRun) -> Iterator[Html]:
     yield folded("What is promised", *_promise(run))
     yield folded("Who could compute what", *_who(run))
     yield folded("Audit", *_audit(run))
-    yield folded("Receipts", *_receipts(run))
+    yield _checks(run)
