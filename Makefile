@@ -61,6 +61,7 @@ bench: $(BENCH)  ## run the benchmarks: ratios, side by side
 	$(BIN)/python benchmarks/rules.py
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/network.py
 	$(BIN)/python benchmarks/relay.py
 

@@ -448,6 +448,14 @@ def test_a_network_shows_who_colludes_what_is_known_and_what_mends_it():
     assert labels == ["link the coalition knows", "colludes", "known exactly"]
 
 
+def test_a_network_shows_itself():
+    graph = FAMILY("ring:4")
+    assert repr(graph) == "<Topology: 4 parties, 4 edges>"
+    assert "0      1, 3" in str(graph)
+    (axis,) = graph.plot(corrupted=["1"]).axes
+    assert {one.get_text() for one in axis.texts} == set("0123")
+
+
 def test_a_guarantee_is_not_drawn_on_another_network():
     promise = vs.guarantee(FAMILY("ring:5"), sigma=1.0)
     with pytest.raises(vs.InvalidInputError, match="another network"):

@@ -27,6 +27,7 @@ from veilsum.numbers.arrays import (
     listed,
     nearest,
 )
+from veilsum.showing import Showing, Shown, Table, counted
 
 Edge = tuple[Hashable, Hashable]
 
@@ -48,7 +49,7 @@ class NetworkxGraph(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Topology:
+class Topology(Shown):
     """A communication graph G: parties, edges, weights.
 
     Build one with `from_edges`, `from_networkx` or `family`; the raw constructor takes
@@ -316,6 +317,12 @@ class Topology:
     def __repr__(self) -> str:
         kind = "arcs" if self.directed else "edges"
         return f"<Topology: {self.n_parties} parties, {self.n_edges} {kind}>"
+
+    def showing(self) -> Showing:
+        """Return how many parties and links there are, and who has which."""
+        near = [[name, ", ".join(self.neighbours(name))] for name in self.parties]
+        many = f"{counted(self.n_parties, 'party')}, {counted(self.n_edges, 'link')}"
+        return Showing(many, folded={"Links": [Table(["party", "neighbours"], near)]})
 
 
 GraphLike: TypeAlias = Topology | NetworkxGraph
