@@ -57,15 +57,19 @@ class Finished:
 
     def receipts(self, question: str = "") -> list[Path]:
         """Everybody's."""
-        return [self.out(one, question) / "receipt.json" for one in self.identities]
+        found = (self.out(one, question) / "receipt.json" for one in self.identities)
+        return [path for path in found if path.exists()]
 
 
-def finished(scenario: Path | dict[str, Any], folder: Path) -> Finished:
+def finished(
+    scenario: Path | dict[str, Any], folder: Path, *, lost: tuple[str, ...] = ()
+) -> Finished:
     """Return the run that a scenario comes to.
 
     Args:
         scenario: its file, or what is in one.
         folder: for everybody's folders.
+        lost: who did not stay to the end.
     """
     if isinstance(scenario, dict):
         path = folder / "plan.toml"
@@ -86,7 +90,7 @@ def finished(scenario: Path | dict[str, Any], folder: Path) -> Finished:
         write_consortium(folder / party / "consortium.toml", agreed)
         made.out(party).mkdir()
     if isinstance(agreed, Consortium):
-        _end(made, agreed, tables)
+        _end(made, agreed, tables, lost=lost)
         return made
     for name, one in agreed.questions.items():
         for party in identities:
@@ -108,23 +112,37 @@ def finished(scenario: Path | dict[str, Any], folder: Path) -> Finished:
     return made
 
 
-def _end(made: Finished, agreed: Consortium, tables, question: str = "") -> None:
+def _end(
+    made: Finished,
+    agreed: Consortium,
+    tables: dict[str, Any],
+    question: str = "",
+    lost: tuple[str, ...] = (),
+) -> None:
     """Write what every member has when a run is over."""
-    asked = agreed_on(agreed)
-    sums = job_of(agreed, tables, driver="vectorised", seed=0).run().released.sums
+    asked, whole = agreed_on(agreed), agreed.topology
+    members = tuple(one for one in whole.parties if one not in lost)
+    summed = job_of(
+        agreed,
+        {one: tables[one] for one in members},
+        topology=whole.induced(whole.indices(members)),
+        driver="vectorised",
+        seed=0,
+    )
+    sums = summed.run().released.sums
     seal = secrets.token_bytes(64)
-    result = replay(agreed, sums=sums, members=agreed.topology.parties)
-    for party, identity in made.identities.items():
+    result = replay(agreed, sums=sums, members=members)
+    for party in members:
         receipt = make_receipt(
-            identity,
+            made.identities[party],
             run=agreed.run,
             plan=planned(agreed, asked).digest.hex(),
             consortium=agreed.digest.hex(),
             consent=consent_to(agreed).digest,
-            parties=list(agreed.topology.parties),
-            lost=[],
+            parties=list(members),
+            lost=list(lost),
             epochs=list(range(len(sums))),
-            confirmed=list(agreed.topology.neighbours(party)),
+            confirmed=[one for one in whole.neighbours(party) if one in members],
             result=keyed_digest(result.answer, seal),
             sums=sums_digest(sums, seal),
             released=list(result.shown),

@@ -266,6 +266,12 @@ from .jobs.survival import (
 from .jobs.survival import (
     survival as survival,
 )
+from .jobs.sweep import (
+    Sweep as Sweep,
+)
+from .jobs.sweep import (
+    sweep as sweep,
+)
 from .methods.certificate import Bounds as Bounds
 from .methods.dgd import Dgd as Dgd
 from .methods.link_faults import LinkFaults as LinkFaults

@@ -53,6 +53,8 @@ def printable(text: str) -> str:
     >>> print(printable("dose\x1b[31m\n(mg)"))
     dose\x1b[31m\n(mg)
     """
+    if is_seen(text):
+        return text
     return "".join(c if is_seen(c) else ascii(c)[1:-1] for c in text)
 
 

@@ -31,8 +31,9 @@ DIGITS = 5
 GAP = "  "
 WIDTH = 78
 LEAST_ROOM = 16  # for names, before they get lines of their own
-LEAST_PROSE = 24  # for sentences in a table, before its columns are split
+LEAST_PROSE = 16  # for sentences in a table, before its columns are split
 MOST_IN_LINE = 6  # of numbers in a sentence
+MOST_ITEMS = 12  # of lines under a heading, where all are to be had elsewhere
 MOST_ROWS = 40  # of a table that is unfolded
 # Where figures are drawn: above all that has something to draw, so looked up late.
 DRAWING = "veilsum.report.drawing"
@@ -108,11 +109,9 @@ class Table:
             padded(printable(header), list(cells), way)
             for header, way, *cells in zip(self.headers, ways, *shown, strict=True)
         ]
-        lines = framed(columns, None)
-        if width is not None and (wide or max(map(places, lines)) > width):
-            lines = framed(columns, width)
-            split = not wide and max(map(places, lines)) > width and len(columns) > 2
-            lines = [*_split(columns, ways, width)] if split else lines
+        lines = framed(columns, width) if wide else _held(columns, width)
+        if width is not None and max(map(places, lines)) > width and not wide:
+            lines = [*_split(columns, ways, width)]
         above = wrapped(self.title, width or WIDTH) if self.title else []
         return "\n".join([*above, *lines])
 
@@ -152,8 +151,43 @@ class Both:
         return cls(lines, f'<pre style="{style}">{escape(lines)}</pre>')
 
 
-# A sentence; sentences that each begin a line; a table.
-Block: TypeAlias = str | tuple[str, ...] | Table | Both
+@dataclass(frozen=True)
+class Items:
+    """Lines under a heading.
+
+    Attributes:
+        title: the heading.
+        lines: below it, each by itself.
+        more: where the others are, if these are too many to be read.
+    """
+
+    title: str
+    lines: Sequence[str]
+    more: str = ""
+
+    @property
+    def few(self) -> list[str]:
+        """The first of many lines, and how many there are beside."""
+        rest = len(self.lines) - MOST_ITEMS
+        if rest <= 0 or not self.more:
+            return [*self.lines]
+        return [*self.lines[:MOST_ITEMS], f"and {rest:,} more ({self.more})"]
+
+    def text(self, width: int = WIDTH) -> str:
+        """Return it as plain text."""
+        below = [wrapped(one, width - 2, indent="  ") for one in self.few]
+        lines = [f"  {line}" for one in below for line in one]
+        return "\n".join([*wrapped(self.title, width), *lines])
+
+    def html(self) -> str:
+        """Return it for a browser."""
+        lines = "".join(f"<li>{safe(one)}</li>" for one in self.few)
+        title = f'<p style="{_NOTE}">{safe(self.title)}</p>' if self.title else ""
+        return f'{title}<ul style="{_NOTE}">{lines}</ul>'
+
+
+# A sentence; sentences that each begin a line; lines under a heading; a table.
+Block: TypeAlias = str | tuple[str, ...] | Items | Table | Both
 
 
 @dataclass(frozen=True)
@@ -182,10 +216,7 @@ class Showing:
         kept = {name: part for name, part in self.folded.items() if part}
         parts = [_text(self.title, width), *(_text(one, width) for one in self.blocks)]
         if whole:
-            parts += [
-                "\n".join([f"{printable(name)}:", *_items(part, width)])
-                for name, part in kept.items()
-            ]
+            parts += [_unfolded(name, part, width) for name, part in kept.items()]
         elif kept:
             named = ", ".join(f"{name.lower()} ({len(kept[name])})" for name in kept)
             parts.append(_text(f"print() also shows: {named}", width))
@@ -195,7 +226,7 @@ class Showing:
         """Return it for a notebook or a page."""
         folded = "".join(
             f'<details style="margin:.3em 0"><summary>{safe(name)} ({len(part)})'
-            f"</summary>{''.join(map(_html, part))}</details>"
+            f"</summary>{_html_of(part)}</details>"
             for name, part in self.folded.items()
             if part
         )
@@ -373,6 +404,13 @@ def _way(column: Sequence[Cell]) -> str:
     return "<" if not figures else ">" if whole else "."
 
 
+def _held(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """Return lines that are as long as they need be, and within a width if they can."""
+    lines = framed(columns, None)
+    beyond = width is not None and max(map(places, lines)) > width
+    return framed(columns, width) if beyond else lines
+
+
 def _split(columns: list[list[str]], ways: str, width: int) -> Iterable[str]:
     """Yield a table that is too wide: its last text wrapped, or columns in parts."""
     room = width - sum(places(one[0]) + len(GAP) for one in columns[:-1])
@@ -388,7 +426,7 @@ def _split(columns: list[list[str]], ways: str, width: int) -> Iterable[str]:
             many += 1
         if len(left) < len(columns) - 1:
             yield ""
-        yield from framed([names, *left[: max(many, 1)]], width)
+        yield from _held([names, *left[: max(many, 1)]], width)
         left = left[max(many, 1) :]
 
 
@@ -409,12 +447,16 @@ def _text(block: Block, width: int) -> str:
     return block.text if isinstance(block, Both) else block.text(width)
 
 
-def _items(part: Sequence[Block], width: int) -> Iterable[str]:
-    for block in part:
-        if isinstance(block, str):
-            yield from (f"  {line}" for line in wrapped(block, width - 2, indent="  "))
-        else:
-            yield from (f"  {line}" for line in _text(block, width - 2).split("\n"))
+def _unfolded(name: str, part: Sequence[Block], width: int) -> str:
+    lines = [one for one in part if isinstance(one, str)]
+    others = [_text(one, width) for one in part if not isinstance(one, str)]
+    return "\n\n".join([Items(f"{name}:", lines).text(width), *others])
+
+
+def _html_of(part: Sequence[Block]) -> str:
+    lines = [one for one in part if isinstance(one, str)]
+    others = [_html(one) for one in part if not isinstance(one, str)]
+    return "".join([Items("", lines).html() if lines else "", *others])
 
 
 def _html(block: Block) -> str:

@@ -5,16 +5,19 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+import shlex
 from pathlib import Path
 
 import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from markdown.extensions.toc import slugify, unique
 
 import veilsum as vs
 from veilsum import errors
 from veilsum.agreement.sections import ScenarioFile
-from veilsum.cli.app import COMMANDS
+from veilsum.cli.app import COMMANDS, app
 from veilsum.files.datasets import DATASETS
 from veilsum.jobs.gradient_fit import fit_by_gradients
 from veilsum.jobs.regression import FAMILIES, NEGATIVE_BINOMIAL
@@ -61,6 +64,45 @@ def test_every_python_example_runs(page):
     assert result.failed == 0, "".join(report)
 
 
+def commands_on(page):
+    """Yield every command of which a page shows what it answers, with that."""
+    for block in FENCE.finditer(page.read_text("utf-8")):
+        if block["language"] == "console" and "$ veilsum" in block["body"]:
+            body = block["body"].replace("\\\n", " ")
+            for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                line, _, answer = part.partition("\n")
+                if answer.strip():
+                    yield shlex.split(line, comments=True), answer
+
+
+# A hundred firms; processes that meet over the network.
+SLOW_PAGES = ("statistics", "tutorial")
+CONSOLES = [
+    pytest.param(
+        page, id=page.stem, marks=[pytest.mark.slow] if page.stem in SLOW_PAGES else []
+    )
+    for page in PAGES
+    if any(commands_on(page))
+]
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("page", CONSOLES)
+def test_commands_answer_what_the_page_shows(page, tmp_path, monkeypatch):
+    """In the order of reading, in one folder that has the examples."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    for words, answer in commands_on(page):
+        assert words[0] == "veilsum"
+        typed = []
+        for word in words[1:]:
+            files = sorted(Path().glob(word)) if "*" in word else []
+            typed += map(str, files or [word])
+        found = CliRunner().invoke(app, typed, prog_name="veilsum").output
+        assert doctest.OutputChecker().check_output(answer, found, FLAGS), found
+
+
 def test_the_readme_has_an_example():
     assert ">>> " in (ROOT / "README.md").read_text("utf-8")
 
@@ -79,6 +121,21 @@ def test_every_relative_link_leads_to_a_file(page):
     paths = [t.partition("#")[0] for t in targets if not t.startswith(ELSEWHERE)]
     missing = [path for path in paths if not (page.parent / path).is_file()]
     assert not missing
+    for path, _, anchor in (one.partition("#") for one in targets):
+        if anchor and (not path or path.endswith(".md")):
+            there = (page.parent / path) if path else page
+            assert anchor in anchors_of(there), f"{path}#{anchor}"
+
+
+def anchors_of(page):
+    """Return what headings of a page are called in addresses."""
+    used = set()
+    for title in re.findall(
+        r"^#+ (.+)$", FENCE.sub("", page.read_text("utf-8")), flags=re.MULTILINE
+    ):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
+        unique(slugify(plain, "-"), used)
+    return used
 
 
 # The command line
@@ -346,6 +403,21 @@ def test_sums_and_gradients_add_the_keys_that_are_named():
     )
     assert set(stepped.to_dict()) - set(stepped.run.to_dict()) == {"coefficients"}
     assert "`coefficients`" in json_section("Fit")
+
+
+def test_no_word_is_explained_in_two_places():
+    rows = {
+        name: [
+            word
+            for cell in re.findall(r"^\| ([^|]+?) \| ", text_of(name), re.MULTILINE)
+            for word in cell.split(", ")
+            if word != "Word"
+        ]
+        for name in ("reference/glossary.md", "develop/words.md")
+    }
+    words = [word for page in rows.values() for word in page]
+    assert min(map(len, rows.values())) > 30
+    assert sorted(words) == sorted(set(words))
 
 
 def test_the_table_of_faults_is_the_one_that_decides():

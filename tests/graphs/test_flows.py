@@ -65,7 +65,7 @@ def test_a_path_gives_way_to_two():
 
 
 def test_who_is_left_out_of_a_path_is_free_for_another():
-    # First a-b-c-d-z; then 1 leads to d and b to 2, without c, which 3 and 4 can have.
+    # First a-b-c-d-z; then 1 leads to d and b to 2, without c: left for 3 and 4.
     shortest = ["ab", "bc", "cd", "dz"]
     around = [("a", 3, "d", 1), ("b", 3, "z", 2), ("a", 9, "c", 3), ("c", 9, "z", 4)]
     links = [tuple(link) for link in shortest]

@@ -1,5 +1,6 @@
 """Every result has a figure that can be read: on a telephone, in grey, uncut."""
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -49,12 +50,27 @@ ROWS = {
 FREE = {"rules": vs.Rules.none(), "driver": "vectorised", "seed": 1}
 
 
+PAPER = cache(lambda: reproduce(executions=500, seed=1))
+
+
 def solved(n, **options):
     costs = [vs.Cost.squared_distance([k, 2.0 * k]) for k in range(n)]
     given = {"domain": vs.Box(-30, 30, dim=2), "seed": 0, "sigma": 1.0, **options}
     steps = vs.Settings(iterations=200, step=0.5)
     graph = given.pop("graph", f"complete:{n}")
     return vs.solve(costs, FAMILY(graph), **{"settings": steps, **given})
+
+
+def swept():
+    return vs.sweep(
+        [vs.Cost.squared_distance([k]) for k in range(4)],
+        graphs=["ring:4", "complete:4"],
+        domain=vs.Box(-9, 9, dim=1),
+        sigmas=[1.0, 3.0],
+        methods=["dgd", "one-shot"],
+        seeds=2,
+        settings=vs.Settings(iterations=50),
+    )
 
 
 def compared():
@@ -190,6 +206,8 @@ FIGURES = {
     "leakage": lambda: draw(vs.Leakage(0.25)),
     "audit": lambda: draw(audited()),
     "literature": lambda: draw(compared()),
+    "sweep": lambda: draw(swept()),
+    "sweep by bytes": lambda: draw(swept(), x="bytes", y="attacker_success"),
     "path": lambda: draw(
         Path(
             ("age", "arm"),
@@ -203,8 +221,8 @@ FIGURES = {
     "components": lambda: draw(
         Components(("age", "arm"), np.array([1.5, 0.5]), np.eye(2))
     ),
-    "paper": lambda: draw(reproduce(executions=500, seed=1)),
-    "densities": lambda: draw(reproduce(executions=500, seed=1), densities=True),
+    "paper": lambda: draw(PAPER()),
+    "densities": lambda: draw(PAPER(), densities=True),
     "executions": lambda: draw(
         vs.simulate(
             FAMILY("complete:3"),
@@ -451,6 +469,24 @@ def test_epsilon_against_sigma_goes_through_the_guarantee():
         sigma, epsilon = line.get_xdata()[7], line.get_ydata()[7]
         told = vs.worst_case(FAMILY("petersen"), sigma=sigma, tolerate=tolerate)
         assert epsilon == pytest.approx(told.epsilon, rel=1e-9)
+
+
+def test_a_sweep_s_series_are_medians_of_its_lines():
+    found = swept()
+    (axis,) = draw(found, x="sigma").axes
+    lines = {line.get_label(): line for line in axis.lines}
+    assert set(lines) == {
+        f"{graph}, {method}"
+        for graph in ("ring:4", "complete:4")
+        for method in ("dgd", "one-shot")
+    }
+    frame = found.to_frame()
+    kept = frame[(frame.graph == "ring:4") & (frame.method == "dgd")]
+    told = kept.groupby("sigma").error.median()
+    np.testing.assert_allclose(lines["ring:4, dgd"].get_xdata(), told.index)
+    np.testing.assert_allclose(lines["ring:4, dgd"].get_ydata(), told)
+    with pytest.raises(vs.InvalidInputError, match="no numbers are called 'eps'"):
+        draw(found, x="eps")
 
 
 def test_the_roc_curve_is_the_best_test_s():

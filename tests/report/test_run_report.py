@@ -10,12 +10,15 @@ from click.testing import CliRunner
 
 from browser import opened
 from finished import finished, wards
+from net.runs import ITERATED, Company
 from veilsum.audit.record import FORMAT, made_with
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.parties import taking_part
+from veilsum.parties.events import Telling
 from veilsum.parties.studying import STATUS
-from veilsum.report import printing
-from veilsum.report.run_report import MOST_BYTES, report
+from veilsum.report import printing, run_report
+from veilsum.report.run_report import report
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -73,7 +76,7 @@ def test_a_report_has_the_answer_and_all_that_belongs_to_it(ran):
     assert "sees no difference between inputs with the same sums" in said
     assert "checks of what was signed hold." in said
     assert ran.agreed.digest.hex() in said
-    assert len(found.content) < MOST_BYTES
+    assert len(found.content) < 500_000
 
 
 def test_without_the_receipts_of_others_their_absence_is_said(ran):
@@ -130,7 +133,53 @@ def test_without_sums_the_numbers_of_the_file_are_shown_as_such(out):
     (out / "sums.json").unlink()
     said = words(report(out))
     assert "these are numbers of result.json as they stand" in said
-    assert "These are the numbers that were signed:" in said
+    assert "status private" in said
+
+
+def test_who_was_lost_is_said(tmp_path):
+    rules = {"drop": True, "minimum_honest": 2}
+    made = wards(tmp_path, model={"formula": "dose ~ age"}, policy=rules)
+    ran = finished(made, tmp_path, lost=("dee",))
+    found = report(ran.out(), receipts=ran.receipts())
+    assert found.good, words(found)
+    said = words(found)
+    assert "lost on the way dee" in said
+    assert "Rings: dee, lost on the way." in said
+    assert "dee lost not here" in said
+    assert "WEAKER THAN USUAL: minimum_honest = 2" in said
+
+
+def test_without_figures_there_is_a_report_all_the_same(ran, monkeypatch):
+    def refuse(_):
+        raise MissingExtraError("figures need matplotlib")
+
+    monkeypatch.setattr(run_report, "draw", refuse)
+    found = report(ran.out())
+    assert found.good
+    assert "No figure was drawn: figures need matplotlib" in words(found)
+
+
+def test_figures_that_would_be_too_large_are_left_out(ran, monkeypatch):
+    whole = report(ran.out()).content
+    monkeypatch.setattr(run_report, "as_svg", lambda _: b" " * 200_000)
+    found = report(ran.out())
+    assert "Its figure would make this file too large." in words(found)
+    assert len(found.content) < len(whole)
+
+
+@pytest.mark.slow
+def test_an_answer_that_comes_in_rounds_is_worked_out_from_the_file(tmp_path):
+    company = Company(tmp_path, ITERATED)
+    found = company.run()
+    home, driver = company.folder("a"), company.drivers["a"]
+    (home / "out").mkdir()
+    telling = Telling(driver.consortium.run, "a")
+    taking_part._joined(driver, found["a"], telling, home / "out")
+    made = report(home / "out")
+    assert made.good, words(made)
+    assert not (home / "out" / "sums.json").exists()
+    for number in found["a"].answer:
+        assert f"{number:.5g}" in words(made)
 
 
 @pytest.mark.parametrize(

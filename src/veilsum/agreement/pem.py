@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from textwrap import wrap
 
 from veilsum.errors import InvalidScenarioError
 
@@ -41,7 +40,8 @@ def der_of(text: str) -> bytes:
 
 def pem_of(der: bytes) -> str:
     """Return a certificate as text, in the one spelling that is compared."""
-    lines = wrap(base64.b64encode(der).decode(), 64)
+    text = base64.b64encode(der).decode()
+    lines = [text[k : k + 64] for k in range(0, len(text), 64)]
     return "\n".join([_BEGIN, *lines, _END, ""])
 
 

@@ -38,6 +38,7 @@ COMMANDS = {
     "status": "Show how far the runs of this computer are.",
     "study": "Say how far a study of several questions is, or add questions to one.",
     "survival": "Estimate survival curves over several parties' rows.",
+    "sweep": "Run a scenario on many graphs, under many masks, by many methods.",
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",
 }

@@ -23,6 +23,7 @@ from veilsum.cli.own_table import table_options, taken
 from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printable
 
 if TYPE_CHECKING:
+    from veilsum.agreement.consortium import Consortium
     from veilsum.agreement.study import AgreedStudy
     from veilsum.parties.consent import Consent
     from veilsum.parties.events import RunEvent
@@ -250,7 +251,7 @@ def command(
             return
         if without:
             raise BadInput("--without leaves out a question of a study; this is none")
-        found = _take_part(consortium, key, files, how, style=style, yes=yes)
+        found = _take_part(agreed, consortium, key, files, how, style=style, yes=yes)
         _report(out, found, style=style, as_json=as_json)
 
 
@@ -300,7 +301,8 @@ def _end(style: str, words: str, code: int) -> NoReturn:
 
 
 def _take_part(
-    consortium: Path,
+    agreed: Consortium,
+    file: Path,
     key: Path | None,
     files: dict[str, Path | None],
     how: dict[str, Any],
@@ -308,15 +310,13 @@ def _take_part(
     style: str,
     yes: bool,
 ) -> Joined:
-    from veilsum.files.consortiums import read_consortium
     from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
     from veilsum.parties.own_rules import own_rules_in
     from veilsum.parties.taking_part import take_part
 
-    agreed = read_consortium(consortium)
-    check_amendment(consortium, agreed)
-    identity = read_identity(key or only_key(consortium.parent))
+    check_amendment(file, agreed)
+    identity = read_identity(key or only_key(file.parent))
     table = taken(how)
     own, ledger, ways = how.pop("own"), how.pop("ledger_file"), _ways(how)
     try:

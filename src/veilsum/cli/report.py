@@ -14,8 +14,10 @@ ENDINGS = {
     "html": "html",
     "pdf": "pdf",
     "docx": "docx",
+    "edpb": "html",
+    "edpb-docx": "docx",
     "pia": "json",
-    "acro": "json",
+    "acro": "zip",
     "crate": "zip",
 }
 FOR_READERS = ("html", "pdf")
@@ -44,8 +46,9 @@ FOR_READERS = ("html", "pdf")
     type=click.Choice(tuple(ENDINGS)),
     default="html",
     show_default=True,
-    help="html; pdf, by the Chromium of this computer; for an officer docx, pia, acro "
-    "and crate, too.",
+    help="html; pdf, by the Chromium of this computer; for an officer also docx, edpb "
+    "and edpb-docx (the EDPB's sections), pia (CNIL's tool), acro (disclosure checks), "
+    "crate (Five Safes).",
 )
 @click.option(
     "--language",
@@ -79,8 +82,8 @@ def command(
     answer, figures, network, guarantee, who could compute what, audit and receipts if
     they are there, limits, how to verify. PLAN, a scenario or consortium file, has no
     answer yet, and is for an officer. The file holds what the result does, for whoever
-    may read that, and nothing of anybody's table. The exit code is 1 if something that
-    was signed does not hold, which the file says first.
+    may read that, and beyond it nothing of anybody's own. The exit code is 1 if
+    something that was signed does not hold, which the file says first.
 
     \b
     Example:
@@ -115,7 +118,7 @@ def _made(
 ) -> tuple[bytes, bool]:
     """Return a file's content, and whether what it was made of is in order."""
     if reader == "dpo":
-        from veilsum.report import officer  # type: ignore[attr-defined,unused-ignore]
+        from veilsum.report import officer
 
         written = "html" if form == "pdf" else form
         return officer.write(what, format=written, language=language), True

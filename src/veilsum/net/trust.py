@@ -25,10 +25,9 @@ def server_context(
     identity: Identity, certificates: Mapping[str, str]
 ) -> ssl.SSLContext:
     """Return how a party answers: only callers with a member's certificate."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, certificates)
     # Its own as well, by which its doctor asks whether it listens; nothing follows, as
     # nobody is its own neighbour.
-    context.load_verify_locations(cadata="".join(certificates.values()))
+    context = _context(ssl.PROTOCOL_TLS_SERVER, identity, certificates, itself=True)
     # No resumed sessions: every connection shows its certificate.
     context.num_tickets = 0
     return context
@@ -38,7 +37,7 @@ def client_context(
     identity: Identity, certificates: Mapping[str, str]
 ) -> ssl.SSLContext:
     """Return how a party dials: only members with their own certificate answer."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, identity, certificates)
+    return _context(ssl.PROTOCOL_TLS_CLIENT, identity, certificates, itself=False)
 
 
 def owner(der: bytes, certificates: Mapping[str, str]) -> str | None:
@@ -98,7 +97,7 @@ def check_certificates(certificates: Mapping[str, str]) -> None:
 
 
 def _context(
-    side: int, identity: Identity, certificates: Mapping[str, str]
+    side: int, identity: Identity, certificates: Mapping[str, str], *, itself: bool
 ) -> ssl.SSLContext:
     others = [text for name, text in certificates.items() if name != identity.name]
     if not others:
@@ -111,7 +110,8 @@ def _context(
     context.verify_mode = ssl.CERT_REQUIRED
     try:
         identity.show_in(context)
-        context.load_verify_locations(cadata="".join(others))
+        trusted = certificates.values() if itself else others
+        context.load_verify_locations(cadata="".join(trusted))
     except (OSError, ssl.SSLError) as error:
         raise InvalidInputError(
             f"cannot use {identity.key_file} or a member's certificate: "

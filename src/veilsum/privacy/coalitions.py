@@ -77,8 +77,10 @@ def attack(
         return ()
     work = _Work(len(adjacency), most)
     starts = [_greedy(adjacency, size, work), _around_the_weakest(adjacency, size)]
-    improved = [_exchange(adjacency, one, work) for one in starts if one is not None]
-    return improved[_first_least(values_without(adjacency, improved))]
+    found = [one for one in starts if one is not None]
+    if size > 1:  # of one party, all exchanges have been tried by the first start
+        found = [_exchange(adjacency, one, work) for one in found]
+    return found[_first_least(values_without(adjacency, found))]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from functools import singledispatch
 from math import isfinite
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from veilsum.jobs.solve import Run, RunRecord, Trace
 from veilsum.jobs.statistics import StatisticsResult
 from veilsum.jobs.sums import SumResult
 from veilsum.jobs.survival import SurvivalResult
+from veilsum.jobs.sweep import Sweep
 from veilsum.jobs.timed import HazardResult
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import listed, nearest
@@ -52,11 +53,12 @@ from veilsum.privacy.lattice import lattice_success
 from veilsum.privacy.planner import NetworkPlan, Plans
 from veilsum.privacy.worst_case import worst_mu2
 from veilsum.report import figures
+from veilsum.showing import counted
 
 # What a cut is looked for in, and how much work each number of colluders is worth.
 MOST_CUT, MOST_WORK = 250, 20_000
 # Bars and lines above this many say nothing on a screen.
-MOST_SHOWN = 40
+MOST_SHOWN, MOST_SERIES = 40, 16
 
 
 @singledispatch
@@ -83,14 +85,10 @@ def _title(given: str | None, usual: str) -> str:
     return usual if given is None else given
 
 
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
-
-
 def _rests_on(result: JobResult, rows: int | None = None) -> str:
     """Return the caption of a job: how much is in it, and who may collude."""
-    members = _count(len(result.released.members), "party", "parties")
-    whose = members if rows is None else f"{_count(rows, 'row', 'rows')} of {members}"
+    members = counted(len(result.released.members), "party")
+    whose = members if rows is None else f"{counted(rows, 'row')} of {members}"
     return (
         f"{whose}; {_colluders(result.terms.tolerate)}; {result.terms.law.name} masks."
     )
@@ -115,10 +113,10 @@ def _(run: Run, *, title: str | None = None) -> Any:
 @draw.register
 def _(run: RunRecord, *, title: str | None = None) -> Any:
     promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
-    who = _count(run.topology.n_parties, "party", "parties")
+    who = counted(run.topology.n_parties, "party")
     colluders = f"{len(promise.corrupted) or 'no'} of them named as colluding"
     caption = (
-        f"{who} on {_count(run.topology.n_edges, 'link', 'links')}, {colluders}; "
+        f"{who} on {counted(run.topology.n_edges, 'link')}, {colluders}; "
         f"{promise.law} masks: {promise.status.replace('_', ' ')}"
     )
     if promise.epsilon is not None:
@@ -126,9 +124,7 @@ def _(run: RunRecord, *, title: str | None = None) -> Any:
     if not run.iterations:
         usual = f"One exchange and one sum: {found}"
         return figures.answers_figure(run, _title(title, usual), caption)
-    usual = (
-        f"{run.method}, {_count(run.iterations, 'iteration', 'iterations')}: {found}"
-    )
+    usual = f"{run.method}, {counted(run.iterations, 'iteration')}: {found}"
     return figures.error_figure(run, _title(title, usual), caption)
 
 
@@ -168,7 +164,7 @@ def _coordinates(
 
 def _left_out(number: int) -> str:
     left = number - MOST_SHOWN
-    return f" {_count(left, 'more is', 'more are')} not drawn." if left > 0 else ""
+    return f" {left:,} more {'is' if left == 1 else 'are'} not drawn." * (left > 0)
 
 
 @draw.register
@@ -193,11 +189,70 @@ def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> A
         name: np.histogram(sample[:, k], edges, density=True)[0]
         for k, name in enumerate(names)
     }
-    usual = f"What {_count(len(found), 'execution', 'executions')} leave of each party"
+    usual = f"What {counted(len(found), 'execution')} leave of each party"
     caption = "the coefficient with its mask, less the shares that the coalition knows"
     places = (edges[1:] + edges[:-1]) / 2.0
     labels = ("effective coefficient", "density")
     return figures.lines_figure(places, curves, labels, _title(title, usual), caption)
+
+
+AXES = {
+    "sigma": "sigma of one share",
+    "epsilon": "epsilon: KL at distance 1, at most",
+    "attacker_success": "right guesses of the best attacker: at most",
+    "error": "worst party's error",
+    "iterations": "iterations",
+    "iterations_to_tolerance": "iterations until within {:g}",
+    "rounds": "message rounds",
+    "bytes": "bytes on all links together",
+}
+
+
+@draw.register
+def _(
+    found: Sweep,
+    *,
+    x: str = "epsilon",
+    y: str = "error",
+    title: str | None = None,
+) -> Any:
+    """`x`, `y`: columns of numbers; there is a series for each graph, method, ..."""
+    for name in (x, y):
+        if name not in AXES:
+            raise InvalidInputError(
+                f"no numbers are called {name!r}; {nearest(name, tuple(AXES))}"
+                f"there are {', '.join(AXES)}"
+            )
+    drawn = [row for row in found.rows if row[x] and row[y] is not None]
+    left = len(found.rows) - len(drawn)
+    if not drawn:
+        raise InvalidInputError(
+            f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}"
+        )
+    # What sigma does is along the axis; every other choice that varies has a series.
+    choices = ("graph", "law", "method", "tolerate")
+    varied = [name for name in choices if len({row[name] for row in drawn}) > 1]
+    groups: dict[str, dict[float, list[float]]] = {}
+    for row in drawn:
+        words = [str(row[key]) for key in varied if key != "tolerate"]
+        if "tolerate" in varied:
+            words.append(f"{row['tolerate']} collude")
+        at = groups.setdefault(", ".join(words) or row["graph"], {})
+        at.setdefault(float(row[x]), []).append(float(row[y]))
+    kept = dict(list(groups.items())[:MOST_SERIES])
+    labels = [AXES[name].format(found.tolerance) for name in (x, y)]
+    caption = f"{counted(len(drawn), 'line')}; medians over seeds, from least to most"
+    if left:
+        caption += f"; {counted(left, 'line')} without these numbers not drawn"
+    if len(kept) < len(groups):
+        caption += f"; the first {len(kept)} of {len(groups)} series"
+    usual = " against ".join(one.partition(":")[0] for one in reversed(labels))
+    return figures.sweep_figure(
+        kept,
+        (labels[0], labels[1]),
+        _title(title, usual[:1].upper() + usual[1:]),
+        f"{caption}.",
+    )
 
 
 # Coefficients
@@ -244,7 +299,7 @@ def _(result: PooledResult, *, title: str | None = None, ratio: bool = False) ->
 
 @draw.register
 def _(fit: TwoStageFit, *, title: str | None = None) -> Any:
-    rows = _count(fit.n_rows, "row", "rows")
+    rows = counted(fit.n_rows, "row")
     usual = "Two-stage least squares"
     return _forest(fit, _title(title, usual), f"{rows} of all parties.", ratio=False)
 
@@ -280,7 +335,7 @@ def _(path: Path, *, title: str | None = None) -> Any:
 def _(found: Components, *, title: str | None = None) -> Any:
     shares = found.shares.tolist()[:MOST_SHOWN]
     values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
-    usual = f"Variance of {_count(len(found.names), 'column', 'columns')} by component"
+    usual = f"Variance of {counted(len(found.names), 'column')} by component"
     caption = f"of {listed(found.names)}"
     return figures.values_figure(
         values, "% of all variance", _title(title, usual), caption
@@ -294,7 +349,7 @@ def _(found: Components, *, title: str | None = None) -> Any:
 def _(result: SumResult, *, title: str | None = None) -> Any:
     found = np.atleast_1d(np.asarray(result.value, dtype=np.float64))
     names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
-    values = dict(zip(names[:MOST_SHOWN], found.flat, strict=False))
+    values = dict(zip(names[:MOST_SHOWN], found.ravel().tolist(), strict=False))
     if found.size == 1:
         values = {"all parties": float(found.flat[0])}
     what = getattr(result.inner[0], "what", "a sum")
@@ -394,7 +449,7 @@ def _statistics(result: StatisticsResult) -> dict[Any, Any]:
         found[name] = boxes(name)
     for names in wishes.tables:
         if len(names) == 2:
-            found[names] = counts(cast("tuple[str, str]", names))
+            found[names] = counts((names[0], names[1]))
     for name in result.histograms:
         found.setdefault(name, bins(name))
     if result.columns:
@@ -491,7 +546,7 @@ def _(result: DispatchResult, *, title: str | None = None) -> Any:
 
 @draw.register
 def _(result: PeriodsResult, *, title: str | None = None) -> Any:
-    usual = f"Prices of {_count(len(result.prices), 'period', 'periods')}"
+    usual = f"Prices of {counted(len(result.prices), 'period')}"
     return figures.schedule_figure(result, _title(title, usual), _rests_on(result))
 
 
@@ -518,10 +573,10 @@ def _(
         smallest = minimum_vertex_cut(topology)
         if smallest is not None:
             cut = topology.names(smallest)
-            number = _count(len(cut), "party", "parties")
+            number = counted(len(cut), "party")
             said = f"The loss of {number} can take it apart. "
-    links = _count(topology.n_edges, "link", "links")
-    usual = f"{_count(topology.n_parties, 'party', 'parties')}, {links}"
+    links = counted(topology.n_edges, "link")
+    usual = f"{counted(topology.n_parties, 'party')}, {links}"
     if bad:
         usual += f"; {listed(bad)} {'colludes' if len(bad) == 1 else 'collude'}"
     return figures.network_figure(
@@ -537,9 +592,8 @@ def _(
 def _danger(found: Mapping[str, float]) -> str:
     finite = [one for one in found.values() if isfinite(one)]
     alone = len(found) - len(finite)
-    said = (
-        f"{_count(alone, 'party is', 'parties are')} known exactly. " if alone else ""
-    )
+    are = "is" if alone == 1 else "are"
+    said = f"{counted(alone, 'party')} {are} known exactly. " * (alone > 0)
     return said + (DANGER.format(max(finite)) if finite else "")
 
 
@@ -556,13 +610,14 @@ def _(found: Diagnosis, *, title: str | None = None) -> Any:
     today = Topology.from_edges(keep, parties=graph.parties, directed=graph.directed)
     weak = [name for one in found.cuts for name in one.parties]
     safe = "withstands" if found.safe else "does not withstand"
-    usual = f"The network {safe} {_count(found.tolerate, 'colluder', 'colluders')}"
+    usual = f"The network {safe} {counted(found.tolerate, 'colluder')}"
     caption = (
-        f"The loss of {_count(found.vertex_connectivity, 'party', 'parties')} can take "
+        f"The loss of {counted(found.vertex_connectivity, 'party')} can take "
         "it apart or leave one alone, and of no fewer."
     )
     if added:
-        caption += f" {_count(len(added), 'link mends', 'links mend')} it."
+        mend = "mends" if len(added) == 1 else "mend"
+        caption += f" {counted(len(added), 'link')} {mend} it."
     return figures.network_figure(
         today,
         _title(title, usual),

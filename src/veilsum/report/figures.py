@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from itertools import pairwise
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 import numpy as np
@@ -142,6 +142,16 @@ def render(figure: Any) -> dict[str, bytes]:
     return files
 
 
+def as_svg(figure: Any) -> bytes:
+    """Return the figure for a page: letters are the reader's own, and bytes few."""
+    from matplotlib import rc_context
+
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "veilsum", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
 # Runs
 
 
@@ -165,7 +175,7 @@ def convergence_figure(report: PaperReport) -> Any:
         _logarithmic(axis, [run.trace for _, run in runs])
     axes[1].set_xlabel("iteration")
     axes[0].legend(frameon=False)
-    axes[0].text(1.1, 1e-3, "agent 2's coefficient is the\nmean: exact from step 2")
+    axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
     return figure
 
 
@@ -181,6 +191,7 @@ def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") ->
         caption: what it rests on.
     """
     trace = run if isinstance(run, Trace) else run.trace
+    assert trace.sent is not None, "one exchange leaves no curve"
     figure, axes = panels(2.6, 2.6, title=title, caption=caption, left=0.95)
     names = trace.parties
     if len(names) <= FEW_PARTIES:
@@ -317,7 +328,7 @@ def network_figure(
     at = dict(zip(topology.parties, places.tolist(), strict=True))
     # As high as it has to be: a chain lies flat.
     low, high = places[:, 1].min() - 0.3, places[:, 1].max() + 0.2
-    side = {"left": 0.2, "right": 0.2, "bottom": 0.75}
+    side: dict[str, Any] = {"left": 0.2, "right": 0.2, "bottom": 0.75}
     tall = (WIDTH - 0.4) * (high - low) / 2.9
     figure, (axis,) = panels(tall, title=title, caption=caption, **side)
     ends = [(topology.parties[i], topology.parties[j]) for i, j in topology.edges]
@@ -355,22 +366,24 @@ def network_figure(
     for name in topology.parties:
         groups.setdefault(_role(name, bad, weak, known), []).append(name)
     for (label, mark, edge), names in groups.items():
-        shades = [_shade(known.get(name, 0.0) / most) for name in names]
-        if label == "colludes":
-            shades = [BLACK] * len(names)
+        dark = label == "colludes"
+        shades = [
+            (0.0, 0.0, 0.0) if dark else _shade(known.get(name, 0.0) / most)
+            for name in names
+        ]
         x, y = zip(*(at[name] for name in names), strict=True)
         wide = 1.0 if edge == BLACK else 2.4
         look = {"s": size, "c": shades, "edgecolors": edge, "linewidths": wide}
         # In the legend a plain mark, whatever shade the first of them has.
         axis.scatter(x, y, marker=mark, zorder=2, **look)
-        shown = BLACK if label == "colludes" else "white"
+        shown = BLACK if dark else "white"
         spot: dict[str, Any] = {"markerfacecolor": shown, "markeredgecolor": edge}
         axis.plot([], [], mark, **spot, markersize=8, linestyle="", label=label)
     _party_names(axis, at, bad, bad | weak)
     axis.set(xlim=(-1.45, 1.45), ylim=(low, high), xticks=[], yticks=[])
     axis.set_aspect("equal")
-    for side in axis.spines.values():
-        side.set_visible(False)
+    for line in axis.spines.values():
+        line.set_visible(False)
     axis.legend(
         frameon=False,
         fontsize=SMALL,
@@ -1000,7 +1013,7 @@ def forest_figure(
     axis.set_ylim(-0.6, len(rows) - 0.4)
     if ratio:
         axis.set_xscale("log")
-        _few_ticks(axis)
+        _few_ticks(axis.xaxis)
     else:
         axis.locator_params(axis="x", nbins=4)
     axis.set_xlabel(f"ratio, {xlabel}" if ratio else xlabel)
@@ -1013,23 +1026,21 @@ def _short(number: float) -> str:
     return f"{number:#.3g}".rstrip(".")
 
 
-def _few_ticks(axis: Any) -> None:
+def _few_ticks(along: Any) -> None:
     """Name at most four round values on a logarithmic axis, however short it is."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    low, high = axis.get_xlim()
-    round_ones = [
-        digit * 10.0**power
-        for power in range(-9, 10)
-        for digit in (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    ]
-    inside = [one for one in round_ones if low <= one <= high] or [(low * high) ** 0.5]
+    low, high = along.get_view_interval()
+    digits = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    rounded = [digit * 10.0**power for power in powers for digit in digits]
+    inside = [one for one in rounded if low <= one <= high] or [(low * high) ** 0.5]
     step = -(-len(inside) // 4)
     # The line of no effect stays named.
     first = inside.index(1.0) % step if 1.0 in inside else 0
-    axis.xaxis.set_major_locator(FixedLocator(inside[first::step]))
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:.3g}")
+    along.set_major_locator(FixedLocator(inside[first::step]))
+    along.set_minor_locator(NullLocator())
+    along.set_major_formatter(lambda tick, _: f"{tick:.3g}")
 
 
 def boxes_figure(
@@ -1249,3 +1260,39 @@ def series_look(place: int) -> dict[str, Any]:
         "markersize": 4.5,
         "markerfacecolor": "white",
     }
+
+
+def sweep_figure(
+    groups: Mapping[str, Mapping[float, Sequence[float]]],
+    labels: tuple[str, str],
+    title: str,
+    caption: str = "",
+) -> Any:
+    """Return what runs came to over what was chosen: medians, from least to most.
+
+    Args:
+        groups: for each series and each place on the axis, the values of all seeds.
+        labels: of both axes; both are logarithmic.
+        title: what to notice.
+        caption: what it rests on.
+    """
+    figure, (axis,) = panels(
+        3.1, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(groups) + 1) // 2)
+    )
+    for place, (name, at) in enumerate(groups.items()):
+        # Nothing is drawn of a zero on such an axis.
+        seen = {x: np.maximum(at[x], 2.0**-55) for x in sorted(at)}
+        middle = np.array([float(np.median(one)) for one in seen.values()])
+        ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
+        look = series_look(place)
+        axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
+        axis.plot([*seen], middle, **look, label=named(name, 34))
+    axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
+    axis.grid(visible=True, alpha=0.3)
+    # Between two powers of ten there may be no tick that has a name.
+    for along in (axis.xaxis, axis.yaxis):
+        low, high = along.get_view_interval()
+        if high < 30.0 * low:
+            _few_ticks(along)
+    _legend_below(axis, *axis.get_legend_handles_labels())
+    return figure

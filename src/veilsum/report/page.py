@@ -78,13 +78,16 @@ def paragraph(*parts: Part) -> Html:
 
 
 def notice(*parts: Part, bad: bool = False) -> Html:
-    """Return a paragraph that nobody must miss; a bad one is marked as such."""
-    return tag("p", *parts, class_="notice bad" if bad else "notice")
+    """Return what nobody must miss in a box; a bad one is marked as such."""
+    return tag("div", *parts, class_="notice bad" if bad else "notice")
 
 
 def listing(items: Iterable[Part]) -> Html:
-    """Return a list with a dot before every item."""
-    return tag("ul", *(tag("li", one) for one in items))
+    """Return a list with a dot before every item; of many the first, which is said."""
+    given = [*items]
+    more = len(given) - MOST_ROWS
+    rest = [f"and {more:,} more, which are not on this page"] if more > 0 else []
+    return tag("ul", *(tag("li", one) for one in [*given[:MOST_ROWS], *rest]))
 
 
 def commands(text: str) -> Html:
@@ -105,7 +108,7 @@ def table(
     """Return a table that scrolls in its own box; columns of numbers end alike.
 
     Args:
-        columns: their names.
+        columns: their names; no line for them if all are empty.
         rows: as many cells each.
         caption: what it is a table of.
     """
@@ -132,7 +135,7 @@ def table(
         tag(
             "table",
             tag("caption", caption) if caption else Html(),
-            tag("thead", tag("tr", *head)),
+            tag("thead", tag("tr", *head)) if any(columns) else Html(),
             tag("tbody", *body),
         ),
         paragraph(f"and {more:,} more rows, which are not on this page")
@@ -142,6 +145,33 @@ def table(
         tabindex="0",
         role="region",
         aria_label=caption or "table",
+    )
+
+
+def prose(columns: Sequence[Part], rows: Sequence[Sequence[Part]]) -> Html:
+    """Return a table of sentences; on a narrow screen its cells stand below each other.
+
+    Args:
+        columns: their names.
+        rows: as many cells each.
+    """
+    return tag(
+        "table",
+        tag("thead", tag("tr", *(tag("th", one, scope="col") for one in columns))),
+        tag(
+            "tbody",
+            *(
+                tag(
+                    "tr",
+                    *(
+                        tag("td", tag("div", cell), data_label=name)
+                        for name, cell in zip(columns, row, strict=True)
+                    ),
+                )
+                for row in rows
+            ),
+        ),
+        class_="prose",
     )
 
 
@@ -178,21 +208,28 @@ def shown(showing: Showing) -> Html:
         tag("p", showing.title, class_="answer") if showing.title else Html(),
         *map(_block, showing.blocks),
         *(
-            folded(name, *map(_block, parts))
+            folded(name, *_details(parts))
             for name, parts in showing.folded.items()
             if parts
         ),
     )
 
 
+def _details(parts: Sequence[Block]) -> Iterable[Html]:
+    said = [one for one in parts if isinstance(one, str)]
+    return [listing(said)] if len(said) == len(parts) else map(_block, parts)
+
+
 def _block(block: Block) -> Html:
     if isinstance(block, str):
         return paragraph(block)
+    if isinstance(block, tuple):
+        return paragraph(Html("<br>".join(map(html, block))))
     if isinstance(block, Table):
         rows = [[as_text(cell) for cell in row] for row in block.cells]
         return table(block.headers, rows, caption=block.title)
     assert isinstance(block, Both)
-    return tag("div", Html(block.html), class_="wide")
+    return tag("div", Html(block.html), class_="wide fixed")
 
 
 @dataclass(frozen=True)
@@ -286,7 +323,8 @@ nav ul { columns: 16rem; margin: 0.25rem 0; padding-left: 1.1rem; }
 .good { color: var(--accent); }
 .bad { color: var(--bad); }
 .notice { border-left: 0.3rem solid var(--accent); background: var(--box);
-  padding: 0.6rem 0.9rem; font-weight: 400; }
+  padding: 0.6rem 0.9rem; margin: 1rem 0; font-weight: 400; }
+.notice > p { margin: 0.3rem 0; }
 .notice.bad { border-color: var(--bad); color: var(--ink); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: 0.93rem; }
@@ -294,6 +332,7 @@ caption { text-align: left; padding-bottom: 0.3rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 0.9rem 0.3rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; max-width: 34rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.wide td:first-child, .fixed td, .fixed th { white-space: nowrap; }
 pre { overflow-x: auto; background: var(--box); border-radius: 0.4rem;
   padding: 0.75rem 1rem; font-size: 0.85rem; line-height: 1.4; }
 code { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -307,13 +346,22 @@ details { border: 1px solid var(--line); border-radius: 0.4rem; margin: 0.75rem 
   padding: 0 1rem; }
 summary { cursor: pointer; padding: 0.6rem 0; }
 details > :last-child { margin-bottom: 1rem; }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; }
+.prose { margin: 1rem 0; width: 100%; }
+.prose ul { margin: 0; padding-left: 1.1rem; }
+@media (max-width: 34rem) { .prose thead { display: none; }
+  .prose tr { display: block; border-bottom: 2px solid var(--line); padding: 0.4rem 0; }
+  .prose td { display: block; border: 0; max-width: none; padding: 0.2rem 0; }
+  .prose td:first-child { font-weight: 600; }
+  .prose td:not(:first-child)::before { content: attr(data-label); display: block;
+    color: var(--soft); font-size: 0.85rem; font-weight: 400; }
+  dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 0.6rem; } h1 { font-size: 1.45rem; } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #444; --line: #bbb;
   --box: #f4f4f4; --accent: #003f66; --bad: #7a1f00; }
   body { font-size: 10pt; } main { max-width: none; padding: 0; }
   nav { display: none; } figure img { filter: none; }
+  .prose { font-size: 8.5pt; } .prose tr { break-inside: auto; }
   pre { white-space: pre-wrap; } .wide { overflow: visible; }
   h2, h3 { break-after: avoid; } figure, tr, .notice { break-inside: avoid; } }
-@page { margin: 18mm 16mm; }
+@page { size: A4; margin: 18mm 16mm; }
 """

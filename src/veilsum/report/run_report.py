@@ -1,8 +1,8 @@
 """What a run came to, as one page for people who may read its result.
 
 Everything on it follows from what all members of the run have: the consortium file, the
-receipts, and the sums, from which the answer is worked out again. So nothing of the
-member's own is read that writes it: not its table, its half of the page that it agreed
+receipts, and the sums, from which the answer is worked out again. So nothing is shown
+of the member's own that writes it: not its table, its half of the page that it agreed
 to, its ledger, its key or its transcript. The sums themselves, which are for members
 alone, and what opens digests in receipts, are not on the page.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from veilsum.agreement.consortium import Consortium
 from veilsum.agreement.study import AgreedStudy
 from veilsum.audit.record import AuditRecord, read_record
 from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
-from veilsum.errors import InvalidInputError, VeilsumError
+from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
 from veilsum.files.consortiums import read_agreement
 from veilsum.jobs.running import JobResult
 from veilsum.net.identity import fingerprint
@@ -38,6 +38,8 @@ from veilsum.parties.replay import (
 )
 from veilsum.parties.study_page import consent_to_study
 from veilsum.parties.studying import STATUS, StudyStatus, read_status
+from veilsum.report.drawing import draw
+from veilsum.report.figures import as_svg
 from veilsum.report.network import network_svg
 from veilsum.report.page import (
     Html,
@@ -58,8 +60,9 @@ from veilsum.report.page import (
     together,
 )
 
-# A page goes by mail: figures that would make it larger are left out, and that is said.
-MOST_BYTES = 480_000
+# A page goes by mail: figures that would take more than this are left out, and that is
+# said. On the page a byte of them takes a third more.
+MOST_DRAWN = 150_000
 AUDIT = "audit.json"
 YOU = "These are words of the page that every member agreed to; you is any member."
 MOST_ABOUT = 80  # letters
@@ -95,6 +98,13 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     return _of_run(ReportedRun(what, others))
 
 
+@dataclass
+class Room:
+    """How many bytes of figures a page still has room for."""
+
+    left: int = MOST_DRAWN
+
+
 @dataclass(frozen=True, eq=False)
 class ReportedRun:
     """A run that has ended, as one member has it.
@@ -102,10 +112,12 @@ class ReportedRun:
     Attributes:
         folder: what `veilsum join` wrote to.
         others: receipts of other members; of other runs, too.
+        room: what all runs on a page share.
     """
 
     folder: Path
     others: Sequence[Receipt]
+    room: Room = field(default_factory=Room)
 
     @cached_property
     def files(self) -> RunFolder:
@@ -222,9 +234,9 @@ def _of_run(run: ReportedRun) -> RunReport:
         section("The answer", *_answer(run)),
         section("The network", *_network(run)),
         section("What is promised", *_promise(run)),
-        section("Who could compute what", *_who(run)),
+        section("Who could compute what", *_who(run), _rules(run)),
         section("Audit", *_audit(run)),
-        section("Receipts", *_receipts(run)),
+        section("Receipts", *_receipts(run), _checks(run)),
         section("Limits", *_limits(run)),
         section("How to verify it, and to ask again", *_again(run)),
         section("Who may read this", *_readers()),
@@ -258,7 +270,7 @@ def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
     if own.lost:
         yield "lost on the way", listed(own.lost)
     yield "ended", f"{own.finished}, by the clock of {own.party}"
-    yield "written from", f"what {own.party} has of the run, by veilsum {own.version}"
+    yield "written from", f"what {own.party} has of it (veilsum {own.version})"
 
 
 def _sentence(line: str) -> Html:
@@ -275,10 +287,10 @@ def _capital(line: str) -> str:
 
 def _lines(lines: Iterable[str]) -> Html:
     """Return lines of a page: items after a dash are a list below their line."""
-    parts, items = list[Html](), list[Html]()
+    parts, items = list[Html](), list[str]()
     for line in [*lines, ""]:
         if line.startswith("- "):
-            items.append(_sentence(line[2:]))
+            items.append(line[2:])
             continue
         if items:
             parts.append(listing(items))
@@ -307,12 +319,7 @@ def _answer(run: ReportedRun) -> Iterator[Html]:
         yield from _rows(run.plain.get("table"), run.plain.get("minimiser"))
         return
     yield shown(result.answered())
-    if type(result).answered is JobResult.answered:
-        yield from _rows(result.to_dict().get("table"), None)
-    yield from _figures(run)
-    summary = getattr(result, "summary", None)
-    if summary is not None:
-        yield folded("The whole result as text", commands(summary()))
+    yield from _figures(run, result)
 
 
 def _rows(given: Any, answer: Any) -> Iterator[Html]:
@@ -332,9 +339,20 @@ def _told(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _figures(run: ReportedRun) -> Iterator[Html]:
-    del run
-    yield from ()
+def _figures(run: ReportedRun, result: JobResult) -> Iterator[Html]:
+    try:
+        drawn = as_svg(draw(result))
+    except MissingExtraError as error:
+        yield tag("p", f"No figure was drawn: {error}", class_="soft")
+        return
+    except InvalidInputError:
+        return  # of some results there is nothing to draw
+    run.room.left -= len(drawn)
+    if run.room.left < 0:
+        yield tag("p", "Its figure would make this file too large.", class_="soft")
+        return
+    alt = "A figure of the answer; its numbers are in the table above."
+    yield figure(drawn, alt=alt)
 
 
 def _network(run: ReportedRun) -> Iterator[Html]:
@@ -343,7 +361,7 @@ def _network(run: ReportedRun) -> Iterator[Html]:
     words = f"{topology.n_parties} parties and {len(topology.edges)} links."
     if coalition:
         words += (
-            f" Squares: {listed(coalition)}, for whom the promise below is told. Solid "
+            f" Squares: {listed(coalition)}, for whom the promise is told. Solid "
             "links are between the others."
         )
     if run.receipt.lost:
@@ -366,15 +384,28 @@ def _names(given: Any) -> tuple[str, ...]:
     return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
 
 
+# What of a guarantee is a number, or as short, and how it is called.
+NUMBERS: Mapping[str, str] = {
+    "status": "status",
+    "epsilon": "epsilon",
+    "attacker_success": "best attacker's chance (a coin: 0.5)",
+    "tolerate": "members who may pool what they saw",
+    "vertex_connectivity": "members without whom the network falls apart",
+    "law": "masks",
+}
+
+
 def _promise(run: ReportedRun) -> Iterator[Html]:
+    first, signed = run.words("READ THIS FIRST"), run.receipt.guarantee
+    if run.page.facts["relaxed"]:
+        yield notice(_lines(first), bad=True)
     if run.result is not None:
         yield shown(run.result.guarantee.showing())
-    else:
-        signed = run.receipt.guarantee
-        keys = ("status", "law", "epsilon", "tolerate", "mu2", "attacker_success")
-        yield paragraph("These are the numbers that were signed:")
-        yield facts((key, _told(signed[key])) for key in keys if key in signed)
-    yield folded("What was released", listing(run.receipt.released))
+    if not run.page.facts["relaxed"]:
+        yield _lines(first)
+    named = ((NUMBERS[key], signed.get(key)) for key in NUMBERS)
+    yield facts((name, _told(value)) for name, value in named if value is not None)
+    yield folded("What was released, over all members", listing(run.receipt.released))
 
 
 def _who(run: ReportedRun) -> Iterator[Html]:
@@ -383,13 +414,16 @@ def _who(run: ReportedRun) -> Iterator[Html]:
         "What became known to every member",
         _lines(run.words("WHAT BECOMES KNOWN TO EVERY MEMBER")),
     )
-    heading = next(
-        one.heading
+    yield tag("p", YOU, class_="soft")
+
+
+def _rules(run: ReportedRun) -> Html:
+    found = next(
+        one
         for one in run.page.shared
         if one.heading.startswith(("WHAT ALL KEEP", "WHAT EVERY PARTY CHECKS"))
     )
-    yield folded("What every party kept to", _lines(run.words(heading)))
-    yield tag("p", YOU, class_="soft")
+    return folded("What every party kept to", _lines(found.lines))
 
 
 def _audit(run: ReportedRun) -> Iterator[Html]:
@@ -439,7 +473,7 @@ def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
 
 
 def _receipts(run: ReportedRun) -> Iterator[Html]:
-    here = {one.party: one for one in run.receipts}
+    here = {one.party for one in run.receipts}
     rows = [
         [
             name,
@@ -454,20 +488,26 @@ def _receipts(run: ReportedRun) -> Iterator[Html]:
         rows,
         caption="Who signed",
     )
-    checks = [[MARKS[one.good], one.check, one.detail] for one in run.findings]
-    found = table(("", "check", "found"), checks, caption="What was checked")
-    yield found if not run.good else folded("What was checked", found)
-    if len(here) < len(run.receipt.parties):
+    if run.receipt.evidence:
+        yield notice(
+            f"{run.receipt.party} holds evidence of a member that contradicted itself "
+            "(evidence-NAME.json): veilsum verify says what it proves.",
+            bad=True,
+        )
+    if not here >= {*run.receipt.parties}:
         yield paragraph(
             "Only the receipts of all members show that all of them found this result "
             "and confirmed every link: ask for theirs, and give them with --receipt."
         )
 
 
+def _checks(run: ReportedRun) -> Html:
+    rows = [[MARKS[one.good], one.check, one.detail] for one in run.findings]
+    return folded("What was checked", table(("", "check", "found"), rows))
+
+
 def _limits(run: ReportedRun) -> Iterator[Html]:
     yield _lines(run.words("WHAT IS NOT PROTECTED"))
-    limits = _names(run.receipt.guarantee.get("limits"))
-    yield folded("What the promise rests on", listing(limits))
     yield tag("p", YOU, class_="soft")
 
 
@@ -497,9 +537,10 @@ def _again(run: ReportedRun) -> Iterator[Html]:
 def _readers() -> Iterator[Html]:
     yield paragraph(
         "This file names the members, and holds the result that all of them know: it "
-        "is for whoever may read that result. It holds nothing of anybody's own: no "
-        "row and no number of a single table, no key, no share, no masked number, "
-        "none of the sums themselves, and nothing that opens the digests in receipts."
+        "is for whoever may read that result. Beyond the result, and what follows from "
+        "it, nothing of anybody's own is in it: no table, no key, no share, no masked "
+        "number, not the sums themselves, and nothing that opens the digests in "
+        "receipts. What a result tells of one member or of one row stands under Limits."
     )
     yield paragraph("It needs no network, and runs nothing.")
 
@@ -509,8 +550,9 @@ def _readers() -> Iterator[Html]:
 
 def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
     status = read_status(folder)
+    room = Room()
     runs = {
-        name: ReportedRun(folder / name, others)
+        name: ReportedRun(folder / name, others, room)
         for name, one in status.stages.items()
         if one.stage == "finished"
     }
@@ -534,21 +576,21 @@ def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
         section("The study", *_study(folder, status, runs)),
         *(section(f"Question: {name}", *_one_of(run)) for name, run in runs.items()),
         section("The network", *_network(first)),
-        section("Limits", *_limits(first)),
+        section("Receipts", *_receipts(first)),
+        section("Limits", *_limits(first), _rules(first)),
         section("How to verify it, and to ask again", *_again(first)),
         section("Who may read this", *_readers()),
     ]
     title = status.title or f"Study {status.run}"
-    lead = [*_state(findings, first.receipts), facts(_about_study(status, first))]
+    last = max(runs.values(), key=lambda one: one.receipt.finished)
+    lead = [*_state(findings, first.receipts), facts(_about_study(status, last))]
     good = all(one.good for one in findings)
     return RunReport(page(title, *sections, lead=lead), good)
 
 
-def _about_study(
-    status: StudyStatus, first: ReportedRun
-) -> Iterator[tuple[Part, Part]]:
+def _about_study(status: StudyStatus, last: ReportedRun) -> Iterator[tuple[Part, Part]]:
     yield "study", status.run
-    yield from ((name, what) for name, what in _about(first) if name != "run")
+    yield from ((name, what) for name, what in _about(last) if name != "run")
 
 
 def _study(
@@ -591,4 +633,4 @@ def _one_of(run: ReportedRun) -> Iterator[Html]:
     yield folded("What is promised", *_promise(run))
     yield folded("Who could compute what", *_who(run))
     yield folded("Audit", *_audit(run))
-    yield folded("Receipts", *_receipts(run))
+    yield _checks(run)
