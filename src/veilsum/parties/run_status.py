@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.study import AgreedStudy, runs_of
 from veilsum.errors import InvalidInputError, InvalidScenarioError
 from veilsum.files.contents import contents
 from veilsum.files.output import write_files
@@ -154,12 +155,12 @@ class StatusFile:
     def __init__(
         self,
         path: Path,
-        consortium: Consortium,
+        consortium: Consortium | AgreedStudy,
         party: str,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path, self._policy = path, consortium.rules.policy
+        self._path, self._policy = path, runs_of(consortium)[0].rules.policy
         self._clock, self._written = clock, 0.0
         known = RunStatus(
             run=consortium.run,
