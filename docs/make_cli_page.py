@@ -40,10 +40,21 @@ def paths() -> list[list[str]]:
     """Return every command as the words that call it, groups before what is in them."""
     found = []
     for name in COMMANDS:
-        command = app.get_command(click.Context(app), name)
+        command = command_at([name])
         within = command.commands if isinstance(command, click.Group) else ()
         found += [[name], *([name, inner] for inner in within)]
     return found
+
+
+def command_at(path: list[str]) -> click.Command:
+    """Return the command that these words call."""
+    command: click.Command = app
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None, path
+        command = found
+    return command
 
 
 def _section(path: list[str]) -> str:

@@ -22,6 +22,7 @@ from veilsum.jobs.job_file import read_job
 from veilsum.net.receipt import read_receipt, verify_receipts
 from veilsum.parties.local import LocalRun, local_run
 from veilsum.report.figures import coefficients_figure, render
+from veilsum.report.run_report import report
 
 SCENARIO = Path(__file__).with_name("diabetes.toml")
 VICTIM = "hospital-3"
@@ -41,10 +42,8 @@ def main(folder: Path) -> int:
                 print(f"{name}: exit {codes[name]}, {run.last_words(name)}")
             return 1
         results = _read(run, "result.json")
-        verdict = verify_receipts(
-            [read_receipt(seat.out / "receipt.json") for seat in run.seats.values()],
-            run.consortium,
-        )
+        receipts = [seat.out / "receipt.json" for seat in run.seats.values()]
+        verdict = verify_receipts([*map(read_receipt, receipts)], run.consortium)
     same = _compare(results, folder)
     print("\nReceipts:")
     for finding in verdict.findings:
@@ -53,7 +52,10 @@ def main(folder: Path) -> int:
     if not killed:
         print(f"\n{VICTIM} was to be killed, and had ended before: run this again")
     print(f"\n{time.monotonic() - start:.1f} s; all files are in {folder}")
-    return 0 if verdict.good and same and killed else 1
+    made = report(receipts[0].parent, receipts=receipts)
+    write_files(folder, {"report.html": made.content}, private=True)
+    print(f"what came of it, on one page: {folder / 'report.html'}")
+    return 0 if verdict.good and made.good and same and killed else 1
 
 
 def _watching(run: LocalRun, killed: list[str]) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from .agreement.consortium import Address as Address
 from .agreement.consortium import Consortium as Consortium
 from .agreement.scenario import Scenario as Scenario
+from .agreement.study import AgreedStudy as AgreedStudy
 from .costs.bases import (
     Affine as Affine,
 )
@@ -90,6 +91,9 @@ from .errors import (
 )
 from .files.consortiums import (
     draft_consortium as draft_consortium,
+)
+from .files.consortiums import (
+    read_agreement as read_agreement,
 )
 from .files.consortiums import (
     read_consortium as read_consortium,
@@ -259,6 +263,12 @@ from .jobs.survival import (
 from .jobs.survival import (
     survival as survival,
 )
+from .jobs.sweep import (
+    Sweep as Sweep,
+)
+from .jobs.sweep import (
+    sweep as sweep,
+)
 from .methods.certificate import Bounds as Bounds
 from .methods.dgd import Dgd as Dgd
 from .methods.link_faults import LinkFaults as LinkFaults
@@ -320,26 +330,30 @@ from .parties.consent import (
     consent_to as consent_to,
 )
 from .parties.events import RunEvent as RunEvent
+from .parties.from_python import (
+    JoinOptions as JoinOptions,
+)
+from .parties.from_python import (
+    join as join,
+)
+from .parties.from_python import (
+    join_async as join_async,
+)
 from .parties.own_rules import (
     OwnRules as OwnRules,
 )
 from .parties.own_rules import (
     read_own_rules as read_own_rules,
 )
+from .parties.study_page import consent_to_study as consent_to_study
+from .parties.studying import JoinedStudy as JoinedStudy
+from .parties.studying import QuestionStatus as QuestionStatus
+from .parties.studying import StudyStatus as StudyStatus
 from .parties.taking_part import (
     ConsentError as ConsentError,
 )
 from .parties.taking_part import (
     Joined as Joined,
-)
-from .parties.taking_part import (
-    JoinOptions as JoinOptions,
-)
-from .parties.taking_part import (
-    join as join,
-)
-from .parties.taking_part import (
-    join_async as join_async,
 )
 from .privacy.accountant import (
     Budget as Budget,

@@ -15,7 +15,7 @@ import pytest
 import tomli_w
 from click.testing import CliRunner
 
-from parties.test_serving import House, tried_to_join
+from parties.test_serving import House, tried_to_join, wait_until
 from parties.test_taking_part import taken_address
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError
@@ -86,6 +86,92 @@ def test_a_refusal_of_one_file_bars_no_other_under_its_name(house):
         assert house.look().state == "refused"
         house.deliver()
         assert tried_to_join(house.look())
+
+
+def rival(house, name="aaa.toml", **policy):
+    """Somebody who knows a run's name puts a file of its own under it, and first."""
+    house.deliver(**policy)
+    house.file.rename(house.inbox / name)
+    house.deliver()
+    return house.inbox / name
+
+
+def test_a_file_that_the_rules_refuse_takes_no_other_s_place(house):
+    """It is the first in the folder, and of the same run."""
+    house.allow()
+    rival(house, tolerate=3)
+    with taken_address(house.company, "a"):
+        status = house.look()
+    assert tried_to_join(status)
+    assert status.file == str(house.file)
+
+
+def test_of_two_files_that_could_be_meant_a_person_says_which(house, tmp_path):
+    """Neither is joined alone; and what was agreed to is joined, not what is first."""
+    house.allow()
+    first = rival(house, deadline=299.0)
+    with taken_address(house.company, "a"):
+        for _ in range(2):
+            status = house.look()
+            assert (status.state, status.file) == ("pending", str(first))
+            assert 'run\'s name, "consortium.toml": a person' in status.reason
+        house.agree()
+        assert tried_to_join(house.look())
+        assert house.look().file == str(house.file)
+    # The twin: the first one, by itself, is what the rules allow.
+    twin = House(tmp_path / "twin")
+    twin.allow()
+    twin.deliver(deadline=299.0)
+    with taken_address(twin.company, "a"):
+        assert tried_to_join(twin.look())
+
+
+def test_a_person_s_word_ends_what_began_under_the_same_name(house):
+    """The rules allow a rival's file, which came first; the others know nothing of it.
+
+    Nobody comes to that meeting, and it would last for as long as the rival wrote.
+    """
+    house.allow()
+    first = rival(house, meeting=1e6)
+    house.file.unlink()
+    house.serving.look()
+    wait_until(house, "greeting")
+    house.deliver()
+    house.serving.look()
+    running = house.serving._running[house.run]
+    assert running.thread.is_alive(), "a file that comes later takes nobody's place"
+    house.agree()
+    house.serving.look()
+    running.thread.join()
+    try:
+        house.serving.look()
+        wait_until(house, "greeting")
+        (status,) = house.serving.statuses()
+        assert status.file == str(house.file) != str(first)
+    finally:
+        house.serving.stop()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a matter of POSIX")
+@pytest.mark.parametrize("name", [b"a\xff.toml", b"a\n\x1b[2J.toml"])
+def test_a_name_that_is_no_text_stops_nobody(name, house, caplog):
+    """A file's name is bytes, and not all bytes are text: a status cannot have them.
+
+    The twin: a name that is odd, and text.
+    """
+    is_text = b"\xff" not in name
+    house.deliver(run="other-" + "4" * 32)
+    house.file.rename(house.inbox / os.fsdecode(name))
+    house.deliver()
+    for _ in range(2):
+        house.serving.look()
+    found = {one.run for one in house.serving.statuses()}
+    assert found == {house.run, *(["other-" + "4" * 32] if is_text else [])}
+    assert ("a name that is no text" in caplog.text) is not is_text
+    for words in (["status", str(house.place)], ["status", str(house.place), "--json"]):
+        shown = CliRunner().invoke(app, words)
+        assert shown.exit_code == 0, shown.output
+        assert "\x1b" not in shown.output
 
 
 def test_a_series_of_files_within_other_bounds_is_not_joined_alone(house):

@@ -3,7 +3,15 @@
 Each attempt has a twin that succeeds where what stands in its way is taken out.
 """
 
+import asyncio
+import itertools
+import logging
+import os
 import shutil
+import stat
+import threading
+import time
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -12,7 +20,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from net.drops import THREE, Folders, Office
-from veilsum.errors import StoreError
+from net.village import Village
+from veilsum.errors import InvalidInputError, StoreError
 from veilsum.net import drop as module
 from veilsum.net.drop import (
     KEY,
@@ -338,3 +347,142 @@ def test_sizes_tell_nothing_of_the_numbers(whole, tmp_path):
         return {name[:-15]: len(raw) for name, raw in run.carried.items()}
 
     assert sizes(other) == sizes(whole)
+
+
+# Files that are not what they were a moment ago
+
+
+class Swapping:
+    """Puts a pipe in the place of a file between the look at it and its opening."""
+
+    def __init__(self, path, patch):
+        self.path, self.stat = path, Path.stat
+        patch.setattr(Path, "stat", lambda *given, **how: self(*given, **how))
+
+    def __call__(self, path, **how):
+        found = self.stat(path, **how)
+        if path == self.path and stat.S_ISREG(found.st_mode):
+            path.unlink()
+            os.mkfifo(path)
+        return found
+
+
+def test_a_pipe_in_the_place_of_a_letter_holds_nobody_up(office, monkeypatch):
+    """Whoever writes into the folder is faster than the party that reads.
+
+    To open a pipe to which nobody writes takes for ever: this test would.
+    """
+    office.meet()
+    office.visit("a", [("b", b"one")])
+    office.carry("a")
+    with monkeypatch.context() as patch:
+        Swapping(office.folder("b") / office.name("a", "b", 1), patch)
+        said = office.visit("b")
+    assert f"its next letter is {office.name('a', 'b', 1)}" in said
+    assert not office.heard["b"]
+    (office.folder("b") / office.name("a", "b", 1)).unlink()
+    office.carry("a")
+    office.visit("b")
+    assert office.once("b") == [("a", b"one")]
+
+
+def test_who_only_looked_before_would_wait_for_ever(tmp_path, monkeypatch):
+    """The twin: the same pipe, opened as files usually are."""
+    path = tmp_path / "letter"
+    path.write_bytes(b"x")
+    Swapping(path, monkeypatch)
+    assert stat.S_ISREG(path.stat().st_mode)
+    opened = threading.Event()
+
+    def read():
+        with path.open("rb"):
+            opened.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert not opened.wait(0.1)
+    os.close(os.open(path, os.O_WRONLY))  # somebody writes after all
+    thread.join()
+
+
+def test_a_folder_that_grows_while_it_is_read_is_refused(office, monkeypatch):
+    """Somebody adds files faster than they are looked at: there is an end to it."""
+    office.meet()
+
+    class Endless:
+        def __enter__(self):
+            return (entry for _ in itertools.count() for entry in self.some)
+
+        def __exit__(self, *_):
+            pass
+
+        some = tuple(os.scandir(office.folder("b")))
+
+    monkeypatch.setattr(module.os, "scandir", lambda _: Endless())
+    with pytest.raises(StoreError, match="more than 10,000 files"):
+        office.drop("b")._look()
+
+
+@pytest.mark.parametrize("name", [b"x\nletter taken", b"\xff\xfe", b"\x1b[2J"])
+def test_the_name_of_a_letter_forges_no_line(name, office, caplog):
+    """A carrier renames letters: names are shown, on one line, wherever they are."""
+    caplog.set_level(logging.INFO)
+    office.meet()
+    office.visit("a", [("b", b"one")])
+    raw = (office.folder("a") / office.name("a", "b", 1)).read_bytes()
+    path = office.folder("b") / os.fsdecode(name + b".letter")
+    path.write_bytes(raw[:-1])
+    bad = office.visit("b")
+    path.write_bytes(raw)
+    office.visit("b")
+    assert office.once("b") == [("a", b"one")]
+    own = (office.folder("a") / office.name("a", "b", 1)).read_bytes()
+    office.stores["a"] = type(office.stores["a"])()
+    (office.folder("a") / os.fsdecode(name + b".letter")).write_bytes(own)
+    with pytest.raises(StoreError) as old:
+        asyncio.run(office.drop("a").open())
+    told = [bad, str(old.value)] + [getattr(one, "file", "") for one in caplog.records]
+    assert len([one for one in told if "?" in one]) >= 3
+    for one in told:
+        assert one.replace("\n  ", "").isprintable()
+
+
+def test_what_was_said_of_files_that_are_gone_is_forgotten(office):
+    """A carrier that brings ever new files fills neither memory nor log."""
+    office.meet()
+    made = office.drop("b")
+    for k in range(50):
+        path = office.folder("b") / f"{k}.letter"
+        path.write_bytes(b"nothing")
+        made._look()
+        assert [*made._told] == [path.name]
+        path.unlink()
+    made._look()
+    assert not made._told
+
+
+@pytest.mark.parametrize("days", [-4000, 4000])
+def test_the_times_of_files_mean_nothing(days, office):
+    """A carrier's clock is wrong by years, or it sets times as it likes."""
+    office.meet()
+    for k in range(3):
+        office.visit("a", [("b", b"%d" % k)])
+    office.carry("a")
+    for k, path in enumerate(office.files("b")):
+        moment = max(1.0, time.time() + (days - k) * 86400)
+        os.utime(path, (moment, moment))
+    office.visit("b")
+    assert office.once("b") == [("a", b"%d" % k) for k in range(3)]
+
+
+def test_letters_that_would_have_one_name_are_refused(tmp_path):
+    """One folder for all: of a to b-to-c and of a-to-b to c only one letter stays."""
+    pairs = [("a", "b-to-c"), ("a-to-b", "c")]
+    assert len({module.file_name("run-" + "0" * 8, *pair, 1) for pair in pairs}) == 1
+    names = ("a", "b-to-c", "a-to-b", "c")
+    village = Village(tmp_path, names)
+    with pytest.raises(InvalidInputError, match="one would take the other's place"):
+        module._check_names(village.consortium())
+    # The twin: the same members, none of whom writes to two that read alike.
+    village = Village(tmp_path / "twin", ("a", "b-to-c", "a-to-d", "c"))
+    module._check_names(village.consortium())

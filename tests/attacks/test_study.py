@@ -240,9 +240,8 @@ def gone_through(study, tables, folder, monkeypatch, keys):
             ledger=ledger,
             out=folder / "out",
         )
-        return [
-            one.stage for one in part.run(lambda page: page is not None).stages.values()
-        ]
+        found = part.run(lambda page: page is not None).status
+        return [one.stage for one in found.stages.values()]
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,9 @@ LOOKUPS = Counter(
         "net/receipt.py: getattr(one, field)": 1,  # of ALIKE
     }
 )
+# Where another program is started, and which: what it is given is written there, and a
+# file's text reaches it as a page to be printed, by a path of our own.
+STARTED = {"report/printing.py": ["subprocess"]}
 
 
 def findings(source):
@@ -108,7 +111,7 @@ def sources(*places):
 def test_no_line_runs_text_or_loads_code():
     found = {name: [*findings(text)] for name, text in sources(".")}
     assert len(found) > 150
-    assert not {name: lines for name, lines in found.items() if lines}
+    assert {name: lines for name, lines in found.items() if lines} == STARTED
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,27 @@ def test_sound_masks_are_not_accused_and_controls_hold():
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))
 
 
+def test_a_finding_that_chance_may_make_says_so_and_a_plain_one_does_not():
+    found = audit(scene(), [("4",)], executions=400, depth="quick", seed=3)
+
+    def by(successes):
+        one = Outcome(
+            attack="guess",
+            coalition=("4",),
+            about="two inputs",
+            trials=10_000,
+            successes=successes,
+            promised=0.5,
+        )
+        return replace(found, outcomes=(one,), curves=(), controls=())
+
+    assert by(5_050).exit_code == 0
+    assert by(5_110).exit_code == 1
+    assert "another --seed" in by(5_110).verdict
+    assert by(5_400).exit_code == 1
+    assert "another --seed" not in by(5_400).verdict
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "name", ["a tenth of sigma", "a star only", "masks used again"]

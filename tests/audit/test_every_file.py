@@ -37,11 +37,32 @@ def test_there_are_such_files():
 def test_an_example_is_audited(path):
     found = CliRunner().invoke(app, ["audit", str(path), "--depth", "quick", "--json"])
     assert found.exit_code == 0, found.output
-    told = json.loads(found.stdout)["audit"]
-    assert told["broken"] == []
-    assert told["executions"] >= 10_000 or told["executions"] >= told["asked"]
-    assert {one["attack"] for one in told["outcomes"]} >= {"likelihood ratio"}
-    assert told["curves"]
+    document = json.loads(found.stdout)
+    several = document.get("questions", {"": document})
+    assert len(several) == (3 if path.stem == "study" else 1)
+    for told in (one["audit"] for one in several.values()):
+        assert told["broken"] == []
+        assert told["executions"] >= 10_000 or told["executions"] >= told["asked"]
+        assert {one["attack"] for one in told["outcomes"]} >= {"likelihood ratio"}
+        assert told["curves"]
+
+
+def test_one_question_of_a_study_is_audited_and_its_record_replayed(tmp_path):
+    def run(*words):
+        return CliRunner().invoke(
+            app, ["audit", str(ROOT / "examples" / "study.toml"), *words]
+        )
+
+    brief = ["--depth", "quick", "--executions", "200"]
+    refused = run(*brief, "--question", "none-such")
+    assert refused.exit_code == 2
+    assert "radius" in refused.output
+    found = run(*brief, "--question", "radius", "--out", str(tmp_path))
+    assert found.exit_code in (0, 1), found.output
+    record = tmp_path / "audit.json"
+    assert json.loads(record.read_text())["asked"]["question"] == "radius"
+    again = run("--replay", str(record))
+    assert "the same bytes" in again.output
 
 
 @pytest.mark.slow

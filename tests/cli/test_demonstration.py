@@ -34,6 +34,9 @@ def test_five_hospitals_of_which_one_is_killed(tmp_path):
     assert "the same at all 5: yes" in done.stdout
     assert "NOT ok" not in done.stdout
     assert "any two hospitals that collude: private" in done.stdout
+    report = tmp_path / "out" / "report.html"
+    assert done.stdout.splitlines()[-1] == f"what came of it, on one page: {report}"
+    assert "checks of what was signed hold." in report.read_text("utf-8")
     assert (tmp_path / "out" / "coefficients.png").stat().st_size > 10_000
 
 

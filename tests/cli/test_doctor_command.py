@@ -98,7 +98,9 @@ def test_the_allocation_is_a_table():
 
 
 def test_long_lists_are_cut_short():
-    assert "more (--json)" in words_of("--graph", "star:20", "--tolerate", 1)
+    assert "more (--json, or .links_to_add)" in words_of(
+        "--graph", "star:20", "--tolerate", 1
+    )
 
 
 @pytest.mark.parametrize(("t", "word"), [(-1, "negative"), (4, "n - 1"), (9, "n - 1")])

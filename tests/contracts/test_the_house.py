@@ -20,7 +20,9 @@ FILES = {
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 WORDS = (ROOT / "docs" / "develop" / "words.md").read_text()
 # Words of others: HTTP's header, and the paper's own, where the paper is reproduced.
-PAPERS = {"veilsum.paper", "veilsum.report.figures", "veilsum.cli.paper"}
+PAPERS = {"veilsum.paper", "veilsum.report.figures", "veilsum.cli.paper"} | {
+    "veilsum.report.forms"  # schema.org's words
+}
 
 
 def imports(trees):

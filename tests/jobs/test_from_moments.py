@@ -101,7 +101,7 @@ def test_two_stages_are_those_of_the_rows(case):
     np.testing.assert_allclose(found.coefficients, wanted.params, rtol=1e-8)
     np.testing.assert_allclose(found.standard_errors, wanted.bse, rtol=1e-8)
     np.testing.assert_allclose(found.p_values, wanted.pvalues, rtol=1e-6, atol=1e-12)
-    assert "two-stage" in str(found)
+    assert "two stages" in str(found)
 
 
 def test_what_cannot_be_had_is_said(diabetes):

@@ -23,10 +23,10 @@ from veilsum.agreement.sections import ModelSection
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitting import FURTHER_HONEST
 from veilsum.jobs.regression import fit, fit_arrays
-from veilsum.jobs.summary import number
 from veilsum.models.hypotheses import Hypothesis
 from veilsum.models.rows import Rows
 from veilsum.reading import read
+from veilsum.showing import number
 from veilsum.tables.rules import DisclosureError, Rules
 from veilsum.tables.schema import Schema
 

@@ -1,7 +1,10 @@
 """Certificates that change: who may change whose, and what else must stay."""
 
+import itertools
 import json
+import os
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -243,6 +246,83 @@ def test_a_second_renewal_waits_until_the_former_key_is_put_away(members):
     assert held == {
         path.name: path.read_bytes() for path in (members / "alder").iterdir()
     }
+
+
+class Killed(BaseException):
+    """The process is no more: nothing that it would still do happens."""
+
+
+def killed_at(moment, patch):
+    """End the process at so many calls that change a folder, and at all after that."""
+    calls = itertools.count()
+
+    def dying(call):
+        def dies(*given, **how):
+            if next(calls) >= moment:
+                raise Killed
+            return call(*given, **how)
+
+        return dies
+
+    for name in ("open", "replace", "unlink"):
+        patch.setattr(os, name, dying(getattr(os, name)))
+
+
+def cut_short(work, moment):
+    with pytest.MonkeyPatch.context() as patch:
+        killed_at(moment, patch)
+        try:
+            work()
+        except Killed:
+            return True
+    return False
+
+
+def test_a_renewal_that_is_killed_anywhere_recovers_by_itself(tmp_path):
+    """The key is always there, and fits; and to renew again needs no hand."""
+    ends = set()
+    for moment in itertools.count():
+        folder = tmp_path / str(moment)
+        before = new_identity("alder", folder)
+        again = partial(renew, before, days=30, passphrase=None)
+        if not cut_short(again, moment):
+            break
+        now = read_identity(folder / "alder.key")
+        ends.add(now.certificate == before.certificate)
+        assert now.sign(b"x")
+        assert read_identity(folder / "alder.key").certificate == now.certificate
+        if now.certificate == before.certificate:
+            renewal = renew(now, days=30, passphrase=None)
+            now = read_identity(folder / "alder.key")
+        else:
+            renewal = read_renewal(folder / "alder.renewal.json")
+        assert (renewal.former, renewal.certificate) == (
+            before.certificate,
+            now.certificate,
+        )
+        # Runs that began with the former key can go on.
+        former = read_identity(folder / "alder.former.key")
+        assert former.certificate == before.certificate
+        assert former.sign(b"x")
+        with pytest.raises(InvalidInputError, match="of the renewal before"):
+            renew(now, days=30, passphrase=None)
+    assert moment > 8
+    assert ends == {True, False}
+
+
+def test_a_renewal_by_renaming_leaves_a_party_without_a_key(tmp_path):
+    """The twin: files moved away and then others moved there."""
+    before, made = new_identity("alder", tmp_path), new_identity("a", tmp_path / "a")
+
+    def rename():
+        for old in (before.key_file, before.certificate_file):
+            old.replace(old.with_suffix(f".former{old.suffix}"))
+        made.key_file.replace(before.key_file)
+        made.certificate_file.replace(before.certificate_file)
+
+    assert cut_short(rename, 2)
+    with pytest.raises(InvalidInputError, match="no such file"):
+        read_identity(before.key_file)
 
 
 def test_a_renewal_of_somebody_else_or_nothing_is_refused(members):

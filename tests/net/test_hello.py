@@ -200,9 +200,9 @@ def test_a_field_more_does_no_harm():
 
 
 def test_another_version_is_told_from_garbage():
-    found = read_hello('{"hello": {"protocol": 3, "all": "else differs"}}')
+    found = read_hello('{"hello": {"protocol": 99, "all": "else differs"}}')
     assert found.code == Close.PROTOCOL
-    assert "version 3" in found.reason
+    assert "version 99" in found.reason
 
 
 def test_bytes_and_very_long_texts_are_no_hello():
@@ -367,6 +367,14 @@ def test_a_link_is_tried_again_well_within_a_deadline(deadline):
     assert 1.5 * found.slow_retry < deadline / 2
     if deadline >= 60.0:
         assert found == LIMITS
+
+
+def test_who_comes_late_to_a_question_of_a_study_is_met_soon():
+    found = Limits().among_questions()
+    assert found.fallback <= 1.0 < Limits().fallback
+    assert found.longest_retry <= 2.0 < Limits().longest_retry
+    short = LIMITS.within(0.4)
+    assert short.among_questions() == short, "a deadline leaves less"
 
 
 @pytest.mark.parametrize("name", ["max_frame", "ping_interval", "strangers"])

@@ -2,12 +2,16 @@
 
 import http.client
 import socket
+import threading
+from contextlib import ExitStack
+from http.server import HTTPServer
 
 import pytest
 
 from net.village import free_port
 from veilsum.agreement.consortium import Address
 from veilsum.errors import InvalidInputError
+from veilsum.net import metrics
 from veilsum.net.metrics import Metric, MetricsServer, as_text, loopback
 
 NUMBERS = [
@@ -44,8 +48,8 @@ def test_an_address_of_this_computer_is_taken(text):
     assert str(loopback(text)) == text
 
 
-def ask(port, path, *, host=None, method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+def ask(port, path, *, host=None, method="GET", timeout=60):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     headers = {} if host is None else {"Host": host}
     try:
         connection.request(method, path, headers=headers)
@@ -76,3 +80,46 @@ def test_two_pages_and_no_other():
             pass
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=60)
+
+
+def slow(port, stack):
+    """Another user of the computer, who never comes to the end of a question."""
+    found = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+    found.sendall(b"GET /metrics HTTP/1.1\r\nHost: local")
+    return found
+
+
+def test_who_asks_slowly_is_in_nobodys_way():
+    """However many they are: the oldest of them goes first."""
+    port, most = free_port(), metrics.MOST_AT_ONCE
+    with (
+        ExitStack() as stack,
+        MetricsServer(Address("127.0.0.1", port), lambda: NUMBERS, lambda: True),
+    ):
+        first = slow(port, stack)
+        for _ in range(2 * most):
+            slow(port, stack)
+        for _ in range(3):
+            assert ask(port, "/healthz") == (200, "ok\n")
+        assert first.recv(1) == b"", "hung up on"
+        assert ask(port, "/metrics") == (200, as_text(NUMBERS))
+
+
+def test_one_who_asks_slowly_holds_up_a_server_that_answers_in_turn():
+    """The twin."""
+    pages = {"/healthz": lambda: (200, "ok\n")}
+    with ExitStack() as stack:
+        hosts = {"127.0.0.1"}
+        handler = type("Handler", (metrics._Handler,), {"pages": pages, "hosts": hosts})
+        server = stack.enter_context(HTTPServer(("127.0.0.1", 0), handler))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(server.shutdown)
+        port = server.server_address[1]
+        hosts.add(f"127.0.0.1:{port}")
+        assert ask(port, "/healthz") == (200, "ok\n")
+        one = slow(port, stack)
+        with pytest.raises(TimeoutError):
+            ask(port, "/healthz", timeout=0.2)
+        one.close()

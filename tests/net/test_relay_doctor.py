@@ -119,12 +119,28 @@ def test_relays_that_do_not_answer_or_admit(tmp_path):
     assert ("good", f"ws://{HOST}:{good} answers, and admits this party") in checks
     refused = f"the relay ws://{HOST}:{dead}: connection refused at {HOST}:{dead}"
     assert ("open", refused) in checks
-    away = f"b has not come to the relay ws://{HOST}:{good} either"
+    away = f"b has not come to the relay ws://{HOST}:{good}"
     assert ("open", away) in checks
     checks = patiently(main(strict))
     told = f"the relay ws://{HOST}:{strict}: it does not admit this party's token"
     assert ("bad", told) in checks
     assert ("open", "no relay could be used") in checks
+
+
+def test_who_was_met_neither_by_a_call_nor_at_the_relay(tmp_path):
+    """Where a call was tried, or waited for, the relay is the second way."""
+    port = free_port()
+    village = Village(tmp_path, silent=("a",))
+    agreed = village.consortium(deployment=deployment(port))
+
+    async def main(name):
+        async with relay_at(port):
+            return await doctor(village, name, agreed, wait=0.5)
+
+    for name, other in ("ab", "ba"):
+        told = [one.detail for one in patiently(main(name)).checks]
+        away = f"{other} has not come to the relay ws://{HOST}:{port} either"
+        assert any(one.endswith(away) for one in told), told
 
 
 def test_without_a_token_it_says_so(tmp_path):

@@ -14,6 +14,7 @@ from parties.test_agreed import (
     STATISTICS,
     agreed,
 )
+from veilsum.agreement.consortium import consortium_from
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.job_file import job_of
 from veilsum.jobs.presence import Screened
@@ -344,6 +345,28 @@ def first(**policy):
     """What stands before anything else."""
     page = consent_to(agreed(MODEL, policy=policy)).page
     return flat(page[: page.index("WHAT IS ASKED")])
+
+
+def test_whoever_is_between_members_is_on_the_page_that_all_agree_to():
+    """A relay that the file names sees something; without one nobody speaks of it."""
+    places = ["wss://relay.example.org", "wss://relay.example.net:8443/veil"]
+    between = {"relay": places, "relay_token": "6f" * 32}
+    plain, page = (
+        consent_to(agreed(MODEL, **more)) for more in ({}, {"deployment": between})
+    )
+    (told,) = (one for one in page.shared[-1].lines if "relay" in one)
+    assert f"({places[0]}:443, {places[1]})" in told
+    assert told.endswith("no name, key or number")
+    assert page.facts["relays"] == [f"{places[0]}:443", places[1]]
+    assert "relay" not in plain.page
+    assert plain.facts["relays"] == []
+    file = agreed(MODEL).to_table()
+    for member in file["members"]:
+        del member["address"]
+    letters = consent_to(consortium_from(file))
+    assert any("carries letters" in one for one in letters.shared[-1].lines)
+    # Of a plan nobody knows yet how its members will meet.
+    assert "letters" not in consent_to(consortium_from(file), drawn=False).page
 
 
 def test_what_is_weaker_than_usual_is_said_first():

@@ -201,15 +201,6 @@ def test_files_of_others_and_of_no_use_are_left_alone(house, caplog):
     ]
 
 
-def test_of_two_files_with_one_name_of_a_run_the_first_counts(house, caplog):
-    house.deliver(tolerate=0)
-    house.file.rename(house.inbox / "later.toml")
-    house.deliver()
-    status = house.look()
-    assert status.page == vs.consent_to(house.company.consortium).digest
-    assert "another file has this run's name" in caplog.text
-
-
 # Runs
 
 

@@ -5,6 +5,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import tomli_w
 from click.testing import CliRunner
 
 from net.runs import WAITS, data_files
+from veilsum.agreement.consortium import consortium_from
 from veilsum.agreement.study import study_from
 from veilsum.cli.app import app
 from veilsum.errors import BudgetError, InvalidInputError, OutputError
@@ -26,6 +28,7 @@ from veilsum.parties.agreed import agreed_on
 from veilsum.parties.consent import consent_to
 from veilsum.parties.joining import own_part
 from veilsum.parties.local import local_run
+from veilsum.parties.networked import Networked
 from veilsum.parties.own_rules import OwnRules
 from veilsum.parties.study_page import composed, consent_to_study
 from veilsum.parties.studying import StudyPart, looked_at, read_status
@@ -114,7 +117,8 @@ class Group:
             with open_ledger(path, create=create) as ledger:
                 mine = options.get(name, {})
                 part = self.part(name, ledger, study, **mine)
-                return part.run(lambda page: self.pages.update({name: page}) is None)
+                agree = lambda page: self.pages.update({name: page}) is None  # noqa: E731
+                return part.run(agree).status
 
         with ThreadPoolExecutor(len(names)) as pool:
             return dict(zip(names, pool.map(one, names), strict=True))
@@ -377,6 +381,19 @@ def test_the_whole_study_is_reserved_before_anybody_is_met(four, tmp_path):
         assert ledger.history() == again, "once"
 
 
+def test_members_of_a_study_call_sooner_than_others(four, tmp_path):
+    identity = read_identity(four.folder("a") / "a.key")
+    plain = {**four.study.first.to_table(), "study": ""}
+    codec, policy = SimpleNamespace(max_frame=1), SimpleNamespace(deadline=300.0)
+    plan = SimpleNamespace(codec=codec, policy=policy, digest=b"")
+    found = {}
+    for agreed in (four.study.first, consortium_from(plain)):
+        driver = Networked(identity=identity, consortium=agreed, state=tmp_path / "s")
+        made = driver._links(plan, None)
+        found[agreed.study != ""] = made.keywords["limits"].fallback
+    assert found[True] < found[False]
+
+
 # What masks hide in all of them
 
 
@@ -541,9 +558,8 @@ def test_receipts_of_one_question_are_verified_by_the_studys_file(ended, tmp_pat
 def test_what_a_study_has_no_use_for_is_said(four, file):
     folder = four.folder("b")
     mine = ("--identity", folder / "b.key", "--data", folder / "data.csv", "--yes")
-    for option in ("--state", "--transcript"):
-        told = call("join", file, *mine, option, "x", "--out", file.parent / "o")
-        assert told.exit_code == 2
-        assert "a study has one for each question" in told.stderr
+    told = call("join", file, *mine, "--state", "x", "--out", file.parent / "o")
+    assert told.exit_code == 2
+    assert "a study has one for each question" in told.stderr
     told = call("join", folder / "nothing.toml", *mine)
     assert told.exit_code == 2

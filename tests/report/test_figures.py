@@ -196,7 +196,7 @@ def test_coefficients_stand_beside_the_pooled_ones_in_standard_errors():
     found = np.concatenate([np.atleast_1d(line.get_xdata()) for line in drawn[:6]])
     np.testing.assert_allclose(found, [2, 6, 4, 5, -12, -8, -10, -10])
     assert [text.get_text() for text in axis.get_yticklabels()] == ["x", "y"]
-    assert axis.get_title() == "as good as pooled"
+    assert axis.figure.texts[0].get_text() == "as good as pooled"
     names = [text.get_text() for text in axis.get_legend().get_texts()]
     assert names == ["under masks, 95 %", "pooled"]
 

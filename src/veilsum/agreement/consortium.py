@@ -328,7 +328,7 @@ def consortium_from(table: Table) -> Consortium:
         questions=(_question(file),),
         organiser=file.organiser,
         study=_checked_study(file.study),
-        former=_check_former(file.former),
+        former=check_former(file.former),
         relays=relays,
         written=canonical({**said, "members": [member_row(one) for one in found]}),
     )
@@ -466,10 +466,11 @@ def _checked_study(digest: str) -> str:
     return digest
 
 
-def _check_former(digest: str) -> str:
+def check_former(digest: str) -> str:
+    """Return the digest of what a file amends; refuse what is none."""
     if digest and not re.fullmatch("[0-9a-f]{64}", digest):
         raise InvalidScenarioError(
-            "former must be the digest of the consortium file that this one amends, 64 "
+            "former must be the digest of the file that this one amends, 64 "
             "hexadecimal digits: veilsum consortium amend writes it"
         )
     return digest

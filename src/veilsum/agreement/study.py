@@ -29,6 +29,7 @@ from veilsum.agreement.consortium import (
     ConsortiumFile,
     canonical,
     check_format,
+    check_former,
     check_run,
     consortium_from,
     member_from,
@@ -51,7 +52,7 @@ SHARED = tuple(
     for name in ConsortiumFile.__struct_fields__
     if name not in ("format", "run", "study", "former", *COMMANDS, *COST_ONLY)
 )
-_KNOWN = ("format", "run", *SHARED, "question", "earlier")
+_KNOWN = ("format", "run", *SHARED, "question", "earlier", "former")
 
 
 class StudyHead(Section, frozen=True, kw_only=True):
@@ -60,6 +61,7 @@ class StudyHead(Section, frozen=True, kw_only=True):
     Attributes:
         question: what is asked, in order.
         earlier: the editions before this one.
+        former: digest of the study that it amends; see `AgreedStudy`.
     """
 
     run: Text
@@ -77,6 +79,7 @@ class StudyHead(Section, frozen=True, kw_only=True):
         tuple[dict[str, Any], ...],
         Meta(description="a list, one [[earlier]] for each edition before this one"),
     ] = ()
+    former: Text = ""
 
 
 _HEAD = StudyHead.__struct_fields__
@@ -104,6 +107,8 @@ class AgreedStudy:
         organiser: the member that wrote the file, by the file's own word.
         questions: each as a consortium of its own, by name and in order.
         editions: all of them; this one is the last.
+        former: digest of the study of which this one changes certificates alone,
+            hexadecimal; "" for none.
         written: the whole file in its one spelling.
     """
 
@@ -112,6 +117,7 @@ class AgreedStudy:
     organiser: str
     questions: Mapping[str, Consortium]
     editions: tuple[Edition, ...]
+    former: str = ""
     written: bytes = field(repr=False)
 
     @property
@@ -123,6 +129,11 @@ class AgreedStudy:
     def first(self) -> Consortium:
         """The first question: members, graph, masks, schema and rules are all's."""
         return next(iter(self.questions.values()))
+
+    @property
+    def certificates(self) -> Mapping[str, str]:
+        """Every member's, in every question."""
+        return self.first.certificates
 
     @property
     def new(self) -> tuple[str, ...]:
@@ -212,6 +223,7 @@ def study_from(table: Table) -> AgreedStudy:
         organiser=file.organiser,
         questions=questions,
         editions=editions,
+        former=check_former(file.former),
         written=canonical(said),
     )
 

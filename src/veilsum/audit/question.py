@@ -22,6 +22,7 @@ from msgspec.structs import replace as replaced
 from veilsum.agreement.consortium import Consortium, Minimisation
 from veilsum.agreement.drafting import masks_between
 from veilsum.agreement.sections import DispatchSection, JobSection, MasksSection
+from veilsum.agreement.study import AgreedStudy
 from veilsum.drivers.arrays import Arrays
 from veilsum.drivers.driver import (
     Assignment,
@@ -30,8 +31,13 @@ from veilsum.drivers.driver import (
     Released,
     Sums,
 )
-from veilsum.errors import InvalidInputError, VeilsumError
-from veilsum.files.consortiums import plan_of, read_consortium
+from veilsum.errors import InvalidInputError, VeilsumError, printable
+from veilsum.files.consortiums import (
+    plan_of,
+    read_agreement,
+    read_consortium,
+    read_study_plan,
+)
 from veilsum.files.datasets import fleet_of, site_of
 from veilsum.files.ledger import Ledger
 from veilsum.files.scenarios import read_scenario_file, read_toml
@@ -43,7 +49,7 @@ from veilsum.jobs.presence import Screened, answering
 from veilsum.jobs.recipes import Contribution, PartyWork
 from veilsum.jobs.releases import BY_ROW
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.numbers.arrays import Array
+from veilsum.numbers.arrays import Array, listed
 from veilsum.numbers.laws import LAWS, Law, Masks
 from veilsum.parties.party_cost import PartyCost
 from veilsum.protocol.plan import Plan
@@ -175,6 +181,15 @@ class Witness:
         return found
 
 
+def questions_of(path: Path) -> Mapping[str, Consortium]:
+    """Return the questions of a study, agreed on or planned; none of another file."""
+    table = read_toml(path)
+    if "question" not in table:
+        return {}
+    study = read_agreement(path) if "members" in table else read_study_plan(path)
+    return study.questions if isinstance(study, AgreedStudy) else {}
+
+
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
     """An agreed question, as it is played on rows that are nobody's.
@@ -196,12 +211,24 @@ class Rehearsal:
         return cls(agreement)
 
     @classmethod
-    def read(cls, path: Path) -> Rehearsal:
+    def read(cls, path: Path, question: str | None = None) -> Rehearsal:
         """Return what a consortium file asks, or a scenario that plans one.
 
         Masks of float64 are for simulation: they are audited as they are, and what
         machines do as if the file had lattice masks of the same sigma.
+
+        Args:
+            path: of the file.
+            question: which one, of a study.
         """
+        if question is not None:
+            asked = questions_of(path)
+            if question not in asked:
+                known = listed([*asked]) or "none: it is no study"
+                raise InvalidInputError(
+                    f"{path} has no question {printable(question)!r}; it has {known}"
+                )
+            return cls(asked[question])
         if "members" in read_toml(path):
             return cls(read_consortium(path))
         file, simulated = read_scenario_file(path), None

@@ -23,6 +23,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.files.contents import contents
 from veilsum.files.output import as_json
 from veilsum.net.identity import Identity, certificate_name, fingerprint, public_key
+from veilsum.showing import Showing, Shown, counted
 
 if TYPE_CHECKING:
     from veilsum.audit.attack import Scene
@@ -62,13 +63,20 @@ ASKED: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         lambda one: type(one) is int and 0 <= one < 2**63,
     ),
 }
+# What is there if the file has several questions, and only then.
+OF_STUDIES: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "question": (
+        "the name of a question, of at most 100 letters",
+        lambda one: isinstance(one, str) and len(one) <= 100,
+    ),
+}
 # What is not as expected is shown in part: it may be as long or deep as a file can be.
 SHOWN = reprlib.Repr()
 SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = 200
 
 
-@dataclass(frozen=True)
-class AuditRecord:
+@dataclass(frozen=True, repr=False)
+class AuditRecord(Shown):
     """One audit as JSON has it, signed or not."""
 
     content: Mapping[str, Any]
@@ -88,14 +96,18 @@ class AuditRecord:
             audit: what came out.
             scene: what was audited.
             source: the file that says what was agreed on.
-            asked: what was asked of the audit, by `ASKED`.
+            asked: what was asked of the audit, by `ASKED`; of a study the question too.
         """
         topology, law = scene.topology, scene.law
         return cls(
             {
                 "format": FORMAT,
                 "made_with": made_with(),
-                "asked": {key: asked[key] for key in ASKED},
+                "asked": {
+                    key: asked[key]
+                    for key in (*ASKED, *OF_STUDIES)
+                    if key in {*asked, *ASKED}
+                },
                 "agreed": {
                     "file": hashlib.sha256(source).hexdigest(),
                     "parties": list(topology.parties),
@@ -110,6 +122,21 @@ class AuditRecord:
                 "audit": audit.to_dict(),
                 "clock": list(audit.clock),
             }
+        )
+
+    def showing(self) -> Showing:
+        """Return the verdict that it has; what a file says is not believed by that."""
+        found, agreed = self.content["audit"], self.content["agreed"]
+        signed = self.content.get("party")
+        return Showing(
+            str(found["verdict"]),
+            [
+                f"Record of an audit of {counted(len(agreed['parties']), 'party')} "
+                f"under {agreed['law']} masks: {found['executions']} executions, "
+                f"{counted(len(found['outcomes']), 'attack')}, seed {found['seed']}; "
+                f"{'not signed' if signed is None else f'signed by {signed}'}"
+            ],
+            {"What it says of itself": [f"agreed on: {agreed['file']}"]},
         )
 
     @property
@@ -197,8 +224,8 @@ class AuditRecord:
 
 def check_asked(asked: Mapping[str, Any], where: str) -> None:
     """Refuse what no audit can be asked, before any work is done."""
-    for key, (expected, holds) in ASKED.items():
-        if not holds(asked[key]):
+    for key, (expected, holds) in {**ASKED, **OF_STUDIES}.items():
+        if key in {*asked, *ASKED} and not holds(asked[key]):
             raise InvalidInputError(
                 f"{where}: {key} must be {expected}, found {SHOWN.repr(asked[key])}"
             )
@@ -233,7 +260,7 @@ def _has_all(found: Any) -> bool:
         and found.get("format") == FORMAT
         and keys <= found.keys() <= keys | {"format", *SIGNED}
         and isinstance(found["asked"], dict)
-        and found["asked"].keys() == ASKED.keys()
+        and ASKED.keys() <= found["asked"].keys() <= {*ASKED, *OF_STUDIES}
         and isinstance(found["made_with"], dict)
         and found["made_with"].keys() == made_with().keys()
         and isinstance(found["clock"], list)

@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "Find a network and the noise it needs for a target.",
     "privacy": "Say what a coalition can learn on a given graph.",
     "relay": "Host a relay, where members meet who can only dial out.",
+    "report": "Write what a run came to on one page, or what an officer asks for.",
     "schema": "Draft what parties agree their tables look like.",
     "serve": "Stay up, and join what this party's own rules allow.",
     "solve": "Run the scenario in a TOML file and report the result.",
@@ -37,6 +38,7 @@ COMMANDS = {
     "status": "Show how far the runs of this computer are.",
     "study": "Say how far a study of several questions is, or add questions to one.",
     "survival": "Estimate survival curves over several parties' rows.",
+    "sweep": "Run a scenario on many graphs, under many masks, by many methods.",
     "up": "Run a scenario with every party as a process of its own.",
     "verify": "Check what the parties of a run have signed.",
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from veilsum.cli.output import console, json_option, print_json, table
+from veilsum.cli.output import console, json_option, print_json, seed_option, table
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def command() -> None:
     show_default=True,
     help="Simulated runs for each law, each with fresh shares.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @click.option(
     "--bits",
     type=click.IntRange(min=2, max=60),

@@ -7,25 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from veilsum.cli.output import (
-    console,
     json_option,
     print_json,
     progress_bar,
     say,
-    table,
+    seed_option,
 )
 
 if TYPE_CHECKING:
-    from veilsum.audit.attack import Outcome
     from veilsum.audit.auditing import Audit
     from veilsum.audit.record import AuditRecord
 
-COLUMNS = ("attack", "by", "promised", "measured", "interval", "would find")
-# More lines than these nobody reads; the rest is in the JSON.
-MOST_LINES = 40
 # Of each mechanism of the literature, under A and as many under B, by depth.
 RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
 
@@ -58,7 +52,12 @@ RUNS = {"quick": 200, "standard": 1000, "deep": 4000}
     type=float,
     help="Between the two inputs; where 60% is promised, if not said.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--question",
+    metavar="NAME",
+    help="Of a study: this one; all of them, one after the other, if not said.",
+)
+@seed_option
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -107,6 +106,7 @@ def command(
     executions: int | None,
     depth: Any,
     distance: float | None,
+    question: str | None,
     seed: int,
     workers: int,
     out: Path | None,
@@ -122,9 +122,9 @@ def command(
     excess would have been found. Nobody's data is read. RUN is the folder that veilsum
     join wrote its result to: then its receipt is checked too, and what this party
     received, if it kept a transcript; what is not there is said. Ctrl-C keeps what
-    there is. The exit code is 0 if nothing was found, 1 if an attack succeeded more
-    often than promised (or a replay differs), 2 if the file cannot be used, 3 if the
-    audit's own controls failed.
+    there is. Of a study every question is audited by itself. The exit code is 0 if
+    nothing was found, 1 if an attack succeeded more often than promised (or a replay
+    differs), 2 if the file cannot be used, 3 if the audit's own controls failed.
 
     \b
     Example:
@@ -133,6 +133,7 @@ def command(
       veilsum audit out
       veilsum audit --literature --out out/literature
     """
+    from veilsum.audit.question import questions_of
     from veilsum.audit.record import check_asked, read_record
     from veilsum.errors import InvalidInputError
     from veilsum.files.output import prepare_folder, write_files
@@ -162,27 +163,36 @@ def command(
         "distance": distance,
         "seed": seed,
     }
+    if question is not None:
+        asked["question"] = question
     if before is not None:
         asked = before.asked
     check_asked(asked, "veilsum audit")
-    found, record, members = _audited(what, asked, workers, transcripts)
-    here = record.content["made_with"]
-    if before is not None:
-        record = before.repeated(record)
-    elif identity is not None:
-        record = record.signed_by(identity)
-    if folder is not None:
-        files = {"audit.json": record.to_json().encode()}
-        if found.curves:
-            files |= _drawn("audit", lambda: audit_figure(found))
-        write_files(folder, files)
+    several = {} if what.is_dir() or "question" in asked else questions_of(what)
+    records, worst = {}, 0
+    for name in several or [""]:
+        if name:
+            asked = {**asked, "question": name}
+            say(f"question {name}")
+        found, record, members = _audited(what, asked, workers, transcripts)
+        here = record.content["made_with"]
+        if before is not None:
+            record = before.repeated(record)
+        elif identity is not None:
+            record = record.signed_by(identity)
+        if folder is not None:
+            files = {"audit.json": record.to_json().encode()}
+            if found.curves:
+                files |= _drawn("audit", lambda: audit_figure(found))  # noqa: B023
+            write_files(prepare_folder(folder / name), files)
+        if not as_json:
+            click.echo(str(found))
+        if before is not None:
+            _compare(before, record, members, here)
+        records[name], worst = record.content, max(worst, found.exit_code)
     if as_json:
-        print_json(record.content)
-    else:
-        _print(found)
-    if before is not None:
-        _compare(before, record, members, here)
-    click.get_current_context().exit(found.exit_code)
+        print_json({"questions": records} if several else records[""])
+    click.get_current_context().exit(worst)
 
 
 def _audited(
@@ -216,7 +226,7 @@ def _audited(
 
     ran = RunFolder(what) if what.is_dir() else None
     file = what if ran is None else ran.file
-    question = None if file is None else Rehearsal.read(file)
+    question = None if file is None else Rehearsal.read(file, asked.get("question"))
     run = None if question is None else question.consortium.run
     held = [read_transcript(file, key, run=run) for file, key in transcripts]
     held += [] if ran is None else ran.transcripts
@@ -347,55 +357,3 @@ def _compare(
             say("fewer executions are in it than were asked for: was it stopped?")
     if difference is not None or not good:
         click.get_current_context().exit(1)
-
-
-def _print(found: Audit) -> None:
-    screen = console()
-    screen.print(f"{escape(found.verdict)}\n")
-    for line in found.allowed:
-        screen.print(f"{escape(line)}\n")
-    shown = sorted(found.outcomes, key=lambda one: not one.exceeds(found.alarms))
-    rows = [_row(one, found.alarms) for one in shown[:MOST_LINES]]
-    screen.print(table(COLUMNS, rows))
-    if len(shown) > MOST_LINES:
-        screen.print(f"and {len(shown) - MOST_LINES:,} more in audit.json")
-    # Where nothing is told at any distance, there is none to name.
-    told = any(curve.promised > 0.5 for curve in found.curves)
-    at = f" at distance {found.distance:.4g}" if told else ""
-    screen.print(
-        f"\n{found.executions:,} executions{at}; all "
-        f"statements together are wrong at most 5% of the time. {escape(found.power)}\n"
-    )
-    marks = {True: "as it must be", False: "NOT as it must be"}
-    screen.print(
-        table(
-            ("control", "found", ""),
-            [(one.name, one.found, marks[one.holds]) for one in found.controls],
-        )
-    )
-    for line in (
-        *found.said,
-        *found.clock,
-        *(f"not played: {one}" for one in found.skipped),
-    ):
-        screen.print(escape(line))
-
-
-def _row(one: Outcome, alarms: float) -> tuple[str, ...]:
-    low, high = one.interval(alarms)
-    return (
-        one.attack,
-        ", ".join(one.coalition) or "anybody",
-        _percent(one.promised),
-        f"{_percent(one.rate)}{' !' if one.exceeds(alarms) else ''}",
-        f"{_percent(low)} to {_percent(high)}",
-        _percent(one.findable(alarms)),
-    )
-
-
-def _percent(chance: float | None) -> str:
-    if chance is None:
-        return "nothing"
-    if 0.0 < chance < 5e-5:
-        return "<0.01%"
-    return f"{100 * chance:.3g}%" if chance in {0.0, 1.0} else f"{100 * chance:.2f}%"

@@ -168,11 +168,11 @@ def amend(
     Example:
       veilsum consortium amend study.veil --renewal hospital-3.renewal.json -o next.veil
     """
-    from veilsum.files.consortiums import read_consortium, write_consortium
+    from veilsum.files.consortiums import read_agreement, write_consortium
     from veilsum.net.amendment import Amendment, amended, read_renewal
     from veilsum.net.trust import check_certificates, check_dates
 
-    former = read_consortium(file)
+    former = read_agreement(file)
     willing = tuple(map(read_renewal, renewals))
     for one in willing:
         if former.certificates.get(one.name) != one.former:
@@ -253,11 +253,11 @@ def agree(
       veilsum consortium agree next.veil --former study.veil --identity hospital-1.key
     """
     from veilsum.cli.join import only_key
-    from veilsum.files.consortiums import read_consortium
+    from veilsum.files.consortiums import read_agreement
     from veilsum.net.amendment import amendment_file, read_amendment
     from veilsum.net.identity import read_identity
 
-    new, before = read_consortium(file), read_consortium(former)
+    new, before = read_agreement(file), read_agreement(former)
     found = read_amendment(amendment_file(file))
     found = found.with_those_of(map(read_amendment, others), new)
     changes = found.changes(before, new)
@@ -283,7 +283,7 @@ def agree(
 
 
 def _amended(
-    found: Amendment, changes: Iterable[Change], new: Consortium
+    found: Amendment, changes: Iterable[Change], new: Consortium | AgreedStudy
 ) -> dict[str, Any]:
     return {
         "former": found.former,

@@ -10,9 +10,7 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.cox import CoxResult
-    from veilsum.jobs.cox_bins import BinnedCoxResult
-    from veilsum.jobs.job_file import JobFile
+    pass
 
 
 @click.command("cox")
@@ -27,10 +25,4 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
     Example:
       veilsum cox examples/cox.toml
     """
-    run(scenario, "cox", driver=driver, out=out, as_json=as_json, show=_show)
-
-
-def _show(job: JobFile, result: CoxResult | BinnedCoxResult) -> None:
-    del job
-    click.echo(result.summary())
-    click.echo(f"\ndifference from the fit without masks: {result.max_error:.3g}")
+    run(scenario, "cox", driver=driver, out=out, as_json=as_json)

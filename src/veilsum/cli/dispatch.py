@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from veilsum.cli.job import job_options, run
-from veilsum.cli.output import console
 
 if TYPE_CHECKING:
     from veilsum.jobs.dispatch import DispatchResult
@@ -35,7 +33,7 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
         driver=driver,
         out=out,
         as_json=as_json,
-        show=_show,
+        asked={"outputs": True},
         draw=_draw,
     )
 
@@ -48,11 +46,3 @@ def _draw(job: JobFile, result: DispatchResult | PeriodsResult) -> dict[str, Any
     if isinstance(result, DispatchResult):
         return {"supply": supply_figure(result, title)}
     return {"schedule": schedule_figure(result, title)}
-
-
-def _show(job: JobFile, result: DispatchResult | PeriodsResult) -> None:
-    del job
-    screen = console()
-    screen.print(escape(result.summary()))
-    if (pooled := getattr(result, "reference", None)) is not None:
-        screen.print(f"the pooled price is {pooled:.8g}")

@@ -32,7 +32,6 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
         driver=driver,
         out=out,
         as_json=as_json,
-        show=_show,
         draw=_draw,
     )
 
@@ -45,11 +44,3 @@ def _draw(job: JobFile, result: AnyEvaluationResult) -> dict[str, Any]:
         return {}
     title = job.title.partition("\n")[0]
     return {"evaluation": evaluation_figure(result, title)}
-
-
-def _show(job: JobFile, result: AnyEvaluationResult) -> None:
-    del job
-    click.echo(result.summary())
-    click.echo(
-        f"\ndifference from the pooled rows' own, without bins: {result.max_error:.3g}"
-    )

@@ -16,7 +16,6 @@ from veilsum.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from veilsum.jobs.job_file import JobFile
-    from veilsum.jobs.running import JobResult
 
 # Spelt out: importing them would load numpy for --help.
 DRIVERS = ("loopback", "vectorised")
@@ -52,14 +51,15 @@ def run(
     driver: str,
     out: Path | None,
     as_json: bool,
-    show: Callable[[JobFile, Any], None],
+    asked: Mapping[str, Any] | None = None,
     instead: Mapping[str, Any] | None = None,
     draw: Callable[[JobFile, Any], Mapping[str, Any]] | None = None,
 ) -> None:
     """Read a job, run it, and show or write what came out.
 
     What is said `instead` of what the file's section has is for simulations only;
-    figures that are drawn of a result go to the folder too, by their names.
+    figures that are drawn of a result go to the folder too, by their names. What is
+    `asked` of a result is how to show it.
     """
     from veilsum.files.output import as_json as text
     from veilsum.files.output import prepare_folder, write_files
@@ -87,10 +87,14 @@ def run(
         return
     if job.rounded:
         say(rounded_words(job.rounded))
+    if refused := job.refused_by_default():
+        say(
+            "this file changes minimum_rows; by default these parties would be "
+            f"refused: {', '.join(refused)}"
+        )
     if job.title:
         console().print(f"{escape(job.title)}\n")
-    show(job, result)
-    print_road(result)
+    click.echo(result.showing(**(asked or {})).text())
 
 
 def _rendered(figures: Mapping[str, Any]) -> dict[str, bytes]:
@@ -100,21 +104,3 @@ def _rendered(figures: Mapping[str, Any]) -> dict[str, bytes]:
     return {
         f"{n}.{kind}": one for n, ways in drawn.items() for kind, one in ways.items()
     }
-
-
-def print_road(result: JobResult) -> None:
-    """Say what it took, and what it hides."""
-    from veilsum.cli.privacy import print_guarantee
-    from veilsum.jobs.releases import condensed
-
-    released = result.released
-    sums = len(released.sums)
-    screen = console()
-    screen.print(
-        f"\n{sums} {'sum' if sums == 1 else 'sums'} of {result.recipe.size} numbers "
-        f"under {result.terms.law.name} masks; {released.rounds:,} message rounds, "
-        f"{released.bytes:,} bytes over all links\n"
-    )
-    # In full in the JSON: a person need not read the same line for every round.
-    lines = condensed(result.releases)
-    print_guarantee(replace(result.guarantee, released=lines))

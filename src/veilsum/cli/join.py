@@ -25,7 +25,6 @@ from veilsum.errors import InvalidInputError, VeilsumError, WaitingError, printa
 if TYPE_CHECKING:
     from veilsum.agreement.consortium import Consortium
     from veilsum.agreement.study import AgreedStudy
-    from veilsum.jobs.running import JobResult
     from veilsum.parties.consent import Consent
     from veilsum.parties.events import RunEvent
     from veilsum.parties.studying import QuestionStatus
@@ -148,9 +147,9 @@ STAGES = {
     "--transcript",
     type=FILE,
     help="Keep every number that this party stores, sends and receives in a file of "
-    "its own, encrypted with its key; by default none is kept. It is a secret: it has "
-    "what the masks hide of this party, and with other members' transcripts all that "
-    "these could compute together.",
+    "its own, encrypted with its key; by default none is kept. Of a study, a folder "
+    "with one for each question. It is a secret: it has what the masks hide of this "
+    "party, and with other members' transcripts all that these could compute together.",
 )
 @click.option("--listen", help="HOST:PORT to listen at, if others dial another one.")
 @click.option(
@@ -389,52 +388,46 @@ def _join_study(
 ) -> None:
     """Take part in all questions of a study, and say how each went."""
     from veilsum.cli.study import print_status
+    from veilsum.net.amendment import check_amendment
     from veilsum.net.identity import read_identity
-    from veilsum.net.trust import check_identity
-    from veilsum.parties.joining import OwnTable, own_part
     from veilsum.parties.own_rules import own_rules_in
-    from veilsum.parties.studying import StudyPart
-    from veilsum.parties.taking_part import own_ledger
+    from veilsum.parties.studying import take_part_in_study
 
     style, yes = how["style"], how["yes"]
-    for option in ("state", "transcript", "drop"):
-        if how[option] is not None:
-            raise BadInput(
-                f"--{option} is about one run, and a study has one for each question: "
-                "leave it out"
-            )
+    if how["state"] is not None:
+        raise BadInput(
+            "--state is about one run, and a study has one for each question: leave it "
+            "out"
+        )
+    check_amendment(file, study)
     identity = read_identity(key or only_key(file.parent))
-    check_identity(identity, study.first.certificates)
-    part = own_part(study.first, data=files["data"], cost=files["cost"], **taken(how))
-    assert isinstance(part, OwnTable)
 
-    def tell(found: QuestionStatus, result: JobResult | None) -> None:
+    def tell(found: QuestionStatus, joined: Joined | None) -> None:
         if style == "json":
             about = {"question": found.name, "stage": found.stage}
             LOG.info("question over", extra=about)
             return
         say(f"  {found.name}: {found.stage}")
-        summary = getattr(result, "summary", None)
+        summary = getattr(joined and joined.result, "summary", None)
         if summary is not None and not as_json:
             click.echo(f"\n{found.name}\n{summary()}\n")
 
-    ledger = how["ledger_file"]
-    path = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
-    with own_ledger(path, study.first) as kept:
-        taking = StudyPart(
-            study=study,
-            identity=identity,
-            part=part,
-            own=own_rules_in(identity.key_file.parent, how["own"]),
-            ledger=kept,
-            out=how["out"],
-            alone=yes,
-            without=how["without"],
-            ways=_ways(how),
-            tell=tell,
-            on_event=_teller(style),
-        )
-        found = taking.run(partial(_agree, yes=yes, style=style))
+    found = take_part_in_study(
+        study,
+        identity,
+        consent=partial(_agree, yes=yes, style=style),
+        **files,
+        how=taken(how),
+        rules=own_rules_in(identity.key_file.parent, how["own"]),
+        ledger=how["ledger_file"],
+        out=how["out"],
+        alone=yes,
+        without=how["without"],
+        ways=_ways(how),
+        transcript=how["transcript"],
+        tell=tell,
+        on_event=_teller(style),
+    ).status
     if as_json:
         print_json(found.to_dict())
     else:
@@ -444,10 +437,11 @@ def _join_study(
 
 def only_key(folder: Path) -> Path:
     """Return the one key file of a folder."""
-    from veilsum.net.identity import LOST_KEY
+    from veilsum.net.identity import LOST_KEY, NEXT
 
+    not_in_force = (".former", NEXT)
     found = sorted(
-        path for path in folder.glob("*.key") if not path.stem.endswith(".former")
+        path for path in folder.glob("*.key") if not path.stem.endswith(not_in_force)
     )
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"

@@ -10,8 +10,7 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.job_file import JobFile
-    from veilsum.jobs.meta import MetaResult
+    pass
 
 
 @click.command("meta")
@@ -26,10 +25,4 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
     Example:
       veilsum meta examples/sleep-meta.toml
     """
-    run(scenario, "meta", driver=driver, out=out, as_json=as_json, show=_show)
-
-
-def _show(job: JobFile, result: MetaResult) -> None:
-    del job
-    click.echo(result.summary())
-    click.echo(f"\ndifference from the analysis without masks: {result.max_error:.3g}")
+    run(scenario, "meta", driver=driver, out=out, as_json=as_json)

@@ -10,8 +10,7 @@ import click
 from veilsum.cli.job import job_options, run
 
 if TYPE_CHECKING:
-    from veilsum.jobs.job_file import JobFile
-    from veilsum.jobs.mixed import MixedResult
+    pass
 
 
 @click.command("mixed")
@@ -26,10 +25,4 @@ def command(*, scenario: Path, driver: str, out: Path | None, as_json: bool) -> 
     Example:
       veilsum mixed examples/sleep.toml
     """
-    run(scenario, "mixed", driver=driver, out=out, as_json=as_json, show=_show)
-
-
-def _show(job: JobFile, result: MixedResult) -> None:
-    del job
-    click.echo(result.summary())
-    click.echo(f"\ndifference from the fit without masks: {result.max_error:.3g}")
+    run(scenario, "mixed", driver=driver, out=out, as_json=as_json)

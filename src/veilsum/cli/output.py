@@ -25,6 +25,13 @@ optional_graph_option = click.option("--graph", "spec", **_GRAPH)
 # Spelt out: importing them would load numpy for --help.
 LAWS = ("none", "gaussian", "lattice", "uniform")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The same seed gives the same numbers.",
+)
 
 
 class _FilePath(click.Path):

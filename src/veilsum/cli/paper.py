@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from veilsum.cli.output import console, json_option, print_json, progress_bar, table
+from veilsum.cli.output import (
+    console,
+    json_option,
+    print_json,
+    progress_bar,
+    seed_option,
+    table,
+)
 
 if TYPE_CHECKING:
     from veilsum.drivers.driver import Progress
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Executions of phase I for each of the two inputs.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @json_option
 def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
     """Reproduce the paper's Section V and put its Section III-B to work.

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from rich.padding import Padding
-from rich.text import Text
 
-from veilsum.cli.output import console, json_option, print_json, progress_bar, table
+from veilsum.cli.output import (
+    json_option,
+    print_json,
+    progress_bar,
+    seed_option,
+)
 from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.graphs.topology import Topology
     from veilsum.numbers.laws import LawName
-    from veilsum.privacy.planner import NetworkPlan, Plans, Refused
     from veilsum.privacy.records import Model, Range, RecordDistance
-
-COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 
 
 @click.command("plan")
@@ -73,7 +73,7 @@ COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
     metavar="SPEC|FILE",
     help="Plan for this graph only: a family such as ring:9, or a graph file.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @json_option
 def command(
     *,
@@ -120,8 +120,10 @@ def command(
         )
     if as_json:
         print_json(found.to_dict() | _record_keys(records))
-    else:
-        _print(found, records)
+        return
+    if records is not None:
+        click.echo(f"{_about_records(records)}\n")
+    click.echo(str(found))
 
 
 def _graph(spec: str | None) -> Topology | str | None:
@@ -187,110 +189,9 @@ def _record_keys(records: RecordDistance | None) -> dict[str, object]:
     }
 
 
-def _print(found: Plans, records: RecordDistance | None) -> None:
-    screen = console()
-    rows = [_row(one, found.best) for one in found.plans]
-    rows += [_refused_row(one) for one in found.refused]
-    screen.print(_table(rows))
-    screen.print()
-    if records is not None:
-        screen.print(Text(_about_records(records)))
-    screen.print(Text(_in_words(found)))
-    if found.best.lattice_bits is not None:
-        screen.print(_accuracy(found.best, found.best.lattice_bits))
-    if found.best.graph == "edges":
-        screen.print("Its links have no short name: --json lists them.")
-    if found.interrupted:
-        screen.print("The search was stopped: better networks may exist.")
-    screen.print("\nNotes:")
-    for note in found.notes:
-        screen.print(Padding(note, (0, 0, 0, 2), expand=False))
-
-
-def _table(rows: list[tuple[str, ...]]) -> object:
-    made = table(COLUMNS, [])
-    for row in rows:
-        # As they are: rich would read :100: in a graph's name as a picture.
-        made.add_row(*map(Text, row))
-    made.columns[-1].justify = "left"
-    # Whole names can be copied into --graph; the verdict is what may be folded.
-    for column in made.columns[:-1]:
-        column.no_wrap = True
-    return made
-
-
-def _row(plan: NetworkPlan, best: NetworkPlan) -> tuple[str, ...]:
-    ratio = 1.0 if best.sigma is None else (plan.sigma or 0.0) / best.sigma
-    verdict = "OK" if ratio < 1.005 else f"OK, sigma x{ratio:.2f}"
-    mu2 = plan.worst_mu2 or 0.0
-    return (
-        _title(plan),
-        str(plan.vertex_connectivity),
-        f"{mu2:.3f}" if plan.exact else f">= {mu2:.3g}",
-        _span(plan.links_per_party),
-        _sigma(plan),
-        verdict,
-    )
-
-
-def _refused_row(refused: Refused) -> tuple[str, ...]:
-    kappa, links = refused.vertex_connectivity, refused.links_per_party
-    return (
-        refused.graph,
-        "" if kappa is None else str(kappa),
-        "none",
-        "" if links is None else _span(links),
-        "none",
-        f"NO: {refused.reason}",
-    )
-
-
-def _title(plan: NetworkPlan) -> str:
-    """Return a graph's name; one without a name is told by where it comes from."""
-    return plan.kind if plan.graph == "edges" else plan.graph
-
-
-def _span(links: tuple[int, int]) -> str:
-    return str(links[0]) if links[0] == links[1] else f"{links[0]}-{links[1]}"
-
-
-def _sigma(plan: NetworkPlan) -> str:
-    """Return six digits that are not below sigma: less noise would miss the target."""
-    from decimal import ROUND_CEILING, Context
-
-    if plan.sigma is None:
-        return "none"
-    above = Context(prec=6, rounding=ROUND_CEILING).create_decimal(plan.sigma)
-    return f"{float(above):.6g}"
-
-
 def _about_records(records: RecordDistance) -> str:
     size = "" if records.exact else "at most "
     return (
         f"Masked for each record: {records.statistic}. Exchanging two records "
         f"between honest parties moves the inputs by {size}{records.distance:.6g}."
-    )
-
-
-def _in_words(found: Plans) -> str:
-    best, distance = found.best, found.target.distance
-    noise = f"{best.law} masks" if best.sigma is None else f"sigma {_sigma(best)}"
-    line = (
-        f"{_title(best)}, {noise}: epsilon {best.epsilon:.4g} "
-        f"against any {found.tolerate} colluding"
-    )
-    if distance is None or best.attacker_success is None:
-        return f"{line}."
-    return (
-        f"{line}; KL {best.epsilon * distance**2:.3g} at distance {distance:.6g}: the "
-        f"best attacker guesses right {100 * best.attacker_success:.2f}% of the time "
-        "(a coin: 50%)."
-    )
-
-
-def _accuracy(best: NetworkPlan, bits: int) -> str:
-    return (
-        f"At this sigma float64 arithmetic errs by about {best.float64_error:.1g}, "
-        f"lattice arithmetic on a grid of 2^{-bits} by at most "
-        f"{best.lattice_error:.1g}, where the average cost has curvature 1."
     )

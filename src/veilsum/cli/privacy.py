@@ -6,33 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
-from rich.padding import Padding
 
 from veilsum.cli.output import (
     LAWS,
     Advance,
-    console,
     graph_option,
     json_option,
     print_json,
     progress_bar,
-    table,
 )
-from veilsum.errors import InvalidInputError, printable
+from veilsum.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from veilsum.numbers.laws import LawName
-    from veilsum.privacy.guarantee import Guarantee, Worst
-
-MEANING = {
-    "private": "inputs of equal honest sum differ by at most epsilon of KL per\n"
-    "         squared distance in all that the coalition sees",
-    "partial": "the honest parties are in pieces: each piece's sum is exposed",
-    "exposed": "every honest party stands alone: its coefficients are known exactly",
-    "vacuous": "nobody is honest: nothing is left to protect",
-    "no_privacy": "no masks: every coefficient can be reconstructed",
-}
 
 
 @click.command("privacy")
@@ -111,7 +97,7 @@ def command(
     if as_json:
         print_json(found.to_dict())
     else:
-        print_guarantee(found)
+        click.echo(str(found))
 
 
 def names(text: str | None) -> list[str]:
@@ -129,72 +115,3 @@ def steps(open_bar: Callable[[str, int], Advance]) -> Callable[[int, int], None]
         bars[0](done)
 
     return report
-
-
-def print_guarantee(found: Guarantee) -> None:
-    """Print a guarantee for a person: the word, the number, the limits."""
-    screen = console()
-    screen.print(f"[bold]{found.status}[/bold]: {MEANING[found.status]}")
-    screen.print(
-        table(
-            ("honest parties", "status", "epsilon", "mu2"),
-            [
-                (
-                    escape(_few(part.parties)),
-                    part.status,
-                    _number(part.epsilon),
-                    _number(part.mu2),
-                )
-                for part in found.components
-            ],
-        )
-    )
-    if found.worst is not None and found.status != "no_privacy":
-        screen.print(f"\n{escape(_worst(found.worst))}")
-    if found.attacker_success is not None:
-        screen.print(f"\n{_success(found)}")
-    _print_list("Released", found.released)
-    _print_list("Limits", found.limits)
-
-
-def _print_list(title: str, lines: tuple[str, ...]) -> None:
-    screen = console()
-    screen.print(f"\n{title}:")
-    for line in lines:
-        screen.print(Padding(escape(printable(line)), (0, 0, 0, 2), expand=False))
-
-
-def _few(names: tuple[str, ...]) -> str:
-    shown = " ".join(names[:12])
-    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.6g}"
-
-
-def _worst(worst: Worst) -> str:
-    who = ", ".join(worst.worst_coalition) or "nobody"
-    if worst.cut == ():
-        return "The graph is in pieces before anybody colludes. See veilsum doctor."
-    if worst.cut is not None:
-        return (
-            f"This graph does not withstand {worst.tolerate}: without {who} the others "
-            "fall apart. See veilsum doctor."
-        )
-    known = f"Worst coalition of {worst.tolerate}: {who}; epsilon "
-    if worst.exact:
-        return known + f"{_number(worst.epsilon_upper)}, exactly."
-    return known + (
-        f"between {_number(worst.epsilon_lower)} (that attack) and "
-        f"{_number(worst.epsilon_upper)} (proved for all)."
-    )
-
-
-def _success(found: Guarantee) -> str:
-    if found.epsilon is None:
-        return "Some inputs at this distance are told apart with certainty."
-    return (
-        "The best attacker tells two inputs at this distance apart at most "
-        f"{100 * (found.attacker_success or 0.0):.2f}% of the time (a coin: 50%)."
-    )

@@ -15,13 +15,12 @@ from veilsum.cli.output import (
     print_json,
     progress_bar,
     say,
-    table,
 )
 from veilsum.methods.settings import METHODS
 
 if TYPE_CHECKING:
     from veilsum.agreement.scenario import Scenario
-    from veilsum.jobs.solve import Quantisation, Run
+    from veilsum.jobs.solve import Run
     from veilsum.numbers.laws import LawName
 
 
@@ -84,7 +83,8 @@ def command(
     if as_json:
         print_json(run.to_dict())
     else:
-        _print(described, run)
+        console().print(f"{escape(described.title)}\n")
+        click.echo(str(run))
 
 
 def _write(folder: Path, described: Scenario, run: Run) -> None:
@@ -95,47 +95,3 @@ def _write(folder: Path, described: Scenario, run: Run) -> None:
     drawn = render(error_figure(run, described.title)) if run.iterations else {}
     files = {f"errors.{kind}": content for kind, content in drawn.items()}
     write_files(folder, {"result.json": as_json(run.to_dict()).encode(), **files})
-
-
-def _print(described: Scenario, run: Run) -> None:
-    from veilsum.cli.privacy import print_guarantee
-
-    screen = console()
-    screen.print(f"{escape(described.title)}\n")
-    screen.print(
-        table(
-            ("coordinate", "parties found", "pooled answer"),
-            [
-                (str(k + 1), f"{ours:.8g}", f"{theirs:.8g}")
-                for k, (ours, theirs) in enumerate(
-                    zip(run.minimiser, run.reference, strict=True)
-                )
-            ],
-        )
-    )
-    taken = f"after {run.iterations:,} iterations of {run.method}"
-    if run.spread is not None:
-        taken = f"from one sum by {run.spread}"
-    elif run.stopped == "tolerance":
-        taken += ", where everybody was near enough"
-    screen.print(
-        f"\nworst party's error {run.max_error:.3g} {taken}; "
-        f"|sum of masks| {run.sum_of_masks:.2g}; "
-        f"{run.rounds:,} rounds, {run.bytes:,} bytes"
-    )
-    if run.tolerance_unused is not None:
-        screen.print(f"the tolerance was not used: {escape(run.tolerance_unused)}")
-    if run.drowned is not None:
-        screen.print(escape(run.drowned))
-    if run.quantisation is not None:
-        screen.print(_grid_sentence(run.quantisation))
-    screen.print()
-    print_guarantee(run.guarantee)
-
-
-def _grid_sentence(grid: Quantisation) -> str:
-    bound = "" if grid.bias_bound is None else f", at most {grid.bias_bound:.2g}"
-    return (
-        f"grid 2^{-grid.bits}: rounding moved the answer by {grid.bias:.2g}{bound}; "
-        f"the method's own error is {grid.solver_error:.2g}"
-    )

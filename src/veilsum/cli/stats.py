@@ -36,7 +36,6 @@ def command(
         driver=driver,
         out=out,
         as_json=as_json,
-        show=_show,
         instead={} if by is None else {"by": by},
         draw=_drawn,
     )
@@ -65,10 +64,3 @@ def _drawn(job: JobFile, result: StatisticsResult) -> dict[str, Any]:
             )
             found[f"counts_{len(found) + 1}"] = drawn
     return found
-
-
-def _show(job: JobFile, result: StatisticsResult) -> None:
-    del job
-    click.echo(result.summary())
-    if result.max_error is not None:
-        click.echo(f"\ndifference from the pooled means: {result.max_error:.3g}")

@@ -45,7 +45,7 @@ def command(
         driver=driver,
         out=out,
         as_json=as_json,
-        show=partial(_show, life_table=life_table),
+        asked={"life_table": life_table},
         draw=partial(_draw, life_table=life_table),
     )
 
@@ -55,12 +55,3 @@ def _draw(job: JobFile, result: SurvivalResult, *, life_table: bool) -> dict[str
 
     title = job.title.partition("\n")[0]
     return {"survival": survival_figure(result, title, life_table=life_table)}
-
-
-def _show(job: JobFile, result: SurvivalResult, *, life_table: bool) -> None:
-    del job
-    click.echo(result.summary(life_table=life_table))
-    click.echo(
-        f"\ndifference from the pooled rows' own curves: {result.max_error:.3g}, and "
-        f"{result.life_table_error:.3g} of life tables"
-    )

@@ -23,6 +23,7 @@ from veilsum.numbers.arrays import FloatArray, as_rows
 from veilsum.numbers.laws import check_sigma
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.view import touching
+from veilsum.showing import Showing, Shown, counted
 
 # Normals drawn at once: 256 kB, so that shares are added up before they leave cache.
 CHUNK_NORMALS = 32_768
@@ -32,7 +33,7 @@ PARTS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Executions:
+class Executions(Shown):
     """Effective coefficients of many executions, and what C is left with.
 
     Attributes:
@@ -49,6 +50,17 @@ class Executions:
 
     def __len__(self) -> int:
         return len(self.effective)
+
+    def showing(self) -> Showing:
+        """Return how much there is; numbers stay in the arrays."""
+        return Showing(
+            f"{counted(len(self), 'execution')} of phase I by "
+            f"{counted(len(self.parties), 'party')}, {len(self.honest)} honest",
+            [
+                f".effective has shape {self.effective.shape}, .stripped "
+                f"{self.stripped.shape}"
+            ],
+        )
 
 
 def simulate(

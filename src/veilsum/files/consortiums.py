@@ -34,9 +34,9 @@ def read_consortium(path: str | Path) -> Consortium:
         raise InvalidScenarioError(f"{path}: {error}") from None
 
 
-def read_agreement(path: Path) -> Consortium | AgreedStudy:
+def read_agreement(path: str | Path) -> Consortium | AgreedStudy:
     """Return what members hold a copy of: a consortium file, or that of a study."""
-    table = read_toml(path, most_bytes=MOST_BYTES)
+    table = read_toml(Path(path), most_bytes=MOST_BYTES)
     try:
         return study_from(table) if is_study(table) else consortium_from(table)
     except InvalidScenarioError as error:

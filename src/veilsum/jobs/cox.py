@@ -22,14 +22,13 @@ from veilsum.jobs.cox_bins import BinnedCoxJob, BinnedCoxResult
 from veilsum.jobs.recipes import ManyRounds, Sums, and_left_out
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import number
 from veilsum.jobs.table_job import is_simulated, put
 from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import (
     HazardResult,
     TimedJob,
     TimedRows,
-    hazard_lines,
+    hazard_tables,
     response_formula,
 )
 from veilsum.models.cox import (
@@ -45,6 +44,7 @@ from veilsum.models.cox import (
 from veilsum.models.rows import Rows
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import Counts, Integers
+from veilsum.showing import Both, Showing, counted, number
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import as_frame
@@ -259,11 +259,21 @@ class CoxResult(HazardResult[CoxFit]):
     job: CoxJob
 
     @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.fit.n_rows
+
+    @property
+    def n_events(self) -> int:
+        """Events that were seen."""
+        return self.fit.n_events
+
+    @property
     def llf(self) -> float:
         """The log partial likelihood."""
         return self.fit.log_likelihood
 
-    def summary(self, *, level: float = 0.95) -> str:
+    def answered(self, level: float = 0.95) -> Showing:
         """Return the table that goes into a paper, as R's summary of a coxph has it."""
         fit, members = self.fit, len(self.released.members)
         sums = len(self.inner[1])
@@ -272,15 +282,7 @@ class CoxResult(HazardResult[CoxFit]):
             ("Wald test", fit.wald_test),
             ("Score (logrank) test", fit.score_test),
         )
-        lines = [
-            f"Cox regression ({fit.ties}), a baseline for each of {members} parties",
-            self.job.text,
-            "",
-            f"  n = {fit.n_rows}, number of events = {fit.n_events}"
-            + (f" ({self.dropped} rows left out)" if self.dropped else ""),
-            "",
-            *hazard_lines(fit, level),
-            "",
+        about = [
             f"Log partial likelihood = {number(fit.log_likelihood, 7)}; with all "
             f"coefficients 0 {number(fit.null_log_likelihood, 7)}",
             f"AIC                    = {number(fit.aic, 7)}",
@@ -289,12 +291,20 @@ class CoxResult(HazardResult[CoxFit]):
                 f"p = {number(fit.chance(value), 3)}"
                 for name, value in tests
             ),
-            "",
-            f"Released: {sums} {'sum' if sums == 1 else 'sums'} over all parties of "
-            f"{self.recipe.size} numbers.",
-            "Concordance and baselines take more sums, and are not known.",
         ]
-        return "\n".join(lines)
+        return Showing(
+            f"Cox regression ({fit.ties}), a baseline for each of {members} parties",
+            [
+                (self.job.text, self.size_sentence),
+                *hazard_tables(fit, level),
+                Both.letters("\n".join(about)),
+                (
+                    f"Released: {counted(sums, 'sum')} over all parties of "
+                    f"{self.recipe.size} numbers.",
+                    "Concordance and baselines take more sums, and are not known.",
+                ),
+            ],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the table."""
@@ -317,13 +327,6 @@ class CoxResult(HazardResult[CoxFit]):
                 )
             },
         }
-
-    def __repr__(self) -> str:
-        return (
-            f"<CoxResult: {self.job.words}, {len(self.released.members)} parties, "
-            f"{self.fit.n_rows} rows, {self.fit.n_events} events, "
-            f"{self.guarantee.status}>"
-        )
 
 
 AnyCoxJob = CoxJob | BinnedCoxJob

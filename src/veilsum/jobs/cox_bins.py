@@ -25,8 +25,7 @@ from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import Sums, SumsOnly
 from veilsum.jobs.regression import Model
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import Cell, number, plain_table
-from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_lines
+from veilsum.jobs.timed import HazardResult, TimedJob, TimedRows, hazard_tables
 from veilsum.models import glm
 from veilsum.models.families import Poisson
 from veilsum.models.glm import GlmFit, Request
@@ -38,6 +37,7 @@ from veilsum.models.rows import ONES, RowMeasures, Rows
 from veilsum.models.systems import System
 from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.units import Counts, Integers, Measure
+from veilsum.showing import Block, Cell, Showing, Table, number
 from veilsum.tables.asked import Question
 from veilsum.tables.frames import as_frame, load_pandas
 from veilsum.tables.rules import AtHome
@@ -484,6 +484,11 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         return self._recipe.n_rows(self.inner[1])
 
     @property
+    def count(self) -> int:
+        """The same."""
+        return self.n_rows
+
+    @property
     def n_events(self) -> int:
         """Events up to the last agreed time."""
         return self._recipe.n_events(self.inner[1])
@@ -629,21 +634,16 @@ class BinnedCoxResult(HazardResult[GlmFit]):
         each = [test(name, [k]) for name, k in zip(self.job.names, more, strict=True)]
         return (*each, test("all", more))
 
-    def summary(self, *, level: float = 0.95) -> str:
+    def answered(self, level: float = 0.95) -> Showing:
         """Return coefficients, hazard ratios and the baseline as tables."""
-        return "\n".join(self._lines(level))
+        members = len(self.released.members)
+        title = f"Cox regression, one baseline over agreed times, {members} parties"
+        return Showing(title, [*self._blocks(level)])
 
-    def _lines(self, level: float) -> Iterator[str]:
-        fit, members = self.fit, len(self.released.members)
-        yield f"Cox regression, one baseline over agreed times, {members} parties"
-        yield self.job.text
-        dropped = f" ({self.dropped} rows left out)" if self.dropped else ""
-        yield ""
-        yield f"  n = {self.n_rows}, number of events = {self.n_events}{dropped}"
-        yield ""
-        yield from hazard_lines(self.inference, level)
-        yield ""
-        yield "Baseline hazard, where all columns are 0:"
+    def _blocks(self, level: float) -> Iterator[Block]:
+        fit = self.fit
+        yield self.job.text, self.size_sentence
+        yield from hazard_tables(self.inference, level)
         percent = f"{level:g}".removeprefix("0")
         rows = [
             [label, *(number(one[key]) for key in ("hazard", "low", "high"))]
@@ -654,22 +654,20 @@ class BinnedCoxResult(HazardResult[GlmFit]):
             )
         ]
         head = [self.job.time, "hazard", f"lower {percent}", f"upper {percent}"]
-        yield plain_table(head, rows, "<...")
-        yield ""
+        yield Table(head, rows, "Baseline hazard, where all columns are 0:", "<...")
         if self.job.with_check:
-            yield "Proportional hazards, score tests of each column times bin:"
+            title = "Proportional hazards, score tests of each column times bin:"
             tests: list[list[Cell]] = [
                 [one.name, number(one.statistic), one.degrees, number(one.p_value, 3)]
                 for one in self.proportional
             ]
-            yield plain_table(["", "chisq", "df", "p"], tests, "<.>.")
-            yield ""
+            yield Table(["", "chisq", "df", "p"], tests, title, "<.>.")
         yield (
             f"Log-likelihood (Poisson) = {number(fit.log_likelihood, 7)}, "
-            f"AIC = {number(fit.aic, 7)}"
+            f"AIC = {number(fit.aic, 7)}",
+            f"Released: {len(self.inner[1])} sums over all parties of "
+            f"{self.recipe.size} numbers.",
         )
-        sums = len(self.inner[1])
-        yield f"Released: {sums} sums over all parties of {self.recipe.size} numbers."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON: those of every run, and the tables."""
@@ -685,10 +683,3 @@ class BinnedCoxResult(HazardResult[GlmFit]):
             "log_likelihood": self.fit.log_likelihood,
             "aic": self.fit.aic,
         }
-
-    def __repr__(self) -> str:
-        return (
-            f"<BinnedCoxResult: {self.job.words}, {len(self.released.members)} "
-            f"parties, {self.n_rows} rows, {self.n_events} events, "
-            f"{self.guarantee.status}>"
-        )

@@ -21,7 +21,6 @@ from veilsum.errors import InvalidInputError, LocalProtocolError
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.price import (
     SIZE,
@@ -34,6 +33,7 @@ from veilsum.models.price import (
 )
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, few_decimals, unit_of
+from veilsum.showing import Showing, Table
 
 LIMIT = (
     "hides how demand splits among honest parties; their generators' costs and limits "
@@ -174,8 +174,26 @@ class DispatchResult(JobResult):
         many = f"every price from {found.lowest:.9g} to {found.highest:.9g} balances"
         return many + (f"; {far}" if far else "")
 
+    @property
+    def difference(self) -> str:
+        """What the pooled price is, in words."""
+        price = self.reference
+        return "" if price is None else f"the pooled price is {price:.8g}"
+
     def summary(self) -> str:
-        """Return what each generator that is known here runs and costs; the price."""
+        """Return the price; and what each generator that is known here runs."""
+        return self.answered(outputs=True).text()
+
+    def answered(self, *, outputs: bool = False) -> Showing:
+        """Return the price, to be seen; with `outputs` what is one's own too."""
+        told = [self.words, f"output less demand {self.balance:.2g}"]
+        if self.total_cost is not None:
+            told.append(f"all outputs together cost {self.total_cost:.8g}")
+        shown = Showing(f"Price {self.price:.8g}", [tuple(told)])
+        if not self.outputs:
+            return shown
+        if not outputs:
+            return shown.also("What generators here run is in .outputs and .summary().")
         lines = [
             [party, str(place), f"{output:.6g}", f"{cost:.6g}"]
             for party, outputs in self.outputs.items()
@@ -184,12 +202,7 @@ class DispatchResult(JobResult):
             )
         ]
         head = ["party", "generator", "runs", "costs"]
-        parts = [plain_table(head, lines, "<>..") + "\n"] if lines else []
-        parts.append(f"price {self.price:.8g}; {self.words}")
-        parts.append(f"output less demand {self.balance:.2g}")
-        if self.total_cost is not None:
-            parts.append(f"all outputs together cost {self.total_cost:.8g}")
-        return "\n".join(parts)
+        return shown.also(Table(head, lines, align="<>.."))
 
     @property
     def total_cost(self) -> float | None:

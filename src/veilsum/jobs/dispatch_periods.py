@@ -23,11 +23,11 @@ from veilsum.jobs.dispatch import PriceRecipe, search_of
 from veilsum.jobs.recipes import Contribution, Replay, Sums, SumsOnly
 from veilsum.jobs.releases import Foreseen, Release
 from veilsum.jobs.running import JobResult, run_job
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.terms import Options, Terms, by_name
 from veilsum.models.fleets import Cleared, Fleet, Numbers, PeriodSearch, Seeking
 from veilsum.numbers.arrays import FloatArray, Vector
 from veilsum.numbers.units import Counts
+from veilsum.showing import Showing, Table, counted
 
 # How generators and stores show: what prices that are tried tell of others.
 FLEETS = (
@@ -156,6 +156,22 @@ class PeriodsResult(JobResult):
 
         A party that is here alone sees every generator and store of its own.
         """
+        return self.answered(outputs=True).text()
+
+    def answered(self, *, outputs: bool = False) -> Showing:
+        """Return prices, to be seen; with `outputs` what is one's own too."""
+        left = float(np.abs(self.balance).max())
+        told = f"output less demand is at most {left:.2g} in a period", self.words
+        title = f"Prices of {counted(len(self.prices), 'period')}"
+        if not outputs:
+            rows = [[str(k + 1), f"{one:.6g}"] for k, one in enumerate(self.prices)]
+            shown = Showing(title, [Table(["period", "price"], rows, align="<."), told])
+            if not self.outputs:
+                return shown
+            return shown.also("What units here give is in .outputs and .summary().")
+        return Showing(title, [self._own_table(), told])
+
+    def _own_table(self) -> Table:
         outputs, costs = (
             {
                 name: numbers
@@ -176,15 +192,7 @@ class PeriodsResult(JobResult):
         ]
         if costs:
             rows.append(["costs", "", *(f"{one.sum():.6g}" for one in costs.values())])
-        left = float(np.abs(self.balance).max())
-        return "\n".join(
-            [
-                plain_table(head, rows, "<" + "." * (len(head) - 1)),
-                "",
-                f"output less demand is at most {left:.2g} in a period",
-                self.words,
-            ]
-        )
+        return Table(head, rows, align="<" + "." * (len(head) - 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

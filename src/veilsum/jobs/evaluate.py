@@ -18,7 +18,6 @@ tables of their own: each party's part of either keeps to the rules of a fit.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -42,7 +41,6 @@ from veilsum.jobs.recipes import (
 )
 from veilsum.jobs.regression import Brought, FormulaJob, Model, inferred_schema
 from veilsum.jobs.releases import Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import number, plain_table
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.jobs.timed import TimedJob, TimedRows, response_formula
@@ -83,6 +81,7 @@ from veilsum.models.refits import (
 from veilsum.models.rows import ONES, PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.showing import Block, Showing, Table, number
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import read_surv
 from veilsum.tables.frames import Frame, load_pandas
@@ -1390,6 +1389,8 @@ def _concordance(
 class Judged(TableResult):
     """What is alike in all evaluations; the reference is by name, without bins."""
 
+    compared_with: ClassVar[str] = "the pooled rows' own, without bins"
+
     @property
     def values(self) -> dict[str, float]:
         """What was found, by name."""
@@ -1400,11 +1401,6 @@ class Judged(TableResult):
         """Rows that all parties together left out: only this sum is known."""
         recipe, sums = self.inner
         return int(recipe.missing(sums))
-
-    @property
-    def count(self) -> int:
-        """Rows of all parties."""
-        raise NotImplementedError
 
     @property
     def max_error(self) -> float | None:
@@ -1418,10 +1414,6 @@ class Judged(TableResult):
     def plain_reference(self) -> Any:
         """The reference for JSON."""
         return None if self.reference is None else dict(self.reference)
-
-    def _rows_line(self) -> str:
-        dropped = f", {self.dropped} with missing values left out" * (self.dropped > 0)
-        return f"{self.count} rows of {len(self.released.members)} parties{dropped}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; null for what there is not."""
@@ -1526,6 +1518,10 @@ class ChanceEvaluation(Judged):
 
     def summary(self, level: float = 0.95) -> str:
         """Return all of it as plain text."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return all of it, to be seen."""
         found, test = self.found, self.hosmer_lemeshow()
         lines = [
             *_bounds("area under the ROC curve", self.auc, level),
@@ -1570,15 +1566,15 @@ class ChanceEvaluation(Judged):
             "coefficients as found elsewhere; from these same rows, it has two degrees "
             "less."
         )
-        return "\n\n".join(
+        return Showing(
+            self.job.base.formula.text,
             [
-                self.job.base.formula.text,
-                "\n".join(lines),
-                plain_table(heads, tenths, "<>>>>>>"),
-                plain_table(above, edges, ">>>>>"),
-                textwrap.fill(note, 78),
-                self._rows_line(),
-            ]
+                tuple(lines),
+                Table(heads, tenths, align="<>>>>>>"),
+                Table(above, edges, align=">>>>>"),
+                note,
+                self.rows_sentence,
+            ],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -1651,8 +1647,8 @@ class NumberEvaluation(Judged):
             "calibration_slope": slope,
         }
 
-    def summary(self) -> str:
-        """Return all of it as plain text."""
+    def answered(self) -> Showing:
+        """Return all of it, to be seen."""
         names = {
             "r_squared": "R squared on these rows",
             "rmse": "root mean squared error",
@@ -1661,24 +1657,22 @@ class NumberEvaluation(Judged):
             "calibration_intercept": "intercept of responses on predictions",
             "calibration_slope": "slope of responses on predictions",
         }
-        parts = [self.job.base.formula.text]
         lines = [[names[key], number(one)] for key, one in self.values.items()]
-        parts.append(plain_table(("", "value"), lines, "<."))
+        parts: list[Block] = [Table(("", "value"), lines, align="<.")]
         if self.folds:
             each: list[list[Any]] = [
                 [f"fold {k}", one.n_rows, number(one.r_squared), number(one.rmse)]
                 for k, one in enumerate(self.folds, start=1)
             ]
             heads = ("", "rows", "R squared", "RMSE")
-            parts.append(plain_table(heads, each, "<>.."))
+            parts.append(Table(heads, each, align="<>.."))
             assert self.fit is not None
-            told = (
+            parts.append(
                 f"R squared of the fit of all rows is {number(self.fit.r_squared)}. "
                 "Each fold is predicted by a fit of all others. Rows with equal "
                 "predictors are in one fold."
             )
-            parts.append(textwrap.fill(told, 78))
-        return "\n\n".join([*parts, self._rows_line()])
+        return Showing(self.job.base.formula.text, [*parts, self.rows_sentence])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -1765,8 +1759,8 @@ class FoldsEvaluation(Judged):
             return {"log-loss": self.log_loss, "Brier's score": self.squared_error}
         return {"deviance": self.deviance, "squared error": self.squared_error}
 
-    def summary(self) -> str:
-        """Return all of it as plain text."""
+    def answered(self) -> Showing:
+        """Return all of it, to be seen."""
         means: list[list[Any]] = [
             [name, number(one.value), number(one.standard_error)]
             for name, one in self._told.items()
@@ -1788,14 +1782,14 @@ class FoldsEvaluation(Judged):
             "are means over rows, and their errors follow from how folds differ. Rows "
             "with equal predictors are in one fold."
         )
-        return "\n\n".join(
+        return Showing(
+            f"{self.job.base.formula.text}, {self.job.base.family.name}",
             [
-                f"{self.job.base.formula.text}, {self.job.base.family.name}",
-                plain_table(("", "mean", "std err"), means, "<.."),
-                plain_table(("", "rows", *self._told), each, "<>.."),
-                textwrap.fill(told, 78),
-                self._rows_line(),
-            ]
+                Table(("", "mean", "std err"), means, align="<.."),
+                Table(("", "rows", *self._told), each, align="<>.."),
+                told,
+                self.rows_sentence,
+            ],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -1854,6 +1848,10 @@ class ConcordanceEvaluation(Judged):
 
     def summary(self, level: float = 0.95) -> str:
         """Return all of it as plain text."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return all of it, to be seen."""
         last = self.job.periods.edges[-1]
         risks = bin_labels(np.array(self.job.edges))
         rows = self.found.events + self.found.censored
@@ -1867,14 +1865,14 @@ class ConcordanceEvaluation(Judged):
             f"did, up to {last:g}. The value takes rows as known by their bins: events "
             "of an interval come before its other ends, and ties of risk count half."
         )
-        return "\n\n".join(
+        return Showing(
+            self.job.text,
             [
-                self.job.text,
-                "\n".join(_bounds("concordance", self.concordance, level)),
-                plain_table(heads, lines, "<>>"),
-                textwrap.fill(note, 78),
-                self._rows_line(),
-            ]
+                tuple(_bounds("concordance", self.concordance, level)),
+                Table(heads, lines, align="<>>"),
+                note,
+                self.rows_sentence,
+            ],
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from veilsum.errors import InvalidInputError
-from veilsum.jobs.summary import plain_table, statistics_text
 from veilsum.jobs.table_job import TableResult
 from veilsum.models.families import Family, GammaInverseLink, Gaussian
 from veilsum.models.hypotheses import Combined, Hypothesis, TestOfFit, wald
 from veilsum.models.inference import Inference, table
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
+from veilsum.showing import Showing, Shown, Table
 from veilsum.tables.formula import ModelFormula
 from veilsum.tables.frames import Frame, Series, load_pandas
 
@@ -115,8 +115,8 @@ class Fitted(TableResult, Generic[F]):
         return Tested(Combined.of(self.inference, made))
 
 
-@dataclass(frozen=True, eq=False)
-class Tested:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tested(Shown):
     """Combinations of coefficients, each with an error, a test and an interval.
 
     Attributes:
@@ -131,13 +131,14 @@ class Tested:
 
     def summary(self, level: float = 0.95) -> str:
         """Return the same as text."""
+        return self.showing(level).text()
+
+    def showing(self, level: float = 0.95) -> Showing:
+        """Return the same, to be seen."""
         test = "z" if self.fit.t_degrees is None else "t"
         heads = ["", "coef", "std err", test, f"P>|{test}|", "low", "high"]
         rows = [list(vars(one).values()) for one in table(self.fit, level)]
-        return plain_table(heads, rows, width=78)
-
-    def __repr__(self) -> str:
-        return self.summary()
+        return Showing("", [Table(heads, rows)])
 
 
 def _table_frame(fit: Inference, level: float) -> Frame:
@@ -241,8 +242,8 @@ def slope(family: Family, eta: Vector) -> Vector:
 # Marginal means
 
 
-@dataclass(frozen=True, eq=False)
-class MarginalMeans:
+@dataclass(frozen=True, eq=False, repr=False)
+class MarginalMeans(Shown):
     """The mean at each level of a category, all else alike.
 
     Attributes:
@@ -264,6 +265,10 @@ class MarginalMeans:
 
     def summary(self) -> str:
         """Return the means as a table, and what they rest on."""
+        return str(self)
+
+    def showing(self) -> Showing:
+        """Return the same, to be seen."""
         heads = {
             "mean": "mean",
             "mean_se": "std err",
@@ -275,11 +280,7 @@ class MarginalMeans:
             | {head: float(self.columns[key][k]) for key, head in heads.items()}
             for k, level in enumerate(self.levels)
         ]
-        title = f"Means by {self.category}"
-        return statistics_text(rows, title=title, notes=self.used)
-
-    def __repr__(self) -> str:
-        return self.summary()
+        return Showing(f"Means by {self.category}", [Table.of(rows), self.used])
 
 
 @dataclass(frozen=True, eq=False)

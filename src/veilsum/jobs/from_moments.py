@@ -19,19 +19,21 @@ from numpy.typing import ArrayLike
 
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.statistics import StatisticsResult
-from veilsum.jobs.summary import plain_table
 from veilsum.models.inference import Inference, table
 from veilsum.models.rows import Gram
 from veilsum.numbers.arrays import FloatArray, Vector, as_floats, listed
+from veilsum.showing import Cell, Showing, Shown, Table, counted
 from veilsum.tables.frames import load_pandas, needed
 
 INTERCEPT = "Intercept"
 # Directions in which columns vary by less than this much of their sizes are none.
 NEGLIGIBLE = 1e-12
+# Strengths of a path that are shown.
+MOST_LINES = 12
 
 
-@dataclass(frozen=True)
-class Path:
+@dataclass(frozen=True, repr=False)
+class Path(Shown):
     """Coefficients of an elastic net, one line for each strength of the penalty.
 
     Attributes:
@@ -68,10 +70,28 @@ class Path:
         columns |= dict(zip(self.names, self.coefficients.T, strict=True))
         return load_pandas().DataFrame(columns | {"r_squared": self.r_squared})
 
-    def __repr__(self) -> str:
-        return (
-            f"<Path: {len(self.alphas)} alphas from {self.alphas[0]:.4g} to "
-            f"{self.alphas[-1]:.4g}, {len(self.names)} columns>"
+    def showing(self) -> Showing:
+        """Return how many columns are left, from the strongest penalty on."""
+        many, few = len(self.alphas), MOST_LINES
+        steps = np.unique(np.linspace(0, many - 1, min(many, few)).round().astype(int))
+        left = np.count_nonzero(self.coefficients, axis=1)
+        rows: list[list[Cell]] = [
+            [f"{self.alphas[k]:.4g}", int(left[k]), float(self.r_squared[k])]
+            for k in steps
+        ]
+        last = dict(zip(self.names, self.coefficients[-1].tolist(), strict=True))
+        table = Table(
+            [INTERCEPT, *last], [[float(self.intercepts[-1]), *last.values()]]
+        )
+        return Showing(
+            f"Elastic net of {counted(len(self.names), 'column')}, {many} alphas from "
+            f"{self.alphas[0]:.4g} to {self.alphas[-1]:.4g}, l1_ratio "
+            f"{self.l1_ratio:g}",
+            [
+                Table(["alpha", "columns left", "R squared"], rows, align=">>."),
+                ".at(alpha) has the coefficients of one strength.",
+            ],
+            {"Coefficients at the weakest penalty": [table]},
         )
 
 
@@ -134,8 +154,8 @@ def elastic_net(
     )
 
 
-@dataclass(frozen=True)
-class Components:
+@dataclass(frozen=True, repr=False)
+class Components(Shown):
     """Principal components of columns.
 
     Attributes:
@@ -152,6 +172,21 @@ class Components:
     def shares(self) -> Vector:
         """Of all variance, how much each component has."""
         return np.asarray(self.variances / self.variances.sum())
+
+    def showing(self) -> Showing:
+        """Return variances, and loadings below."""
+        each = [f"PC{k}" for k in range(1, 1 + len(self.variances))]
+        both = np.stack([self.variances, self.shares, np.cumsum(self.shares)], axis=1)
+        parts = [[name, *one] for name, one in zip(each, both.tolist(), strict=True)]
+        loadings = zip(self.names, *self.loadings.tolist(), strict=True)
+        return Showing(
+            f"{counted(len(each), 'principal component')}: the first has "
+            f"{self.shares[0]:.1%} of all variance",
+            [
+                Table(["", "variance", "share", "together"], parts, align="<..."),
+                Table(["loadings", *each], [*loadings]),
+            ],
+        )
 
     def to_frame(self) -> Any:
         """Return a table with one line for each component."""
@@ -189,8 +224,8 @@ def principal_components(
     )
 
 
-@dataclass(frozen=True)
-class TwoStageFit(Inference):
+@dataclass(frozen=True, repr=False)
+class TwoStageFit(Shown, Inference):
     """Least squares in two stages; tests are Student's.
 
     Attributes:
@@ -201,14 +236,15 @@ class TwoStageFit(Inference):
     n_rows: int
     residual_variance: float
 
-    def __str__(self) -> str:
+    def showing(self) -> Showing:
+        """Return the table of coefficients."""
         head = ["name", "coef", "std err", "t", "p", "low", "high"]
         rows = [
             [name, *(f"{value:.5g}" for value in values)]
             for name, *values in (astuple(one) for one in table(self))
         ]
-        lines = plain_table(head, rows, "<>>>>>>")
-        return f"{lines}\n\n{self.n_rows} rows, two-stage least squares"
+        title = f"Least squares in two stages, {self.n_rows} rows"
+        return Showing(title, [Table(head, rows, align="<>>>>>>")])
 
 
 def two_stage(

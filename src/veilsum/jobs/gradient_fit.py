@@ -37,6 +37,7 @@ from veilsum.models.systems import (
 from veilsum.numbers.arrays import Vector
 from veilsum.numbers.laws import LawName
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.showing import Showing, Shown, Table
 
 # Coefficients of columns with a spread near one are well within.
 REACH = 10.0
@@ -59,8 +60,8 @@ STEP = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GradientFit:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GradientFit(Shown):
     """A regression fitted by gradient steps under affine masks.
 
     Attributes:
@@ -111,10 +112,21 @@ class GradientFit:
             "max_error": self.max_error,
         }
 
-    def __repr__(self) -> str:
-        return (
-            f"<GradientFit: {self.model.words}, {self.run.iterations} iterations, "
-            f"max_error {self.max_error:.3g}, {self.guarantee.status}>"
+    def showing(self) -> Showing:
+        """Return the coefficients beside the pooled ones, and what they rest on."""
+        promise = self.guarantee.showing()
+        pairs = zip(self.coefficients.items(), self.reference.tolist(), strict=True)
+        rows = [[name, found, pooled] for (name, found), pooled in pairs]
+        return Showing(
+            f"By gradient steps: {self.model.words}",
+            [
+                Table(["", "parties found", "pooled fit"], rows),
+                f"worst party's error {self.max_error:.3g} after "
+                f"{self.run.iterations} iterations",
+                promise.title,
+                *promise.blocks,
+            ],
+            promise.folded,
         )
 
 

@@ -28,7 +28,7 @@ from veilsum.jobs.regression import (
 )
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
 from veilsum.jobs.running import JobResult
-from veilsum.jobs.summary import number, plain_table, table_rows
+from veilsum.jobs.summary import table_rows
 from veilsum.jobs.table_job import TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.models.choices import Choice
@@ -36,6 +36,7 @@ from veilsum.models.inference import table
 from veilsum.models.meta import Pooled, Ranges, Totals
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.showing import Both, Showing, Table, number
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -343,6 +344,17 @@ class PooledResult(JobResult):
 
     def summary(self, *, level: float = 0.95) -> str:
         """Return the pooled estimates, and how much studies differ."""
+        return self.answered(level).text()
+
+    @property
+    def difference(self) -> str:
+        """How far the answer is from that without masks, in words."""
+        if self.max_error is None:
+            return ""
+        return f"difference from the analysis without masks: {self.max_error:.3g}"
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return the same, to be seen."""
         fixed = self.fixed
         head = ["", "estimate", "std err", "z", "P>|z|", "low", "high"]
         rows = [list(vars(table(one, level)[0]).values()) for one in self.pooled]
@@ -350,18 +362,12 @@ class PooledResult(JobResult):
             f"{self.studies}; no study's own estimate is shown.",
             f"Q = {number(fixed.q)} on {fixed.q_degrees} degrees of freedom, p = "
             f"{number(fixed.q_p_value, 3)}; I^2 = {100.0 * fixed.i_squared:.1f} %; "
-            f"tau^2 = {number(fixed.tau2)}",
-            "(DerSimonian and Laird).",
+            f"tau^2 = {number(fixed.tau2)} (DerSimonian and Laird).",
             *self.more_facts,
         ]
-        return "\n\n".join(
-            [
-                self.title,
-                plain_table(head, rows, "<......"),
-                self.forest(level=level),
-                "\n".join(facts),
-            ]
-        )
+        letters = Both.letters(self.forest(level=level))
+        table_of_both = Table(head, rows, align="<......")
+        return Showing(self.title, [table_of_both, letters, tuple(facts)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -40,6 +40,7 @@ from veilsum.numbers.laws import Law, Masks
 from veilsum.numbers.secrets import Secret
 from veilsum.privacy.guarantee import Guarantee, released_by
 from veilsum.protocol.rounds import MethodRounds, Schedules
+from veilsum.showing import Showing, counted, in_line
 
 # Up to here "auto" prefers one sum of all coefficients to iterations.
 MOST_COEFFICIENTS = 5000
@@ -330,6 +331,21 @@ class Minimised(JobResult):
     def method(self) -> str:
         """The name of the method that ran."""
         return self.costs.method
+
+    def answered(self) -> Showing:
+        """Return the minimiser, to be seen."""
+        many = counted(len(self.released.members), "party")
+        return Showing(f"Minimiser over {many}: {in_line(self.minimiser.tolist())}")
+
+    @property
+    def road(self) -> str:
+        """What it took."""
+        if not self.iterations:
+            return super().road
+        return (
+            f"{counted(self.iterations, 'iteration')} of {self.method} under "
+            f"{self.terms.law.name} masks; {self.released.bytes:,} bytes over all links"
+        )
 
     @property
     def iterations(self) -> int:

@@ -22,7 +22,6 @@ from veilsum.jobs.fitted import Fitted
 from veilsum.jobs.recipes import ManyRounds, Replay, Sums, and_left_out
 from veilsum.jobs.regression import Brought, FormulaJob, OnFormula, inferred_schema
 from veilsum.jobs.releases import BY_PARTY, Foreseen, Release, ReleaseLimit
-from veilsum.jobs.summary import number, plain_table
 from veilsum.jobs.table_job import put
 from veilsum.jobs.terms import Options
 from veilsum.models.families import Gaussian
@@ -39,6 +38,7 @@ from veilsum.models.mixed import (
 )
 from veilsum.numbers.arrays import Vector, listed
 from veilsum.numbers.units import BITS, Counts, Integers
+from veilsum.showing import Showing, Table, number
 from veilsum.tables.rules import Rules
 from veilsum.tables.schema import CheckedTable, Schema
 
@@ -286,11 +286,13 @@ class MixedResult(Fitted[MixedFit]):
 
     def summary(self, *, level: float = 0.95) -> str:
         """Return both tables, and what goes with them."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return the same, to be seen."""
         fit = self.fit
         head = ["", "coef", "std err", "z", "P>|z|", "low", "high"]
         rows = [list(vars(one).values()) for one in table(fit, level)]
-        lines = self.variances()
-        keys = list(dict.fromkeys(key for line in lines for key in line))
         restricted = "Restricted log" if fit.method == "reml" else "Log"
         facts = [
             f"{fit.n_rows} rows of {fit.n_parties} parties, {fit.rounds} sums of "
@@ -312,13 +314,13 @@ class MixedResult(Fitted[MixedFit]):
         if self.dropped:
             facts.append(f"{self.dropped} rows with missing values were left out.")
         title = f"Mixed model of {self.job.base.model.response} ({fit.method.upper()})"
-        return "\n\n".join(
+        return Showing(
+            title,
             [
-                title,
-                "Fixed effects\n" + plain_table(head, rows, "<......"),
-                "Random effects of parties\n" + plain_table(keys, lines),
-                "\n".join(facts),
-            ]
+                Table(head, rows, "Fixed effects", "<......"),
+                Table.of(self.variances(), "Random effects of parties"),
+                tuple(facts),
+            ],
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from veilsum.numbers.arrays import Vector
 from veilsum.numbers.fixed_point import Grid, as_python_integers, deviation_bits
 from veilsum.numbers.units import Counts, few_decimals, power_unit, unit_of
 from veilsum.privacy.guarantee import Guarantee
+from veilsum.showing import Showing, counted, in_line
 
 # Everybody solves the same sum: answers may differ by rounding.
 AGREE = 1e-9
@@ -125,6 +126,14 @@ class QuadraticResult(JobResult):
     def minimiser(self) -> Vector:
         """Where the sum is least."""
         return self.answer
+
+    def answered(self) -> Showing:
+        """Return the minimiser, to be seen."""
+        many = counted(len(self.released.members), "cost")
+        title = f"Minimiser of the sum of {many}: {in_line(self.answer.tolist())}"
+        if not any(self.rounded.values()):
+            return Showing(title)
+        return Showing(title, ["Coefficients were rounded to the unit: see .rounded."])
 
 
 def quadratic_program(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, ClassVar, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -100,6 +100,7 @@ from veilsum.models.systems import check_intercept, column_names
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import BITS, ROW_BITS, Integers, Measure
+from veilsum.showing import Both, Showing
 from veilsum.tables.asked import Question
 from veilsum.tables.columns import SchemaError
 from veilsum.tables.fingerprints import Source
@@ -1138,6 +1139,8 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
         job: what was fitted, with its formula unless it was to arrays.
     """
 
+    compared_with: ClassVar[str] = "the pooled fit"
+
     job: FormulaJob | RowsJob
 
     @property
@@ -1166,6 +1169,11 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             )
         first = recipe.newton.scales.first(sums[0][: recipe.newton.scales.size])
         return float(first.response_sum / first.weight_sum)
+
+    @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        return self.fit.n_rows
 
     @property
     def nobs(self) -> int:
@@ -1417,12 +1425,13 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
 
     def summary(self, *, level: float = 0.95, exponentiate: bool = False) -> str:
         """Return the table that goes into a paper."""
-        return summary_text(
-            self.fit, level=level, exponentiate=exponentiate, **self._labels()
-        )
+        return self.answered(level, exponentiate=exponentiate).text()
 
-    def _repr_html_(self) -> str:
-        return summary_html(self.fit, **self._labels())
+    def answered(self, level: float = 0.95, *, exponentiate: bool = False) -> Showing:
+        """Return the same, to be seen."""
+        asked = {"level": level, "exponentiate": exponentiate, **self._labels()}
+        text, html = (make(self.fit, **asked) for make in (summary_text, summary_html))
+        return Showing("", [Both(text, html)])
 
     def _labels(self) -> dict[str, Any]:
         sums = len(self.released.sums)
@@ -1488,12 +1497,6 @@ class FitResult(Fitted[LeastSquaresFit | GlmFit]):
             "theta_error": fit.theta_error if isinstance(fit, DispersedFit) else None,
             **levels,
         }
-
-    def __repr__(self) -> str:
-        return (
-            f"<FitResult: {self.model.words}, {len(self.released.members)} parties, "
-            f"{self.fit.n_rows} rows, {self.guarantee.status}>"
-        )
 
 
 def _finite(value: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import isfinite
@@ -15,7 +15,7 @@ from veilsum.errors import BudgetError, InvalidInputError
 from veilsum.files.ledger import Known, Ledger, Look, Wanted
 from veilsum.jobs.presence import Screened
 from veilsum.jobs.recipes import Contribution, PartyWork, Questions, Recipe, Sums
-from veilsum.jobs.releases import Release
+from veilsum.jobs.releases import Release, condensed
 from veilsum.jobs.terms import Terms
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.secrets import Secret
@@ -24,6 +24,7 @@ from veilsum.privacy.composition import Charge, Exposure
 from veilsum.privacy.guarantee import Guarantee
 from veilsum.protocol.effects import Emission
 from veilsum.protocol.plan import Plan
+from veilsum.showing import Showing, Shown, counted, in_line
 
 MAY_SHRINK = (
     "drop = true: the others may go on without a party that is lost before anything is "
@@ -32,7 +33,7 @@ MAY_SHRINK = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JobResult:
+class JobResult(Shown):
     """What a job released, whatever it was for.
 
     Attributes:
@@ -91,13 +92,41 @@ class JobResult:
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def __repr__(self) -> str:
-        sums = len(self.released.sums)
+    @property
+    def difference(self) -> str:
+        """How far the answer is from another road's; nothing if not compared."""
+        return ""
+
+    def answered(self) -> Showing:
+        """Return the answer alone, to be seen; a kind of result may take options."""
+        return Showing(f"Answer of {self._parties}: {in_line(self.answer.tolist())}")
+
+    def summary(self) -> str:
+        """Return the answer as plain text."""
+        return self.answered().text()
+
+    def showing(self, **options: Any) -> Showing:
+        """Return the answer, made with these options, and what it rests on."""
+        promise = replace(self.guarantee, released=condensed(self.releases)).showing()
+        blocks = (self.difference, self.road, promise.title, *promise.blocks)
+        told = (one for one in blocks if one)
+        answered: Callable[..., Showing] = self.answered
+        return answered(**options).also(*told, folded=promise.folded)
+
+    @property
+    def road(self) -> str:
+        """What it took, in a sentence."""
+        released = self.released
         return (
-            f"<{type(self).__name__}: {len(self.released.members)} parties, {sums} "
-            f"{'sum' if sums == 1 else 'sums'} of {self.recipe.size} numbers, "
-            f"{self.guarantee.status}>"
+            f"{counted(len(released.sums), 'sum')} of "
+            f"{counted(self.recipe.size, 'number')} under {self.terms.law.name} masks; "
+            f"{counted(released.rounds, 'message round')}, {released.bytes:,} bytes "
+            "over all links"
         )
+
+    @property
+    def _parties(self) -> str:
+        return counted(len(self.released.members), "party")
 
 
 def plan_for(recipe: Recipe, terms: Terms, agreed: Mapping[str, Any]) -> Plan:

@@ -37,6 +37,7 @@ from veilsum.jobs.running import run_job
 from veilsum.jobs.terms import Terms, driver_of
 from veilsum.methods.link_faults import LinkFaults
 from veilsum.methods.one_shot import gradient_of_sum
+from veilsum.methods.schedule import FLOAT_BYTES
 from veilsum.methods.settings import Settings
 from veilsum.models.curvature import curvature_bounds
 from veilsum.numbers.arrays import Array, FloatArray, PartyPoints, Vector, listed
@@ -47,6 +48,7 @@ from veilsum.privacy.guarantee import Guarantee
 from veilsum.privacy.transcript import Drawn, Transcript, simulated
 from veilsum.privacy.view import View
 from veilsum.protocol.plan import Policy
+from veilsum.showing import Showing, Shown, Table, counted, in_line
 
 BOUNDS_READ = (
     "the bounds on the costs were read off all parties' private costs, as only a "
@@ -58,21 +60,47 @@ UNIT_READ = (
 )
 # Parties whose estimates are this part of the domain's width apart agree on nothing.
 APART = 0.1
+# Of the iterations of a trace, how many are shown.
+MOST_TIMES = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(Shown):
     """What a figure needs: estimates and errors at some iterations.
 
     Attributes:
         iterations: k, spaced evenly on a logarithmic scale.
         estimates: x_i(k), (times, n, m).
         errors: ||x_i(k) - reference||, (times, n).
+        sent: the bytes of bare numbers that each party has sent by then, shares
+            included, (times, n); None for one-shot, which has one time only.
+        parties: their names.
     """
 
     iterations: Array[np.int64]
     estimates: FloatArray
     errors: FloatArray
+    sent: FloatArray | None
+    parties: tuple[str, ...]
+
+    def showing(self) -> Showing:
+        """Return the errors at a few of the iterations; of no single party."""
+        many = len(self.iterations)
+        places = np.linspace(0, many - 1, min(many, MOST_TIMES)).round().astype(int)
+        rows = [
+            [int(self.iterations[k]), worst, middle]
+            for k, worst, middle in zip(
+                places,
+                self.errors.max(axis=1)[places].tolist(),
+                np.median(self.errors, axis=1)[places].tolist(),
+                strict=True,
+            )
+        ]
+        return Showing(
+            f"Worst party's error {self.errors[-1].max():.3g} after "
+            f"{counted(int(self.iterations[-1]), 'iteration')}",
+            [Table(["iteration", "worst party's error", "median"], rows)],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +122,18 @@ class Quantisation:
     bias: float
     solver_error: float
 
+    @property
+    def sentence(self) -> str:
+        """What the grid did, in words."""
+        bound = "" if self.bias_bound is None else f", at most {self.bias_bound:.2g}"
+        return (
+            f"grid 2^{-self.bits}: rounding moved the answer by {self.bias:.2g}{bound};"
+            f" the method's own error is {self.solver_error:.2g}"
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RunRecord:
+class RunRecord(Shown):
     """What a run found, without anybody's shares or costs: it may be pickled.
 
     Attributes:
@@ -161,12 +198,40 @@ class RunRecord:
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def __repr__(self) -> str:
-        return (
-            f"<{type(self).__name__}: {self.topology.n_parties} parties, "
-            f"{self.iterations} iterations, max_error {self.max_error:.3g}, "
-            f"{self.guarantee.status}>"
+    def showing(self) -> Showing:
+        """Return the minimiser beside the pooled one, and what it rests on."""
+        pairs = zip(self.minimiser.tolist(), self.reference.tolist(), strict=True)
+        rows = [[str(k), f"{a:.8g}", f"{b:.8g}"] for k, (a, b) in enumerate(pairs, 1)]
+        heads = ("coordinate", "parties found", "pooled answer")
+        promise = self.guarantee.showing()
+        return Showing(
+            f"Minimiser over {self.topology.n_parties} parties: "
+            f"{in_line(self.minimiser.tolist())}",
+            [
+                Table(heads, rows, align="<>>"),
+                tuple(self._told()),
+                promise.title,
+                *promise.blocks,
+            ],
+            promise.folded,
         )
+
+    def _told(self) -> Iterator[str]:
+        taken = f"after {self.iterations:,} iterations of {self.method}"
+        if self.spread is not None:
+            taken = f"from one sum by {self.spread}"
+        elif self.stopped == "tolerance":
+            taken += ", where everybody was near enough"
+        yield (
+            f"worst party's error {self.max_error:.3g} {taken}; |sum of masks| "
+            f"{self.sum_of_masks:.2g}; {self.rounds:,} rounds, {self.bytes:,} bytes"
+        )
+        if self.tolerance_unused is not None:
+            yield f"the tolerance was not used: {self.tolerance_unused}"
+        if self.drowned is not None:
+            yield self.drowned
+        if (grid := self.quantisation) is not None:
+            yield grid.sentence
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -232,7 +297,21 @@ class Run(Minimised):
         seen, there = self.seen, self.reference
         # Time by time: all of them together would be another 16 MB.
         errors = [np.linalg.norm(x - there, axis=1) for x in seen.estimates]
-        return Trace(seen.times, seen.estimates, np.stack(errors))
+        sent = self._sent(seen.times)
+        return Trace(
+            seen.times, seen.estimates, np.stack(errors), sent, self.topology.parties
+        )
+
+    def _sent(self, times: Array[np.int64]) -> FloatArray | None:
+        """Return what each party has sent by some iterations; None for one-shot."""
+        if (plan := self.costs.schedule) is None:
+            return None
+        graph, law = self.topology, self.terms.law
+        before = (1 + plan.recentring) * self.costs.size * law.number_bytes
+        each = plan.method.rounds_per_iteration * self.costs.round_size * FLOAT_BYTES
+        ends = graph.edges[:, 0] if graph.directed else graph.edges.ravel()
+        links = np.bincount(ends, minlength=graph.n_parties)
+        return np.outer(before + each * times, links).astype(np.float64)
 
     @property
     def max_error(self) -> float:
@@ -287,8 +366,10 @@ class Run(Minimised):
         """Return the result as plain values for JSON."""
         return self.record().to_dict()
 
-    def __repr__(self) -> str:
-        return repr(self.record()).replace("RunRecord", "Run", 1)
+    def showing(self, **options: Any) -> Showing:
+        """Return what there is to see of its record."""
+        del options
+        return self.record().showing()
 
 
 def solve(

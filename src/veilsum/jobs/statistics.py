@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial, reduce
 from math import inf, nan, prod
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, ClassVar, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,15 +22,15 @@ from veilsum.errors import InvalidInputError
 from veilsum.jobs.presence import Crossed, Group, Lacking, are_few
 from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.releases import ReleaseLimit
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
-from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_lines
+from veilsum.jobs.table_one import WIDTH, Grouped, finite, quantile_blocks
 from veilsum.jobs.terms import Options
 from veilsum.models.moments import Marginals, Moments, moments_of
 from veilsum.models.rows import Rows
 from veilsum.models.tallies import Bins, Cells, CrossTable, Histogram, Quantile
 from veilsum.numbers.arrays import Array, Vector
 from veilsum.numbers.units import Counts, Integers, Measure, square
+from veilsum.showing import Block, Showing, Table
 from veilsum.tables.asked import Question
 from veilsum.tables.axes import MOST_VALUES, Axis, n_cells, tallied
 from veilsum.tables.columns import Flags
@@ -540,6 +540,8 @@ class StatisticsResult(TableResult):
 
     job: StatisticsJob
 
+    compared_with: ClassVar[str] = "the pooled means"
+
     @property
     def wishes(self) -> Wishes:
         """What was asked for."""
@@ -727,27 +729,24 @@ class StatisticsResult(TableResult):
         lines = self.groups.records() if grouped else self.rows()
         return load_pandas().DataFrame(lines)
 
-    def summary(self) -> str:
-        """Return a table of the columns, and the counts."""
-        parts: list[str] = []
+    def answered(self) -> Showing:
+        """Return a table of the columns, and the counts, to be seen."""
+        parts: list[Block] = []
         if self.wishes.by is not None:
-            parts.append(self.groups.text())
+            parts += self.groups.blocks()
         elif self.columns:
             head = ["name", "count", "sum", "mean", "sd"]
-            parts.append(plain_table(head, self.rows(), "<>..."))
+            parts.append(Table(head, self.rows(), align="<>..."))
         # Tables by group stand above, with their shares.
         n = len(self.wishes.histograms) if self.wishes.by is not None else None
         pairs = zip(self.wishes.crossings[:n], self._cells[:n], strict=True)
-        parts += [_counts_text(axes, cells) for axes, cells in pairs]
+        parts += [_counts_table(axes, cells) for axes, cells in pairs]
         if self.wishes.by is None:
-            parts += quantile_lines(self.quantiles)
-            parts += _missing_text(self.missing)
-        dropped = f", {self.dropped} with missing values left out"
-        parts.append(
-            f"{self.count} rows of {len(self.released.members)} parties"
-            f"{dropped if self.dropped else ''}."
-        )
-        return "\n\n".join(parts)
+            parts += quantile_blocks(self.quantiles)
+            if self.missing:
+                lines = [*self.missing.items()]
+                parts.append(Table(["name", "missing"], lines, align="<>"))
+        return Showing("", [*parts, self.rows_sentence])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -792,7 +791,7 @@ def _plain_dict(histogram: Histogram) -> dict[str, Any]:
     return {key: np.asarray(v).tolist() for key, v in asdict(histogram).items()}
 
 
-def _counts_text(axes: Sequence[Axis], cells: Cells) -> str:
+def _counts_table(axes: Sequence[Axis], cells: Cells) -> Table:
     """Return counts, of two axes as a table with the second one across if it fits."""
     if len(axes) == 2:
         down, across = axes
@@ -801,21 +800,15 @@ def _counts_text(axes: Sequence[Axis], cells: Cells) -> str:
             for label, row in zip(down.labels, cells.astype(int).tolist(), strict=True)
         ]
         head = [f"{down.column} by {across.column}", *across.labels]
-        made = plain_table(head, lines, "<" + ">" * across.size)
-        if max(map(len, made.split("\n"))) <= WIDTH:
+        made = Table(head, lines, align="<" + ">" * across.size)
+        if max(map(len, made.text().split("\n"))) <= WIDTH:
             return made
     rows = [
         [*(a.labels[k] for a, k in zip(axes, place, strict=True)), int(cells[place])]
         for place in np.ndindex(cells.shape)
     ]
     head = [*(one.column for one in axes), "count"]
-    return plain_table(head, rows, "<" * len(axes) + ">")
-
-
-def _missing_text(missing: Mapping[str, int]) -> list[str]:
-    if not missing:
-        return []
-    return [plain_table(["name", "missing"], list(missing.items()), "<>")]
+    return Table(head, rows, align="<" * len(axes) + ">")
 
 
 def statistics(

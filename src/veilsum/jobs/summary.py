@@ -8,13 +8,10 @@ parties, so what could steer a terminal or a browser is shown, not obeyed.
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from html import escape
 from math import isfinite, isnan
 from typing import Any, TypeAlias
-from unicodedata import combining, east_asian_width
 
 import numpy as np
 
@@ -32,22 +29,32 @@ from veilsum.models.families import (
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import table
 from veilsum.models.least_squares import LeastSquaresFit
-from veilsum.numbers.arrays import listed
 from veilsum.numbers.laws import LAWS
+from veilsum.showing import (
+    DIGITS,
+    GAP,
+    LEAST_ROOM,
+    Cell,
+    Showing,
+    Table,
+    fill,
+    framed,
+    number,
+    padded,
+    places,
+    plain_table,
+    wrapped,
+)
 
 Fit: TypeAlias = LeastSquaresFit | GlmFit
-Cell: TypeAlias = str | int | float | None
 Facts: TypeAlias = list[tuple[str, str]]
 
 # What standard errors rest on, in words; all others are robust.
 ERRORS = {"model": "of the model", "cluster": "clustered by party"}
-DIGITS = 5
 P_DIGITS = 3
 LIKELIHOOD_DIGITS = 7  # what counts is a difference of two, not their ratio
 # How coefficients are written, the first that fits: digits, and how they line up.
 STYLES = ((DIGITS, "."), (4, "."), (DIGITS, ">"), (4, ">"))
-GAP = "  "
-LEAST_ROOM = 16  # for names, before they get lines of their own
 LEAST_WIDTH = 40
 # Columns of unit length with a condition of 1000; the scaled system has its square.
 NEARLY_DEPENDENT = 1e6
@@ -76,7 +83,7 @@ def summary_text(
     if width < LEAST_WIDTH:
         raise InvalidInputError(f"width must be {LEAST_WIDTH} or more, found {width}")
     rows = _coefficient_lines(fit, level, exponentiate=exponentiate, width=width)
-    breadth = max(width, *map(_width, rows))
+    breadth = max(width, *map(places, rows))
     facts = _facts(fit, response=response, n_parties=n_parties, law=law)
     blocks = [_centred(title, breadth), _fact_lines(*facts, breadth), rows]
     lines = [line for block in blocks for line in (*block, "=" * breadth)]
@@ -98,16 +105,16 @@ def summary_html(
     """Return the summary of a fit for a notebook; arguments as in `summary_text`."""
     figures = _figures(fit, level, exponentiate=exponentiate)
     facts = _facts(fit, response=response, n_parties=n_parties, law=law)
-    above = [_html("td", [*left, *right]) for left, right in zip(*facts, strict=True)]
-    body = [_html("td", row) for row in zip(fit.names, *figures.values(), strict=True)]
     remarks = [*notes, *_remarks(fit, exponentiate=exponentiate)]
-    tables = [above, [_html("th", ["", *figures]), *body]]
-    parts = [
-        f"<p><strong>{escape(printable(title))}</strong></p>",
-        *(f"<table>{''.join(rows)}</table>" for rows in tables),
-        *(f"<p>{escape(printable(remark))}</p>" for remark in remarks),
-    ]
-    return f"<div>{''.join(parts)}</div>"
+    rows = [*zip(fit.names, *figures.values(), strict=True)]
+    return Showing(
+        title,
+        [
+            Table(["", *figures], rows, align="<" + ">" * len(figures)),
+            Table([""] * 4, [(*a, *b) for a, b in zip(*facts, strict=True)]),
+            *remarks,
+        ],
+    ).html()
 
 
 def to_markdown(fit: Fit, *, level: float = 0.95, exponentiate: bool = False) -> str:
@@ -157,61 +164,9 @@ def statistics_text(
     """Return a table with a column for each key, in the order they first appear."""
     headers = list(dict.fromkeys(key for row in rows for key in row))
     found = plain_table(headers, rows, width=width).split("\n")
-    breadth = max(width or LEAST_WIDTH, *map(_width, found))
+    breadth = max(width or LEAST_WIDTH, *map(places, found))
     above = _centred(title, breadth) if title else []
     return "\n".join([*above, *found, *_note_lines(notes, breadth)])
-
-
-def plain_table(
-    headers: Sequence[str],
-    rows: Iterable[Mapping[str, Cell] | Sequence[Cell]],
-    align: str | None = None,
-    *,
-    width: int | None = None,
-) -> str:
-    """Return a table of plain text.
-
-    Args:
-        headers: of the columns, and the keys of rows that are mappings.
-        rows: text, numbers, or None for what there is not.
-        align: a letter for each column: < left, > right, . on the decimal point.
-            Without it text is left, whole numbers right and others on the point.
-        width: of the table; a long name in the first column then gets its own line.
-    """
-    cells = [
-        [row.get(header) for header in headers] if isinstance(row, Mapping) else row
-        for row in rows
-    ]
-    columns = list(zip(headers, *cells, strict=False))  # lengths are checked below
-    ways = "".join(map(_way, columns)) if align is None else align
-    if {len(ways), *map(len, cells)} != {len(headers) or 1} or set(ways) - set("<>."):
-        raise InvalidInputError(
-            "a table needs a cell in each row, and one of < > . in align, for each of "
-            f"its headers: found {len(headers)} headers, {ways!r}, and rows of "
-            f"{listed([str(n) for n in sorted({len(row) for row in cells})])} cells"
-        )
-    padded = [
-        _padded(printable(header), list(map(_text, column)), way)
-        for (header, *column), way in zip(columns, ways, strict=True)
-    ]
-    return "\n".join(_framed(padded, width))
-
-
-def number(value: float, digits: int = DIGITS) -> str:
-    """Return a number with so many significant digits.
-
-    Digits before the point all stay; the very large and the very small is scientific.
-
-    >>> number(1829.1514), number(-3482258.63), number(123456.7, 3), number(0.00002)
-    ('1829.2', '-3.4823e+06', '123457', '2.0000e-05')
-    """
-    if value == 0.0 or not isfinite(value):
-        return f"{value:g}".replace("-0", "0")
-    scientific = f"{value:.{digits - 1}e}"
-    exponent = int(scientific.partition("e")[2])  # after rounding: 9.999999 is 10
-    if not -4 <= exponent <= max(5, digits):
-        return scientific
-    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
 
 
 def _facts(fit: Fit, *, response: str, n_parties: int, law: str) -> tuple[Facts, Facts]:
@@ -349,41 +304,14 @@ def _coefficient_lines(
     fit: Fit, level: float, *, exponentiate: bool, width: int
 ) -> list[str]:
     """Return the table in the first style that leaves room for names."""
-    names = _padded("", list(map(printable, fit.names)), "<")
-    room = min(_width(names[0]), LEAST_ROOM)
+    names = padded("", list(map(printable, fit.names)), "<")
+    room = min(places(names[0]), LEAST_ROOM)
     for digits, way in STYLES:
         figures = _figures(fit, level, exponentiate=exponentiate, digits=digits)
-        columns = [_padded(header, cells, way) for header, cells in figures.items()]
+        columns = [padded(header, cells, way) for header, cells in figures.items()]
         if room + sum(len(GAP + column[0]) for column in columns) <= width:
             break
-    return _framed([names, *columns], width)
-
-
-def _framed(columns: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """Return the lines; a first cell that does not fit gets its own, above its row."""
-    lines = zip(*columns, strict=True)
-    tails = ["".join(GAP + cell for cell in cells) for _, *cells in lines]
-    longest, taken = _width(columns[0][0]), _width(tails[0])
-    left = longest if width is None else width - taken
-    room = max(left, min(longest, LEAST_ROOM))
-    rows: list[list[str]] = []
-    for name, tail in zip(map(str.rstrip, columns[0]), tails, strict=True):
-        above = _wrapped(name, room + taken) if _width(name) > room else []
-        rows.append([*above, (_fill("" if above else name, room) + tail).rstrip()])
-    rows.insert(1, ["-" * (room + taken)])
-    return [line for row in rows for line in row]
-
-
-def _padded(header: str, cells: list[str], way: str) -> list[str]:
-    """Return a column, its header first, with texts of one width."""
-    if way == ".":
-        # What follows the whole digits, the exponent too, is filled up on the right.
-        ends = [re.sub(r"^([-+]?\d+|\D.*)", "", cell) for cell in cells]
-        longest = max(map(len, ends), default=0)
-        cells = [c + " " * (longest - len(e)) for c, e in zip(cells, ends, strict=True)]
-    texts = [header, *cells]
-    size = max(map(_width, texts))
-    return [_fill(text, size, left=way == "<") for text in texts]
+    return framed([names, *columns], width)
 
 
 def _fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
@@ -391,54 +319,21 @@ def _fact_lines(run: Facts, quality: Facts, width: int) -> list[str]:
     half = (width - len(GAP)) // 2
     lines: list[str] = []
     for pair in zip(run, quality, strict=True):
-        texts = [f"{a}: {_fill(b, half - len(a) - 2, left=False)}" for a, b in pair]
-        fits = all(_width(text) <= half for text in texts)
-        alone = [piece for text in texts for piece in _wrapped(text, width)]
+        texts = [f"{a}: {fill(b, half - len(a) - 2, left=False)}" for a, b in pair]
+        fits = all(places(text) <= half for text in texts)
+        alone = [piece for text in texts for piece in wrapped(text, width)]
         lines += [GAP.join(texts)] if fits else alone
     return lines
 
 
 def _centred(title: str, width: int) -> list[str]:
-    return [line.center(width).rstrip() for line in _wrapped(title, width)]
+    return [line.center(width).rstrip() for line in wrapped(title, width)]
 
 
 def _note_lines(notes: Sequence[str], width: int) -> list[str]:
     texts = [f"[{k}] {note}" for k, note in enumerate(notes, start=1)]
-    lines = [line for text in texts for line in _wrapped(text, width, indent="    ")]
+    lines = [line for text in texts for line in wrapped(text, width, indent="    ")]
     return ["Notes:", *lines] if lines else []
-
-
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    shown = printable(" ".join(text.split()))
-    letters = width // 2 if _width(shown) > len(shown) else width
-    return textwrap.wrap(shown, letters, subsequent_indent=indent)
-
-
-def _width(text: str) -> int:
-    """Return how many places of a terminal a text takes."""
-    return sum(1 + (east_asian_width(c) in "WF") for c in text if not combining(c))
-
-
-def _fill(text: str, size: int, *, left: bool = True) -> str:
-    space = " " * (size - _width(text))
-    return text + space if left else space + text
-
-
-def _way(column: Sequence[Cell]) -> str:
-    figures = [cell for cell in column if not isinstance(cell, str | None)]
-    whole = all(isinstance(cell, int | np.integer) for cell in figures)
-    return "<" if not figures else ">" if whole else "."
-
-
-def _text(cell: Cell) -> str:
-    if isinstance(cell, str | None):
-        return "-" if cell is None else printable(cell)
-    return str(cell) if isinstance(cell, int | np.integer) else number(cell)
-
-
-def _html(tag: str, cells: Iterable[str]) -> str:
-    shown = (f"<{tag}>{escape(printable(cell))}</{tag}>" for cell in cells)
-    return f"<tr>{''.join(shown)}</tr>"
 
 
 def _marked_down(text: str) -> str:

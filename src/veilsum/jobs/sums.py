@@ -23,6 +23,15 @@ from veilsum.numbers.arrays import Array, FloatArray, as_floats
 from veilsum.numbers.fixed_point import as_python_integers
 from veilsum.numbers.laws import checked_largest
 from veilsum.numbers.units import Counts, Measure, decimal_unit, power_unit, unit_of
+from veilsum.showing import (
+    MOST_IN_LINE,
+    MOST_ROWS,
+    Showing,
+    Table,
+    counted,
+    figure,
+    in_line,
+)
 
 # What counts come to where no range was declared: of a unit whatever float64 has in
 # full, of integers what one word or, if sums are wide, three can sum.
@@ -32,6 +41,8 @@ WIDE_BITS, FINEST_BITS = 160, 90
 # Of finer units float64 cannot say how many there are in 1.
 FINEST = Fraction(2) ** -1000
 
+# What sums are called in a ledger, unless they have a name.
+A_SUM, AN_AVERAGE = "a sum", "an average"
 
 LARGEST = (
     "a sum over parties is not checked for one that dominates it, for nobody knows the "
@@ -72,11 +83,38 @@ class SumResult(JobResult):
         rounded: how many values of each party that is here were not whole numbers of
             the unit, and were rounded to it; for their owner's eyes.
         read_off: whether nobody had agreed on a unit.
+        averaged: whether it is an average.
     """
 
     value: Array[Any]
     rounded: Mapping[str, int]
     read_off: bool = False
+    averaged: bool = False
+
+    def answered(self) -> Showing:
+        """Return the sum, to be seen."""
+        recipe = self.inner[0]
+        of = "" if recipe.what in (A_SUM, AN_AVERAGE) else f" ({recipe.what})"
+        many = counted(len(self.released.members), "party")
+        title = f"{'Average' if self.averaged else 'Sum'} over {many}{of}"
+        if self.value.size <= MOST_IN_LINE and self.value.ndim < 2:
+            title = f"{title}: {in_line(self.value.ravel().tolist())}"
+            shown = Showing(title)
+        else:
+            places = [*np.ndindex(self.value.shape)][:MOST_ROWS]
+            rows = [
+                (", ".join(map(str, at)), figure(self.value[at].item()))
+                for at in places
+            ]
+            shown = Showing(title, [Table(("place", "value"), rows, align="<>")])
+            if (more := self.value.size - len(rows)) > 0:
+                shown = shown.also(f"{more:,} more are in .value.")
+        if any(self.rounded.values()):
+            shown = shown.also(
+                "Values that were no whole numbers of the unit were rounded to it: "
+                "see .rounded."
+            )
+        return shown
 
     @property
     def further_limits(self) -> tuple[str, ...]:
@@ -93,7 +131,7 @@ def sum(
     *,
     unit: str | float | Fraction | None = None,
     wide: bool = False,
-    what: str = "a sum",
+    what: str = A_SUM,
     **options: Unpack[Options],
 ) -> SumResult:
     """Return the sum of the parties' vectors; nobody sees another party's.
@@ -127,7 +165,7 @@ def mean(
     data: Mapping[str, ArrayLike],
     *,
     unit: str | float | Fraction | None = None,
-    what: str = "an average",
+    what: str = AN_AVERAGE,
     **options: Unpack[Options],
 ) -> SumResult:
     """Return the average of the parties' vectors, each party counting once.
@@ -138,7 +176,8 @@ def mean(
     job = _Job.of(by_name(data), unit=unit, wide=False, what=what, options=options)
     n, counts = len(job.released.members), job.recipe.counts
     shared = replace(counts, units=tuple(one / n for one in counts.units))
-    return job.result(shared.values(job.released.sums[0]).reshape(job.shape))
+    value = shared.values(job.released.sums[0]).reshape(job.shape)
+    return job.result(value, averaged=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,7 +233,7 @@ class _Job:
             read_off=given is None and not whole and is_simulated(options),
         )
 
-    def result(self, value: Array[Any]) -> SumResult:
+    def result(self, value: Array[Any], *, averaged: bool = False) -> SumResult:
         """Return the sum, or what was made of it."""
         return SumResult(
             terms=self.terms,
@@ -203,6 +242,7 @@ class _Job:
             value=np.asarray(value),
             rounded=self.rounded,
             read_off=self.read_off,
+            averaged=averaged,
         )
 
 

@@ -8,7 +8,6 @@ which; the rest follows from it.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +24,6 @@ from veilsum.jobs.presence import Group, Look
 from veilsum.jobs.recipes import OneRound, Sums
 from veilsum.jobs.regression import inferred_schema
 from veilsum.jobs.releases import ReleaseLimit
-from veilsum.jobs.summary import plain_table
 from veilsum.jobs.table_job import SchemaJob, TableResult, put
 from veilsum.jobs.terms import Options
 from veilsum.models import survival as models
@@ -34,6 +32,7 @@ from veilsum.models.tallies import MOST_CELLS
 from veilsum.numbers.arrays import Array, Vector, listed
 from veilsum.numbers.secrets import Secret
 from veilsum.numbers.units import Counts, Integers, sum_bits
+from veilsum.showing import Block, Showing, Table
 from veilsum.tables.asked import Question
 from veilsum.tables.formula import SurvivalFormula, read_surv
 from veilsum.tables.frames import Frame, load_pandas
@@ -364,6 +363,16 @@ class SurvivalResult(TableResult):
         """The same of the life tables."""
         return self._farthest(self.life_tables)
 
+    @property
+    def difference(self) -> str:
+        """How far curves are from the pooled rows' own, in words."""
+        if self.max_error is None:
+            return ""
+        return (
+            f"difference from the pooled rows' own curves: {self.max_error:.3g}, and "
+            f"{self.life_table_error:.3g} of life tables"
+        )
+
     def _farthest(self, curves: Mapping[str, SurvivalCurve]) -> float | None:
         """Return how far curves are from the pooled rows' own, where both are known."""
         if self.reference is None:
@@ -451,6 +460,16 @@ class SurvivalResult(TableResult):
             life_table: whether censored rows are at risk for half of their interval;
                 the last column has survival by the other of the two.
         """
+        return self.answered(level, conf_type, life_table=life_table).text()
+
+    def answered(
+        self,
+        level: float = 0.95,
+        conf_type: ConfType = "log-log",
+        *,
+        life_table: bool = False,
+    ) -> Showing:
+        """Return the same, to be seen."""
         heads: tuple[str, ...]
         name, last = self.job.group or "", f"after {self.times[-1]:g}"
         given: dict[str, Any] = {"conf_type": conf_type, "life_table": life_table}
@@ -461,7 +480,7 @@ class SurvivalResult(TableResult):
                 [one["group"], one["rows"], one["events"], one["later"], *ends]
             )
         heads = (name, "rows", "events", last, "median by", "low", "high")
-        parts = [self.job.text, plain_table(heads, lines, "<>>>>>>")]
+        parts: list[Block] = [Table(heads, lines, align="<>>>>>>")]
         rows = self.rows(level, **given)
         for label, other in self._chosen(life_table=not life_table).items():
             lines = []
@@ -472,9 +491,10 @@ class SurvivalResult(TableResult):
                 heights = map(_part, (*rest[3:], _known(value)))
                 lines.append([_time(time), *rest[:3], *heights])
             heads = (*HEADS, "K-M" if life_table else "life table")
-            table = plain_table(heads, lines, ">" * 9)
-            parts.append(f"{name} = {label}\n{table}" if name else table)
-        return "\n\n".join([*parts, *self._remarks(level, conf_type)])
+            of = f"{name} = {label}" if name else ""
+            parts.append(Table(heads, lines, of, ">" * 9))
+        remarks = self._remarks(level, conf_type)
+        return Showing(self.job.text, [*parts, *remarks])
 
     def _remarks(self, level: float, conf_type: ConfType) -> list[str]:
         """Return a paragraph each."""
@@ -502,14 +522,11 @@ class SurvivalResult(TableResult):
                 " Somewhere the two differ by more than half a standard error: there "
                 "the intervals are too wide to tell, and more times would help."
             )
-        lines.append(textwrap.fill(told, 78))
+        lines.append(told)
         empty = [one for one in self.job.labels if one not in self.curves]
         if empty:
             lines.append(f"No row has {self.job.group} = {listed(empty)}.")
-        dropped = f", {self.dropped} with missing values left out" * (self.dropped > 0)
-        parties = len(self.released.members)
-        lines.append(f"{self.count} rows of {parties} parties{dropped}.")
-        return lines
+        return [*lines, self.rows_sentence]
 
     @property
     def plain_reference(self) -> dict[str, list[float | None]] | None:

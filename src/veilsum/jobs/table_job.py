@@ -297,6 +297,8 @@ class TableResult(JobResult):
     reference: Any = None
     read_off: bool = False
 
+    compared_with: ClassVar[str] = "the fit without masks"
+
     @property
     def further_limits(self) -> tuple[str, ...]:
         """What the rules leave open, and what was no agreement."""
@@ -310,6 +312,11 @@ class TableResult(JobResult):
         return int(first[-1])
 
     @property
+    def count(self) -> int:
+        """Rows of all parties."""
+        raise NotImplementedError
+
+    @property
     def compared(self) -> Vector:
         """What is held against the reference."""
         return self.answer
@@ -320,6 +327,19 @@ class TableResult(JobResult):
         if self.reference is None:
             return None
         return float(np.linalg.norm(self.compared - self.reference))
+
+    @property
+    def difference(self) -> str:
+        """How far that is, in words."""
+        if self.max_error is None:
+            return ""
+        return f"difference from {self.compared_with}: {self.max_error:.3g}"
+
+    @property
+    def rows_sentence(self) -> str:
+        """How many rows there are, and were left out."""
+        left = f", {self.dropped} with missing values left out" if self.dropped else ""
+        return f"{self.count} rows of {len(self.released.members)} parties{left}."
 
     @property
     def plain_reference(self) -> Any:

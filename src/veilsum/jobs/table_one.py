@@ -7,7 +7,6 @@ chance of that. All of it follows from one sum; nothing more is asked for a test
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
@@ -18,7 +17,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from veilsum.jobs.summary import number, plain_table
 from veilsum.models.comparisons import (
     GroupTest,
     compare_counts,
@@ -29,6 +27,7 @@ from veilsum.models.comparisons import (
 )
 from veilsum.models.moments import Marginals
 from veilsum.models.tallies import Cells, Quantile
+from veilsum.showing import Block, Both, Showing, Shown, Table, number
 from veilsum.tables.axes import Axis
 
 WIDTH = 79
@@ -94,8 +93,8 @@ class Comparison:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Grouped:
+@dataclass(frozen=True, eq=False, repr=False)
+class Grouped(Shown):
     """Pooled statistics of each group.
 
     Attributes:
@@ -235,8 +234,24 @@ class Grouped:
 
     # As text
 
+    def showing(self) -> Showing:
+        """Return the table, and what its numbers are."""
+        return Showing("", [*self.blocks()])
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the same, to be seen among others."""
+        lines = [*self._lines(SD_DIGITS[0])]
+        whole = self._table(lines, 0, 1 + self.by.size)
+        yield Both(self._text(WIDTH), whole.html())
+        yield from self._notes()
+
     def text(self, width: int = WIDTH) -> str:
-        """Return the table as plain text; many groups take several tables."""
+        """Return the table as plain text, and what its numbers are."""
+        notes = Showing("", [*self._notes()]).text(width=width)
+        return f"{self._text(width)}\n\n{notes}"
+
+    def _text(self, width: int) -> str:
+        """Return the table; many groups take several tables."""
         # One table if fewer digits make room for it.
         ways = ([*self._lines(digits)] for digits in SD_DIGITS)
         lines = next((w for w in ways if self._fits(w, 0, self.by.size, width)), None)
@@ -246,7 +261,7 @@ class Grouped:
             end = self._fitting(lines, start, width)
             blocks.append(self._block(lines, start, end, width))
             start = end
-        return "\n\n".join([*blocks, *self._notes(width)])
+        return "\n\n".join(blocks)
 
     def _fitting(self, lines: Sequence[_Line], start: int, width: int) -> int:
         """Return after which group a table is full; all rows are the first group."""
@@ -260,6 +275,12 @@ class Grouped:
         return max(map(len, block)) <= width
 
     def _block(self, lines: Sequence[_Line], start: int, end: int, width: int) -> str:
+        made = self._table(lines, start, end)
+        shown = made.text()
+        fits = max(map(len, shown.split("\n"))) <= width
+        return shown if fits else made.text(width, wide=True)
+
+    def _table(self, lines: Sequence[_Line], start: int, end: int) -> Table:
         last = end > self.by.size
         heads = ("all", *self.names)[start:end]
         more = ["SMD", "p", *["missing"][: any(self.missing.values())]] if last else []
@@ -272,11 +293,7 @@ class Grouped:
             for one in lines
         ]
         way = "<" + ">" * (len(heads) + len(more))
-        names = [self.by.column, *heads, *more]
-        made = plain_table(names, rows, way)
-        if max(map(len, made.split("\n"))) <= width:
-            return made
-        return plain_table(names, rows, way, width=width)
+        return Table([self.by.column, *heads, *more], rows, align=way)
 
     def _lines(self, digits: int) -> Iterator[_Line]:
         counts = (self.overall.count, *self.counts)
@@ -329,7 +346,7 @@ class Grouped:
             str(self.missing.get(column, "")),
         )
 
-    def _notes(self, width: int) -> Iterator[str]:
+    def _notes(self) -> Iterator[Block]:
         several = sum(map(bool, self.counts)) > 2
         notes = [
             "Numbers: mean (sd). Levels: rows (share of the group). SMD: standardised "
@@ -343,9 +360,9 @@ class Grouped:
             if not count:
                 told = f"Nobody has {self.by.column} = {name}: tests leave it out."
                 notes.append(told)
-        yield "\n".join(textwrap.fill(one, width) for one in notes)
+        yield tuple(notes)
         if self.quantiles:
-            yield textwrap.fill(AT_THRESHOLDS, width)
+            yield AT_THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -357,17 +374,17 @@ class _Line:
     apart: tuple[str, str, str]
 
 
-def quantile_lines(quantiles: Mapping[str, Sequence[Quantile]]) -> list[str]:
-    """Return the quantiles of all rows as text."""
+def quantile_blocks(quantiles: Mapping[str, Sequence[Quantile]]) -> list[Block]:
+    """Return the quantiles of all rows, to be seen."""
     tables = [
-        plain_table(
+        Table(
             [name, "from", "to"],
             [[share_name(one.share), one.low, one.high] for one in found],
-            "<..",
+            align="<..",
         )
         for name, found in quantiles.items()
     ]
-    return [*tables, textwrap.fill(AT_THRESHOLDS, WIDTH)] if tables else []
+    return [*tables, AT_THRESHOLDS] if tables else []
 
 
 def share_name(share: float) -> str:

@@ -162,6 +162,10 @@ class Promises:
         )
 
 
+# One search for the worst coalition serves all who ask under the same masks.
+_promises = lru_cache(16)(Promises)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
     """How a set of parties sums: the options, checked, and who carries it out.
@@ -254,7 +258,7 @@ class Terms:
     @cached_property
     def promise(self) -> Promise:
         """What holds among some parties, for each sum."""
-        return Promises(self.topology, self.law.masks, self.tolerate, self.corrupted)
+        return _promises(self.topology, self.law.masks, self.tolerate, self.corrupted)
 
     @property
     def caveats(self) -> tuple[str, ...]:

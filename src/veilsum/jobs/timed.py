@@ -15,12 +15,12 @@ import numpy as np
 from veilsum.errors import InvalidInputError
 from veilsum.jobs.fitted import F, Fitted
 from veilsum.jobs.regression import UNLIMITED, Brought, FormulaJob, OnFormula
-from veilsum.jobs.summary import number, plain_table
 from veilsum.models.families import Poisson
 from veilsum.models.inference import Inference, table
 from veilsum.models.rows import PerRow, RowMeasures, Rows
 from veilsum.numbers.arrays import listed
 from veilsum.numbers.units import Measure
+from veilsum.showing import Showing, Table, number
 from veilsum.tables.formula import (
     ModelFormula,
     SurvivalFormula,
@@ -29,8 +29,6 @@ from veilsum.tables.frames import load_pandas
 from veilsum.tables.rules import AtHome
 from veilsum.tables.schema import CheckedTable, Schema
 from veilsum.tables.survival import survival_columns
-
-WIDTH = 80
 
 
 def response_formula(found: SurvivalFormula) -> str:
@@ -150,6 +148,25 @@ class HazardResult(Fitted[F]):
         free = (UNLIMITED,) if self.rules.release_fraction >= 1.0 else ()
         return (*super().further_limits, *free)
 
+    @property
+    def n_events(self) -> int:
+        """Events that were seen."""
+        raise NotImplementedError
+
+    @property
+    def size_sentence(self) -> str:
+        """How many rows and events there are, as R says it."""
+        left = f" ({self.dropped} rows left out)" if self.dropped else ""
+        return f"n = {self.count}, number of events = {self.n_events}{left}"
+
+    def summary(self, *, level: float = 0.95) -> str:
+        """Return all of it as plain text."""
+        return self.answered(level).text()
+
+    def answered(self, level: float = 0.95) -> Showing:
+        """Return all of it, to be seen."""
+        raise NotImplementedError
+
     def hazard_ratios(self, level: float = 0.95) -> Any:
         """Return exp of coefficients, and of the ends of their intervals."""
         low, high = self.inference.confidence_intervals(level).T
@@ -172,7 +189,7 @@ class HazardResult(Fitted[F]):
         }
 
 
-def hazard_lines(fit: Inference, level: float) -> list[str]:
+def hazard_tables(fit: Inference, level: float) -> tuple[Table, Table]:
     """Return two tables as R has them: coefficients, and hazard ratios."""
     lines = table(fit, level)
     percent = f"{level:g}".removeprefix("0")
@@ -197,11 +214,7 @@ def hazard_lines(fit: Inference, level: float) -> list[str]:
         }
         for one in lines
     ]
-
-    def lines_of(rows: list[dict[str, str]], align: str) -> list[str]:
-        found = plain_table(list(rows[0]), rows, align).split("\n")
-        if max(map(len, found)) > WIDTH:
-            found = plain_table(list(rows[0]), rows, align, width=WIDTH).split("\n")
-        return found
-
-    return [*lines_of(first, "<....."), "", *lines_of(second, "<....")]
+    return (
+        Table([*first[0]], first, align="<....."),
+        Table([*second[0]], second, align="<...."),
+    )

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.special import chdtrc, fdtrc
 
-from veilsum.errors import InvalidInputError, printable
+from veilsum.errors import InvalidInputError
 from veilsum.models.dispersion import DispersedFit
 from veilsum.models.glm import GlmFit
 from veilsum.models.inference import Inference
 from veilsum.models.least_squares import LeastSquaresFit
 from veilsum.numbers.arrays import FloatArray, Vector, listed, nearest
+from veilsum.showing import Showing, Shown
 
 # Letters of a hypothesis, and equations in it: they are read, and shown, by people.
 LONGEST, MOST_EQUATIONS = 10_000, 200
@@ -196,8 +197,8 @@ def _goes_on(name: str, rest: str) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class TestOfFit:
+@dataclass(frozen=True, repr=False)
+class TestOfFit(Shown):
     """One test, as people report it.
 
     Attributes:
@@ -247,6 +248,10 @@ class TestOfFit:
 
     def summary(self) -> str:
         """Return it in a line, and what is tested in lines below."""
+        return str(self)
+
+    def showing(self) -> Showing:
+        """Return the same, to be seen."""
         degrees = f"{self.degrees:g}"
         if self.residual_degrees is not None:
             degrees += f", {self.residual_degrees:.6g}"
@@ -254,14 +259,11 @@ class TestOfFit:
             f"{self.kind} test: {self.law}({degrees}) = {self.statistic:.6g}, "
             f"p = {self.p_value:.4g}"
         )
-        return "\n".join([head, *(f"  {printable(line)}" for line in self.about)])
+        return Showing(head, [self.about] if self.about else [])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**vars(self), "about": list(self.about)}
-
-    def __repr__(self) -> str:
-        return f"<{self.summary().splitlines()[0]}>"
 
 
 def wald(fit: Inference, hypothesis: Hypothesis) -> TestOfFit:

@@ -15,14 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from veilsum.agreement.consortium import Consortium, canonical, consortium_from
 from veilsum.agreement.pem import der_of
+from veilsum.agreement.study import AgreedStudy, is_study, runs_of, study_from
 from veilsum.errors import InvalidInputError
-from veilsum.files.consortiums import new_run
+from veilsum.files.consortiums import new_run, read_certificate
+from veilsum.files.contents import contents
 from veilsum.files.output import as_json, write_files
 from veilsum.net.identity import (
+    MOST_BYTES,
+    NEXT,
     Identity,
     certificate_name,
     fingerprint,
@@ -33,6 +37,9 @@ from veilsum.net.identity import (
 from veilsum.net.receipt import DIGEST, NAME, TEXT, Fields, checked, read_as
 from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed
+
+# What members hold a copy of.
+Agreement: TypeAlias = Consortium | AgreedStudy
 
 RENEWAL, AMENDMENT = "veilsum renewal 1", "veilsum amendment 1"
 # What is signed begins with what it is, so that it is never taken for something else.
@@ -71,16 +78,16 @@ def renew(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
 
     Those stay beside them as NAME.former.key and NAME.former.crt, for runs that began
     with them. What both sign is written to NAME.renewal.json.
+
+    It may be cut short anywhere: until the new key is in its place the former pair is
+    what it was, and renewing begins anew; from then on whoever reads the key puts the
+    certificate in its place, too.
     """
     folder, name = identity.key_file.parent, identity.name
-    kept = [folder / f"{name}.former{suffix}" for suffix in (".key", ".crt")]
-    for path in kept:
-        if path.exists():
-            raise InvalidInputError(
-                f"{path} is there, of the renewal before: move it away once no run "
-                "needs it any more, then renew again"
-            )
-    made = new_identity(name, folder, days=days, passphrase=passphrase, stem=".next")
+    _check_no_former(identity)
+    for suffix in (".key", ".crt"):
+        (folder / f"{name}{NEXT}{suffix}").unlink(missing_ok=True)
+    made = new_identity(name, folder, days=days, passphrase=passphrase, stem=NEXT)
     content = _renewed(name, identity.certificate, made.certificate)
     renewal = Renewal(
         name=name,
@@ -90,17 +97,31 @@ def renew(identity: Identity, *, days: int, passphrase: str | None) -> Renewal:
     )
     text = as_json(renewal.to_table()) + "\n"
     write_files(folder, {f"{name}.renewal.json": text.encode()})
-    for old, new in zip(
-        (identity.key_file, identity.certificate_file), kept, strict=True
-    ):
-        old.rename(new)
-    for new, final in zip(_files(made), _files(identity), strict=True):
-        new.rename(final)
+    # The certificate first: by it a later renewal knows that this one did not end.
+    write_files(folder, {f"{name}.former.crt": identity.certificate.encode()})
+    kept = contents(identity.key_file, MOST_BYTES, InvalidInputError)
+    write_files(folder, {f"{name}.former.key": kept}, private=True)
+    made.key_file.replace(identity.key_file)
+    made.certificate_file.replace(identity.certificate_file)
     return renewal
 
 
-def _files(identity: Identity) -> tuple[Path, Path]:
-    return identity.key_file, identity.certificate_file
+def _check_no_former(identity: Identity) -> None:
+    """Refuse to write over what a renewal before has kept."""
+    kept = [
+        identity.key_file.with_name(f"{identity.name}.former{suffix}")
+        for suffix in (".crt", ".key")
+    ]
+    there = [path for path in kept if path.exists()]
+    if not there:
+        return
+    # A copy of what is still in force is of a renewal that was cut short.
+    if there[0] is kept[0] and read_certificate(kept[0]) == identity.certificate:
+        return
+    raise InvalidInputError(
+        f"{there[-1]} is there, of the renewal before: move it away once no run needs "
+        "it any more, then renew again"
+    )
 
 
 def _renewed(name: str, former: str, certificate: str) -> bytes:
@@ -152,18 +173,22 @@ _RENEWAL_FIELDS: Fields = {
 }
 
 
-def amended(former: Consortium, certificates: Mapping[str, str]) -> Consortium:
-    """Return the consortium with other certificates, and its former self named."""
+def amended(former: Agreement, certificates: Mapping[str, str]) -> Agreement:
+    """Return what was agreed with other certificates, and its former self named.
+
+    All questions of a study are in it, as one edition.
+    """
     table = former.to_table()
     for name in certificates:
-        former.member(name)
+        runs_of(former)[0].member(name)
     table["members"] = [
         {**row, "certificate": certificates.get(row["name"], row["certificate"])}
         for row in table["members"]
     ]
     table["run"] = new_run(former.title)
     table["former"] = former.digest.hex()
-    return consortium_from(table)
+    table.pop("earlier", None)
+    return study_from(table) if is_study(table) else consortium_from(table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +233,7 @@ class Amendment:
     renewals: tuple[Renewal, ...] = ()
     agreed: Mapping[str, str] = field(default_factory=dict)
 
-    def changes(self, former: Consortium, new: Consortium) -> tuple[Change, ...]:
+    def changes(self, former: Agreement, new: Agreement) -> tuple[Change, ...]:
         """Return what differs; refuse files that differ in more than certificates."""
         if (former.digest.hex(), new.digest.hex()) != (self.former, self.consortium):
             raise InvalidInputError(
@@ -221,7 +246,8 @@ class Amendment:
         for table in (one, other):
             del table["run"]
             table["members"] = [{**row, "certificate": ""} for row in table["members"]]
-        one.pop("former", None)
+        for key in ("former", "earlier"):
+            one.pop(key, None)
         if differ := sorted(
             key for key in one.keys() | other.keys() if one.get(key) != other.get(key)
         ):
@@ -241,7 +267,7 @@ class Amendment:
             if der_of(text) != der_of(new.certificates[name])
         )
 
-    def missing(self, new: Consortium) -> tuple[str, ...]:
+    def missing(self, new: Agreement) -> tuple[str, ...]:
         """Return the members that have not signed, or not with their certificate."""
         signed = _AGREED + canonical([self.former, self.consortium])
         return tuple(
@@ -250,14 +276,14 @@ class Amendment:
             if name not in self.agreed or not _signed(text, signed, self.agreed[name])
         )
 
-    def signed_by(self, identity: Identity, new: Consortium) -> Amendment:
+    def signed_by(self, identity: Identity, new: Agreement) -> Amendment:
         """Return it with one member's signature more."""
         check_identity(identity, new.certificates)
         content = _AGREED + canonical([self.former, self.consortium])
         added = {identity.name: identity.sign(content).hex()}
         return replace(self, agreed={**self.agreed, **added})
 
-    def with_those_of(self, others: Iterable[Amendment], new: Consortium) -> Amendment:
+    def with_those_of(self, others: Iterable[Amendment], new: Agreement) -> Amendment:
         """Return it with the good signatures of copies that others signed."""
         agreed = dict(self.agreed)
         for other in others:
@@ -311,9 +337,12 @@ _AMENDMENT_FIELDS: Fields = {
 }
 
 
-def check_amendment(file: Path, consortium: Consortium) -> None:
-    """Refuse an amended consortium file that not every member has agreed to."""
-    if not consortium.former:
+def check_amendment(file: Path, agreed: Agreement) -> None:
+    """Refuse an amended file that not every member has agreed to.
+
+    Of a study they have agreed to its first edition, which is in all later ones.
+    """
+    if not agreed.former:
         return
     path = amendment_file(file)
     if not path.exists():
@@ -322,12 +351,15 @@ def check_amendment(file: Path, consortium: Consortium) -> None:
             "which its members say yes to it: ask the organiser for it"
         )
     found = read_amendment(path)
+    digest = agreed.digest.hex()
+    if isinstance(agreed, AgreedStudy):
+        digest = agreed.editions[0].digest
     if (found.former, found.consortium) != (
-        consortium.former,
-        consortium.digest.hex(),
+        agreed.former,
+        digest,
     ):
         raise InvalidInputError(f"{path} is of another file than {file}")
-    if missing := found.missing(consortium):
+    if missing := found.missing(agreed):
         raise InvalidInputError(
             f"{listed(missing)} did not agree to {file} yet: each runs veilsum "
             f"consortium agree, and everybody gets the {path.name} that all signed"

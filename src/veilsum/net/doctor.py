@@ -748,7 +748,9 @@ class Doctor(Secret):
         there = [str(one) for one, why in self.relays.items() if why is None]
         if not there:
             return "no relay could be used"
-        return f"{name} has not come to the relay {' or '.join(there)} either"
+        words = f"{name} has not come to the relay {' or '.join(there)}"
+        nowhere_else = name in self.agreed.only_relayed(self.me)
+        return words if nowhere_else else f"{words} either"
 
     async def _call(self, name: str, address: Address) -> Look:
         """Call once, step by step on one connection."""

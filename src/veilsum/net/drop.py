@@ -178,6 +178,22 @@ def file_name(run: str, sender: str, receiver: str, number: int) -> str:
     return f"{sender}-to-{receiver}-{number:04d}-{run[-8:]}{SUFFIX}"
 
 
+def _check_names(consortium: Consortium) -> None:
+    """Refuse members of whom two would write over each other's letters."""
+    owners: dict[str, tuple[str, str]] = {}
+    for pair in consortium.links:
+        for sender, receiver in (pair, pair[::-1]):
+            # Not every disk tells A from a.
+            name = file_name(consortium.run, sender, receiver, 0).casefold()
+            other = owners.setdefault(name, (sender, receiver))
+            if other != (sender, receiver):
+                raise InvalidInputError(
+                    f"letters from {sender!r} to {receiver!r} and from {other[0]!r} to "
+                    f"{other[1]!r} have the same names, and in one folder one would "
+                    "take the other's place: give a member another name"
+                )
+
+
 def signed(envelope: Envelope, sign: Callable[[bytes], bytes]) -> bytes:
     """Return a whole file."""
     content = msgspec.msgpack.encode(envelope)
@@ -338,6 +354,7 @@ class Drop(Secret):
         self._me, self._agreed, self._plan = identity.name, consortium, plan
         self._store, self._folder = store, folder
         self._keys = PartyKeys(identity, consortium.certificates)
+        _check_names(consortium)
         self._hear, self._met, self._left = hear, met, left
         both = MAGIC + plan.digest + consortium.digest
         self._digest = hashlib.sha256(both).digest()
@@ -346,7 +363,8 @@ class Drop(Secret):
         self._bye, self._stirred = False, True
         self._refusals = Refusals(Limits())
         self._known: dict[str, Found] = {}
-        self._told: set[tuple[object, ...]] = set()
+        self._told: dict[str, object] = {}
+        self._gaps: set[tuple[str, int]] = set()
         neighbours = consortium.topology.neighbours(identity.name)
         self._peers = {name: Correspondent(name) for name in neighbours}
         self._restore(store.read())
@@ -427,7 +445,7 @@ class Drop(Secret):
                 continue
             peer = self._peers.get(about.receiver)
             if peer is not None and about.number >= peer.written:
-                raise self._old(f"{found.name} is one")
+                raise self._old(f"{shown(found.name)} is one")
 
     def _old(self, evidence: str) -> StoreError:
         return StoreError(
@@ -614,13 +632,14 @@ class Drop(Secret):
             arrived = range(peer.arrived + 1, self._unsealed(envelope).heard + 1)
         if arrived.stop > peer.written:
             # Before anything is written: two letters of one number prove it to others.
-            raise self._old(f"{found.name} says that {peer.name} took one")
+            raise self._old(f"{shown(found.name)} says that {peer.name} took one")
         # What has arrived need not be kept.
         gone = [Persist(f"{OUT}{peer.name}/{k}", None) for k in arrived]
         self._store.write([Persist(f"{IN}{peer.name}/{number}", raw), *gone])
         heard, status, left = len(peer.frames), peer.status, peer.left
         self._keep(peer, envelope, raw)
-        LOG.info("letter taken", extra={"party": peer.name, "file": found.name})
+        about = {"party": peer.name, "file": shown(found.name)}
+        LOG.info("letter taken", extra=about)
         for frame in peer.frames[heard:]:
             self._tell(peer, frame)
         if peer.status is not status:
@@ -720,7 +739,17 @@ class Drop(Secret):
             for name, found in sorted(seen.items())
             if found.stamp
         }
+        self._forget_gone()
         return [one for one in self._known.values() if one.about or one.problem]
+
+    def _forget_gone(self) -> None:
+        """Forget what was said of files that are not here: there may be ever new ones.
+
+        Of files that are here there are only so many.
+        """
+        self._told = {k: v for k, v in self._told.items() if k in self._known}
+        for peer in self._peers.values():
+            peer.problems = {k: v for k, v in peer.problems.items() if k in self._known}
 
     def _ordinary(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Found]:
         """Return what may be a letter, from a folder of bounded size."""
@@ -788,8 +817,8 @@ class Drop(Secret):
 
     def _log(self, name: str, what: object, problem: str) -> None:
         """Say once what is wrong with a file; nobody can fill the log."""
-        if (name, what) not in self._told:
-            self._told.add((name, what))
+        if self._told.get(name) != what:
+            self._told[name] = what
             about = {"file": shown(name), "reason": problem}
             self._refusals.note("folder", "file refused", **about)
 
@@ -818,8 +847,8 @@ class Drop(Secret):
         """Say once which letters are missing, where later ones are here."""
         for peer in self._peers.values():
             gap = (peer.name, len(peer.taken))
-            if self._lacks(peer) and gap not in self._told:
-                self._told.add(gap)
+            if self._lacks(peer) and gap not in self._gaps:
+                self._gaps.add(gap)
                 about = {"party": peer.name, "reason": self._next(peer)}
                 LOG.warning("a letter is missing", extra=about)
 
@@ -830,7 +859,7 @@ class Drop(Secret):
         lines += [f"from {peer.name}: {self._next(peer)}" for peer in awaited]
         odd = {one.name: one.problem for one in self._known.values() if one.problem}
         for peer in self._peers.values():
-            odd |= {k: v for k, v in peer.problems.items() if k in self._known}
+            odd |= peer.problems
         named = sorted(odd.items())[:MOST_NAMED]
         lines += [f"not taken: {shown(name)}: {why}" for name, why in named]
         if len(odd) > len(named):

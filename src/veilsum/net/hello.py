@@ -89,13 +89,28 @@ class Limits:
             fallback=min(self.fallback, most),
         )
 
+    def among_questions(self) -> Limits:
+        """Return limits for members who go from question to question of a study.
+
+        All are about to come, so that whoever comes last calls, and is called, at once:
+        it would otherwise wait for `fallback` in every question.
+        """
+        return replace(
+            self,
+            longest_retry=min(self.longest_retry, BETWEEN_CALLS),
+            fallback=min(self.fallback, BEFORE_A_CALL),
+        )
+
     @property
     def silence(self) -> float:
         """Seconds without a sign of life after which a connection is dead."""
         return self.ping_interval + self.ping_timeout
 
 
-PROTOCOL = 2
+# Of a study, the longest seconds between two calls, and before the end calls that need
+# not.
+BETWEEN_CALLS, BEFORE_A_CALL = 2.0, 1.0
+PROTOCOL = 3
 # Where a WebSocket is asked for.
 PATH = "/veilsum"
 # The longest text taken, in characters: a hello needs far less.

@@ -58,6 +58,8 @@ MOST_BYTES = 1 << 16
 SALT_BYTES, _NONCE = 32, bytes(12)
 # By these a file is known for what it is.
 CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----", b"PRIVATE KEY-----"
+# What stands in the names of files that a renewal has ready, before its ending.
+NEXT = ".next"
 # A new key alone serves nobody: the others know a party by its certificate.
 NEW_IDENTITY = (
     "make a new identity, and have the organiser make a new consortium file with its "
@@ -292,6 +294,13 @@ def read_identity(key_file: str | Path, passphrase: str | None = None) -> Identi
     password = password_of(key_file, content, passphrase)
     own = _opened(key_file, content, password).public_key()
     certificate = read_certificate(certificate_file)
+    following = key_file.with_name(f"{certificate_name(certificate)}{NEXT}.crt")
+    if public_key(certificate) != own and following.exists():
+        # A renewal was cut short between the two files that it puts in place.
+        renewed = read_certificate(following)
+        if public_key(renewed) == own:
+            following.replace(certificate_file)
+            certificate = renewed
     if public_key(certificate) != own:
         raise InvalidInputError(
             f"{key_file} does not fit {certificate_file}: put the certificate back "

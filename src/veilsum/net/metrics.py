@@ -7,11 +7,15 @@ private, and no name is here that a member chose.
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import IPv6Address, ip_address
-from socket import AF_INET, AF_INET6
+from socket import AF_INET, AF_INET6, SHUT_RDWR
+from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +24,9 @@ from veilsum.errors import InvalidInputError
 
 # Seconds for a question; whoever is slower is not listened to.
 PATIENCE = 5.0
+# Questions at a time. Who asks one more takes the place of who has taken longest: a
+# question of a moment is answered, however many others ask slowly.
+MOST_AT_ONCE = 32
 
 
 class Metric(NamedTuple):
@@ -106,9 +113,9 @@ class MetricsServer:
         handler = type("Handler", (_Handler,), {"pages": pages, "hosts": hosts})
         is_six = isinstance(ip_address(address.host), IPv6Address)
         family = {"address_family": AF_INET6 if is_six else AF_INET}
-        server = type("Server", (HTTPServer,), family)
+        server = type("Server", (_Server,), family)
         try:
-            self._server: HTTPServer = server((address.host, address.port), handler)
+            self._server: _Server = server((address.host, address.port), handler)
         except OSError as error:
             raise InvalidInputError(
                 f"cannot show numbers at {address}: {error.strerror}; choose another "
@@ -136,8 +143,49 @@ def str_host(address: Address) -> str:
     return str(address).rpartition(":")[0]
 
 
+class _Server(ThreadingMixIn, HTTPServer):
+    """A thread for every question, and so many questions at a time."""
+
+    daemon_threads, block_on_close = True, False
+    request_queue_size = 128
+
+    def __init__(self, *about: Any) -> None:
+        self._asking: OrderedDict[Any, None] = OrderedDict()
+        self._lock = threading.Lock()
+        super().__init__(*about)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a question, in the place of the oldest if there are too many."""
+        with self._lock:
+            self._asking[request] = None
+            if len(self._asking) > MOST_AT_ONCE:
+                oldest, _ = self._asking.popitem(last=False)
+                with suppress(OSError):  # it has just left by itself
+                    oldest.shutdown(SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a question that is answered."""
+        with self._lock:
+            self._asking.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing about who hangs up, or is hung up on."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def server_close(self) -> None:
+        """Hang up on whoever is still asking."""
+        super().server_close()
+        with self._lock:
+            for one in self._asking:
+                with suppress(OSError):
+                    one.shutdown(SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one question at a time."""
+    """Answers one question."""
 
     pages: dict[str, Callable[[], tuple[int, str]]]
     hosts: set[str]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from traceback import clear_frames
 from typing import Any, NoReturn
 
 from veilsum.errors import SecretError
@@ -27,3 +30,23 @@ class Secret:
             f"a {type(self).__name__} is private and is never pickled or copied; "
             "send its effective cost instead"
         )
+
+
+@contextmanager
+def discreet() -> Iterator[None]:
+    """Let an error out without the variables on its way: they hold private data.
+
+    Whoever reports a crash may write down the variables of every call.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _forget_variables(error)
+        raise
+
+
+def _forget_variables(error: BaseException | None) -> None:
+    """Empty the calls that an error, and those before it, passed through."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

@@ -64,6 +64,7 @@ from veilsum.models.tallies import Bins
 from veilsum.net.identity import grouped
 from veilsum.parties.agreed import Asked, agreed_on
 from veilsum.parties.own_rules import Value, columns_asked, exact, in_force, relaxed
+from veilsum.showing import Items, Showing, Shown
 from veilsum.tables.axes import Axis, n_cells
 from veilsum.tables.columns import Column
 from veilsum.tables.propensity import Propensity
@@ -107,8 +108,8 @@ class Part:
         return "\n".join(rows) + "\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consent:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Consent(Shown):
     """What a party agrees to.
 
     Attributes:
@@ -130,6 +131,17 @@ class Consent:
     def digest(self) -> str:
         """SHA-256 of `page`, in hexadecimal: what a receipt has."""
         return hashlib.sha256(self.page.encode()).hexdigest()
+
+    def showing(self) -> Showing:
+        """Return the half that all members have alike; `text` has one's own as well."""
+        first, *rest = self.shared
+        of = "a plan" if self.facts["run"] is None else f"the run {self.facts['run']}"
+        own = [".text() has the half about you as well, which is for you alone."]
+        return Showing(
+            f"Consent to {of}, SHA-256 {self.digest}",
+            [Items(first.heading, first.lines), *(own if self.own else [])],
+            {one.heading: one.lines for one in rest},
+        )
 
     def text(self) -> str:
         """Return the whole page."""
@@ -191,15 +203,17 @@ def consent_to(consortium: Consortium, *own: Part, drawn: bool = True) -> Consen
             else "WHAT EVERY PARTY CHECKS ON ITS OWN TABLE FIRST",
             tuple(_checks(found)),
         ),
-        Part("WHAT IS NOT PROTECTED", tuple(_open(found))),
+        Part("WHAT IS NOT PROTECTED", tuple(_open(found, drawn=drawn))),
     )
     (question,) = consortium.questions
+    relays = () if consortium.relays is None else consortium.relays.places
     facts = {
         "run": consortium.run if drawn else None,
         "consortium": consortium.digest.hex() if drawn else None,
         "title": printable(consortium.title),
         "organiser": consortium.organiser or None,
         "members": list(consortium.topology.parties),
+        "relays": list(map(str, relays)),
         "question": question.heading,
         "columns": list(columns_asked(consortium)),
         "rules": in_force(consortium),
@@ -1314,7 +1328,26 @@ def _fewest(found: Asked) -> str:
     return "It may be one member, for no round counts who has it."
 
 
-def _open(found: Asked) -> Iterator[str]:
+def _between(consortium: Consortium, *, drawn: bool) -> Iterator[str]:
+    """Say what whoever is between members sees, if the file puts somebody there."""
+    if consortium.relays is not None:
+        places = ", ".join(map(str, consortium.relays.places))
+        yield (
+            "- to whoever hosts or watches the relay, where members meet who do not "
+            f"reach each other ({places}): network addresses of members or of their "
+            "proxies, how many meet there and who whom, under pseudonyms, and when and "
+            "how much each sends, and so about how many numbers are added up, how many "
+            "sums there are, and how long a computer works for each; no name, key or "
+            "number"
+        )
+    elif consortium.by_files and drawn:
+        yield (
+            "- to whoever carries letters, for no member has an address: names of "
+            "members, the run, who writes to whom, how many letters, how long and when"
+        )
+
+
+def _open(found: Asked, *, drawn: bool) -> Iterator[str]:
     on_tables = found.rules is not None
     yield "- the totals above, and whatever follows from them with what somebody knows"
     if on_tables:
@@ -1339,6 +1372,7 @@ def _open(found: Asked) -> Iterator[str]:
         "computer worked"
     )
     yield "- who is connected to whom, and how much is sent"
+    yield from _between(found.consortium, drawn=drawn)
     yield (
         "- against members who do not keep to the protocol, or give false numbers: "
         "what is said here is about those who do"

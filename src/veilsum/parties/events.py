@@ -50,6 +50,7 @@ class RunEvent:
         names: whom it is about: who was met, is waited for, was lost, contradicted
             itself.
         file: what was written.
+        question: the name of the question, if the run is one of a study.
         reason: in one word, why a run ended without an answer; `was over` if it had
             ended before; `cut` of a transcript that grew too long.
     """
@@ -62,6 +63,7 @@ class RunEvent:
     round: int = 0
     names: tuple[str, ...] = ()
     file: str = ""
+    question: str = ""
     reason: str = ""
 
 

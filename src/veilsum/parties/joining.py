@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from traceback import clear_frames
 from typing import Any
 
 from veilsum import __version__
@@ -31,7 +30,7 @@ from veilsum.net.evidence import Evidence, make_evidence
 from veilsum.net.receipt import Receipt, keyed_digest, make_receipt, sums_digest
 from veilsum.net.runner import Ending
 from veilsum.numbers.arrays import listed
-from veilsum.numbers.secrets import Secret
+from veilsum.numbers.secrets import Secret, discreet
 from veilsum.numbers.units import unit_of
 from veilsum.parties.consent import consent_to
 from veilsum.parties.networked import Networked
@@ -44,26 +43,6 @@ from veilsum.tables.schema import rounded_words
 
 # What is not from a file has no name.
 IN_MEMORY = "in memory"
-
-
-@contextmanager
-def discreet() -> Iterator[None]:
-    """Let an error out without the variables on its way: they hold private data.
-
-    Whoever reports a crash may write down the variables of every call.
-    """
-    try:
-        yield
-    except BaseException as error:
-        _forget_variables(error)
-        raise
-
-
-def _forget_variables(error: BaseException | None) -> None:
-    """Empty the calls that an error, and those before it, passed through."""
-    while error is not None:
-        clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 @contextmanager

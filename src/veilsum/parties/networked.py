@@ -243,6 +243,8 @@ class Networked(Secret):
             return partial(Drop, *who, plan=plan, store=store, folder=self.drop)
         limits = Limits(max_frame=plan.codec.max_frame)
         limits = limits.within(plan.policy.deadline)
+        if self.consortium.study:
+            limits = limits.among_questions()
         return partial(
             Network,
             *who,

@@ -187,10 +187,11 @@ def agreed_findings(
     first = asked.recipe.release(())
     times = 0 if asked.recipe.round_size else len(receipts[0].epochs)
     promise = asked.recipe.stated(asked.terms.promise(members), [first] * times)
+    told = _numbers_of(_json(promise))
     wrong = (
         one.party
         for one in receipts
-        if not same_promise(_numbers_of(one.guarantee), _numbers_of(_json(promise)))
+        if not same_promise(_numbers_of(one.guarantee), told)
     )
     yield of_each("the guarantee is the file's", receipts, wrong)
     shown = asked.recipe.shown(members, [first] * times)

@@ -40,6 +40,8 @@ State: TypeAlias = Literal[
 STATES: tuple[State, ...] = get_args(State)
 # What nothing more comes of by itself.
 OVER: tuple[State, ...] = ("refused", "given up", "done")
+# What goes on, will go on, or has its answer.
+BEGUN: tuple[State, ...] = ("queued", "running", "stopped", "done")
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):

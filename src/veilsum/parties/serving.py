@@ -9,16 +9,17 @@ same command goes on with all of them.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -29,6 +30,7 @@ from veilsum.errors import (
     InvalidInputError,
     RangeError,
     VeilsumError,
+    printable,
 )
 from veilsum.files.consortiums import read_consortium
 from veilsum.files.contents import contents
@@ -44,6 +46,7 @@ from veilsum.parties.consent import Consent, consent_to
 from veilsum.parties.events import RunEvent
 from veilsum.parties.own_rules import FILE_NAME, OwnRules, own_rules_in
 from veilsum.parties.run_status import (
+    BEGUN,
     OVER,
     STATES,
     RunStatus,
@@ -59,6 +62,8 @@ from veilsum.tables.columns import SchemaError
 from veilsum.tables.rules import DisclosureError
 
 LOG = logging.getLogger("veilsum.net.serving")
+
+Files: TypeAlias = Sequence[tuple[Path, Consortium]]
 
 ENDINGS = (".toml", ".veil")
 # More files than anybody has; and more runs at once than a computer should have.
@@ -77,6 +82,7 @@ NO_RULES = (
 # that is not there, somebody mends.
 REFUSALS = (BudgetError, DisclosureError, RangeError, SchemaError)
 
+ANOTHER_FILE = "another file has this run's name"
 SAME_WITHIN_OTHER_BOUNDS = (
     "files before this one asked the same of the same members within other bounds, and "
     "whoever sees which of them are joined learns how large this party's numbers are"
@@ -150,6 +156,7 @@ class _Running(Secret):
     thread: threading.Thread
     halting: Halting
     address: Address | None
+    digest: bytes
 
 
 class Serving(Secret):
@@ -177,7 +184,7 @@ class Serving(Secret):
         # Files that nobody joins without a person, whatever the rules say.
         self._suspicious: set[bytes] = set()
         # What this computer could not do it does not try again, until it is restarted.
-        self._failed: set[str] = set()
+        self._failed: set[bytes] = set()
 
     # Looking
 
@@ -196,27 +203,64 @@ class Serving(Secret):
             why = error.strerror
             self._say("folder", "the folder cannot be looked at", reason=why)
             return
-        seen: dict[str, bytes] = {}
-        for path, consortium in self._consortiums(files):
-            first = seen.setdefault(consortium.run, consortium.digest)
-            if first != consortium.digest:
-                self._say(str(path), "another file has this run's name", file=path.name)
-            elif consortium.run not in self._running:
-                self._try(path, consortium, rules)
+        named: dict[str, dict[bytes, tuple[Path, Consortium]]] = {}
+        for path, one in self._consortiums(files):
+            named.setdefault(one.run, {}).setdefault(one.digest, (path, one))
+        for found in named.values():
+            self._try([*found.values()], rules)
         self._looked = self._clock()
 
-    def _try(self, path: Path, consortium: Consortium, rules: OwnRules) -> None:
-        """Consider a file; what is wrong with one is in the way of no other."""
+    def _try(self, files: Files, rules: OwnRules) -> None:
+        """Consider a run; what is wrong with one is in the way of no other."""
+        path, _ = files[0]
         try:
-            self._consider(path, consortium, rules)
+            meant = files if len(files) == 1 else self._meant(files, rules)
+            path, agreed = meant[0]
+            running = self._running.get(agreed.run)
+            if running is None:
+                self._consider(path, agreed, rules, others=meant[1:])
+            elif running.digest != agreed.digest:
+                running.halting.halt()  # a person has said that another is meant
         except (VeilsumError, OSError) as error:
             why = error.plain if isinstance(error, VeilsumError) else error.strerror
             self._say(str(path), "cannot be considered", file=path.name, reason=why)
+
+    def _meant(self, files: Files, rules: OwnRules) -> Files:
+        """Return which of several files with one run's name is meant.
+
+        Whoever knows the name can write such a file: being the first of them counts for
+        nothing. Several are returned if a person has to say.
+        """
+        good = [one for one in files if self._is_possible(*one, rules)]
+        for path, agreed in good:
+            if self.home.has_agreed(agreed.run, self._page(agreed)):
+                return [(path, agreed)]
+        begun = [one for one in files if self._has_begun(one[1])]
+        return begun[:1] or good or files[:1]
+
+    def _is_possible(self, path: Path, agreed: Consortium, rules: OwnRules) -> bool:
+        """Say whether a person could agree to a file."""
+        try:
+            check_amendment(path, agreed)
+            self._page(agreed)
+            return not rules.refusals(agreed, alone=False)
+        except (InvalidInputError, OSError):
+            return False
+
+    def _has_begun(self, agreed: Consortium) -> bool:
+        running, known = self._running.get(agreed.run), self._known(agreed)
+        if running is not None:
+            return running.digest == agreed.digest
+        return known is not None and known.state in BEGUN
 
     def _consortiums(self, files: Iterable[Path]) -> Iterator[tuple[Path, Consortium]]:
         """Yield the files that name this party; each is read once."""
         own = (self.home.cost, self.home.data)
         found = [one for one in files if one.suffix in ENDINGS and one not in own]
+        for one in found[:MOST_FILES]:
+            if not is_text(one.name):
+                self._say(str(one), "a name that is no text", file=printable(one.name))
+        found = [one for one in found if is_text(one.name)]
         if len(found) > MOST_FILES:
             self._say("folder", "too many files: some are not read", most=MOST_FILES)
         here = {path: self._reading(path) for path in found[:MOST_FILES]}
@@ -254,11 +298,13 @@ class Serving(Secret):
 
     # Deciding
 
-    def _consider(self, path: Path, agreed: Consortium, rules: OwnRules) -> None:
-        """Begin a run, or write down why not."""
+    def _consider(
+        self, path: Path, agreed: Consortium, rules: OwnRules, *, others: Files = ()
+    ) -> None:
+        """Begin a run, or write down why not; others have its name and may be meant."""
         known, home = self._known(agreed), self.home
         over = known is not None and known.state in OVER
-        if agreed.run in self._failed or (
+        if agreed.digest in self._failed or (
             over and not home.agreed(agreed.run).exists()
         ):
             return
@@ -280,6 +326,9 @@ class Serving(Secret):
         why = why if rules.source else (NO_RULES, *why)
         if agreed.digest in self._suspicious:
             why = (*why, SAME_WITHIN_OTHER_BOUNDS)
+        if others:
+            names = listed([json.dumps(one.name) for one, _ in others])
+            why = (f"{ANOTHER_FILE}, {names}: a person says which is meant", *why)
         if by_person or not why:
             self._begin(path, agreed, rules, by_person=by_person)
         elif not over:
@@ -313,7 +362,7 @@ class Serving(Secret):
         halting = Halting()
         work = partial(self._run, path, agreed, rules, halting, by_person=by_person)
         thread = threading.Thread(target=work, name=f"veilsum-{agreed.run[-8:]}")
-        self._running[agreed.run] = _Running(thread, halting, address)
+        self._running[agreed.run] = _Running(thread, halting, address, agreed.digest)
         thread.start()
 
     # Taking part
@@ -375,7 +424,7 @@ class Serving(Secret):
                 why = error.plain
             write("refused" if refused else "failed", reason=why)
             if not refused:
-                self._failed.add(agreed.run)
+                self._failed.add(agreed.digest)
                 return
         # Whoever is asked anew has something new to read.
         home.agreed(agreed.run).unlink(missing_ok=True)
@@ -470,6 +519,15 @@ class Serving(Secret):
             ):
                 numbers.append(Metric(f"veilsum_run_{name}", meaning, label, value))
         return numbers
+
+
+def is_text(name: str) -> bool:
+    """Say whether a file's name, which may be any bytes, can be written down."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def log_event(event: RunEvent) -> None:

@@ -139,6 +139,12 @@ def _head(study: AgreedStudy, *, drawn: bool) -> Iterator[str]:
     for one in study.editions[:-1] if drawn else ():
         first = ", ".join([*study.questions][: one.questions])
         yield f"earlier edition {one.digest}: {first}"
+    if study.former:
+        yield (
+            f"amends: the study {study.former}; certificates differ, and every member "
+            "has to sign that it takes this file for that one. Questions that you have "
+            "behind you there are not run again"
+        )
     parties = study.first.topology.parties
     yield f"members: {len(parties)}: {listed(parties, most=len(parties))}"
     yield f"questions: {len(study.questions)}: {', '.join(study.questions)}"

@@ -11,16 +11,17 @@ How far it is stands in `study.json`, for its owner alone.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from veilsum.agreement.consortium import Consortium
-from veilsum.agreement.study import AgreedStudy, Edition
+from veilsum.agreement.study import AgreedStudy
 from veilsum.drivers.driver import Assignment
 from veilsum.errors import (
     BudgetError,
@@ -29,22 +30,34 @@ from veilsum.errors import (
     OutputError,
     StoreError,
     VeilsumError,
+    WaitingError,
 )
-from veilsum.files.consortiums import write_consortium
+from veilsum.files.consortiums import read_consortium, write_consortium
 from veilsum.files.contents import contents
 from veilsum.files.ledger import Ledger, Wanted
 from veilsum.files.output import as_json, prepare_folder, write_files
-from veilsum.jobs.running import JobResult
 from veilsum.net.identity import Identity
+from veilsum.net.trust import check_identity
 from veilsum.numbers.arrays import listed, nearest
-from veilsum.numbers.secrets import Secret
+from veilsum.numbers.secrets import Secret, discreet
 from veilsum.parties.at_home import NEVER_SENT, asked_before
 from veilsum.parties.consent import Consent, Part
 from veilsum.parties.events import Listener, RunEvent
-from veilsum.parties.joining import OwnTable, counted, discreet
-from veilsum.parties.own_rules import OwnRules
+from veilsum.parties.joining import OwnTable, counted, own_part
+from veilsum.parties.own_rules import OwnRules, own_rules_in
 from veilsum.parties.study_page import consent_to_study
-from veilsum.parties.taking_part import ConsentError, Consenting, Ways, take_part
+from veilsum.parties.taking_part import (
+    TRANSCRIPT,
+    ConsentError,
+    Consenting,
+    Joined,
+    Looping,
+    Ways,
+    own_ledger,
+    state_file,
+    take_part,
+    ways_of,
+)
 from veilsum.reading import Section, Text, read
 from veilsum.tables.fingerprints import Source
 from veilsum.tables.rules import DisclosureError
@@ -150,7 +163,8 @@ def read_status(folder: Path) -> StudyStatus:
 def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     """Return how far a party is with a study; refuse the folder of another one.
 
-    A later edition goes on where the earlier one was: its new questions are open.
+    A later edition goes on where the earlier one was: its new questions are open. So
+    does a study that amends another: what is over there is over here.
     """
     fresh = StudyStatus(
         run=study.run,
@@ -164,21 +178,17 @@ def begun_status(folder: Path, study: AgreedStudy, party: str) -> StudyStatus:
     if not (folder / STATUS).exists():
         return fresh
     old = read_status(folder)
-    editions: list[Edition] = list(study.editions)
-    if (old.run, old.party) != (study.run, party) or old.study not in [
-        one.digest for one in editions
-    ]:
+    known_as = {(study.run, one.digest) for one in study.editions}
+    amends = study.former != "" and old.study == study.former
+    if old.party != party or not (amends or (old.run, old.study) in known_as):
         raise OutputError(
             f"{folder / STATUS} is about the study {old.run} of {old.party} in the "
-            f"edition {old.study[:16]}, and this file is no later edition of that; it "
-            "is left as it is, and nothing was sent: give another folder with --out, "
-            "or the file that was agreed to"
+            f"edition {old.study[:16]}, and this file is no later edition of that, and "
+            "does not amend it; it is left as it is, and nothing was sent: give "
+            "another folder with --out, or the file that was agreed to"
         )
-    known = old.stages
-    rows = [
-        known[name].given() if name in known else one.given()
-        for name, one in fresh.stages.items()
-    ]
+    known = {name: one for name, one in old.stages.items() if one.stage != "open"}
+    rows = [known.get(name, one).given() for name, one in fresh.stages.items()]
     return StudyStatus(**{**fresh.given(), "questions": tuple(rows)})
 
 
@@ -315,6 +325,70 @@ def _checked(ledger: Ledger, wanted: Mapping[str, Wanted]) -> None:
         raise BudgetError(f"{error}. {ALL_OR_NONE}") from None
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JoinedStudy:
+    """How a study went for a party.
+
+    Attributes:
+        status: how far each question is, and why one has no result.
+        answers: what each question found that has a result. Of those that were over
+            before, it has them where they were asked for again.
+    """
+
+    status: StudyStatus
+    answers: Mapping[str, Joined]
+
+
+# Told how each question went, when it is over.
+Told: TypeAlias = Callable[[QuestionStatus, Joined | None], None]
+
+
+def take_part_in_study(
+    study: AgreedStudy,
+    identity: Identity,
+    *,
+    consent: Consenting,
+    data: Any = None,
+    cost: Any = None,
+    how: Mapping[str, Any] | None = None,
+    rules: OwnRules | None = None,
+    ledger: Ledger | Path | None = None,
+    out: Path | None = None,
+    **more: Any,
+) -> JoinedStudy:
+    """Take part in all questions of a study, as `take_part` does in one run.
+
+    Args:
+        study: what was agreed on.
+        identity: whose part it is.
+        consent: shown the page of all questions before anything is sent.
+        data: the party's table.
+        cost: none: a study asks about tables.
+        how: how a table's file is written.
+        rules: the party's own; by default veilsum.toml beside its key, if it is there.
+        ledger: its ledger, or its file; by default beside its key, made if needed.
+        out: folder for everything that is kept; by default beside the key.
+        **more: what else a `StudyPart` has.
+    """
+    check_identity(identity, study.first.certificates)
+    beside = identity.key_file.parent
+    own = own_rules_in(beside) if rules is None else rules
+    part = own_part(study.first, data=data, cost=cost, **(how or {}))
+    assert isinstance(part, OwnTable)
+    books = ledger or identity.key_file.with_name(f"{identity.name}.ledger")
+    folder = out or beside / f"{identity.name}-{study.run[-8:]}.study"
+    with own_ledger(books, study.first) as kept:
+        return StudyPart(
+            study=study,
+            identity=identity,
+            part=part,
+            own=own,
+            ledger=kept,
+            out=folder,
+            **more,
+        ).run(consent)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StudyPart(Secret):
     """A party's part in a study.
@@ -325,8 +399,11 @@ class StudyPart(Secret):
         without: questions that its owner does not want.
         out: a folder for everything that is kept, with one for each question.
         ways: how it meets the others.
+        transcript: a folder for a transcript of each question.
+        again: whether what questions found that were over before is asked for, too.
         tell: told how each question went, when it is over.
         on_event: told what happens in the run of each.
+        looping: runs the network's coroutine of each to its end.
     """
 
     study: AgreedStudy
@@ -338,12 +415,18 @@ class StudyPart(Secret):
     alone: bool = False
     without: tuple[str, ...] = ()
     ways: Ways = field(default_factory=Ways)
-    tell: Callable[[QuestionStatus, JobResult | None], None] | None = None
+    transcript: Path | None = None
+    again: bool = False
+    tell: Told | None = None
     on_event: Listener | None = None
+    looping: Looping = asyncio.run
 
     @discreet()
-    def run(self, consent: Consenting) -> StudyStatus:
+    def run(self, consent: Consenting) -> JoinedStudy:
         """Take part in every question that is open; return how each of them went.
+
+        Through files that are carried, where it is not to wait for more, it does what
+        can be done in each of them.
 
         Args:
             consent: shown the page before anything is sent; False, or anything it
@@ -354,6 +437,7 @@ class StudyPart(Secret):
             ConsentError: nobody has agreed; nothing was sent.
             BudgetError: the ledger has no room for all questions; nothing was sent.
             DisclosureError: some of them single rows out together; nothing was sent.
+            WaitingError: some cannot go on before files of others come.
         """
         party = self.identity.name
         page = consent_to_study(self.study)  # a file that nobody could use says so
@@ -383,13 +467,26 @@ class StudyPart(Secret):
             page.write(self.out)
             self.ledger.reserve_all(home.wanted)
         status.write(self.out)
+        answers = self._found_before(status)
+        waits: dict[str, WaitingError] = {}
         for name in left:
-            stage, reason, result = self._question(name, home, ruled)
+            try:
+                stage, reason, joined = self._question(name, home, ruled)
+            except WaitingError as error:
+                waits[name] = error
+                continue
             status = status.with_stage(name, stage=stage, reason=reason, when=_now())
             status.write(self.out)
+            if joined is not None:
+                answers[name] = joined
             if self.tell is not None:
-                self.tell(status.stages[name], result)
-        return status
+                self.tell(status.stages[name], joined)
+        if waits:
+            raise _all_waits(waits)
+        return JoinedStudy(
+            status=status,
+            answers={one: answers[one] for one in status.stages if one in answers},
+        )
 
     def _own(self, home: StudyAtHome) -> tuple[Part, ...]:
         """Return what the page says to its owner alone: all of it was checked."""
@@ -409,7 +506,16 @@ class StudyPart(Secret):
             f"for the study {numbers} numbers are reserved; what the questions do not "
             "use of them is given back",
         )
+        agreed, name = self.study.first, self.identity.name
+        near = ", ".join(agreed.topology.neighbours(name))
+        place = [
+            f"you are {name}; neighbours, in every question: {near}",
+            *ways_of(agreed, name, self.ways.drop),
+        ]
+        if self.transcript is not None:
+            place.append(f"for each question {TRANSCRIPT.format(self.transcript.name)}")
         return (
+            Part("YOUR PLACE", tuple(place)),
             *([Part("ASKED BEFORE", before)] if before else []),
             Part("YOUR DATA", (self.part.words, *rounded, NEVER_SENT)),
             Part("YOUR CHECKS", (*home.lines, *said)),
@@ -419,7 +525,7 @@ class StudyPart(Secret):
 
     def _question(
         self, name: str, home: StudyAtHome, ruled: Mapping[str, str]
-    ) -> tuple[Stage, str, JobResult | None]:
+    ) -> tuple[Stage, str, Joined | None]:
         """Return how one question went: other questions do not depend on it."""
         agreed = self.study.questions[name]
         if name in home.left_out or name in ruled:
@@ -432,38 +538,69 @@ class StudyPart(Secret):
             with suppress(InvalidInputError, _SeenEnough):
                 part.run(HomeDriver(self.identity.name), self.ledger)
             return "refused", home.refused[name], None
-        folder = prepare_folder(self.out / name)
-        if not (folder / "consortium.toml").exists():
-            write_consortium(folder / "consortium.toml", agreed)
         met: list[RunEvent] = []
-
-        def on_event(event: RunEvent) -> None:
-            if event.what != "agreed":
-                met.append(event)
-            if self.on_event is not None:
-                self.on_event(event)
-
         try:
-            found = take_part(
-                agreed,
-                self.identity,
-                consent=_agreed_before,
-                data=self.part.table,
-                rules=self.own,
-                alone=self.alone,
-                ledger=self.ledger,
-                ways=replace(self.ways, later=self.study.after(name)),
-                out=folder,
-                on_event=on_event,
-            )
+            found = self._taken_part(name, met, _agreed_before, self.looping)
         except (StoreError, LedgerError, OutputError):
             raise  # this computer's own trouble, which the next would have as well
+        except WaitingError:
+            raise  # it goes on when others' files have come
         except VeilsumError as error:
             if met:
                 return "failed", str(error), None
             self._give_back(agreed)
             return "refused", str(error), None
-        return "finished", "", found.result
+        return "finished", "", found
+
+    def _taken_part(
+        self, name: str, met: list[RunEvent], consent: Consenting, looping: Looping
+    ) -> Joined:
+        """Take part in one question; what happens in it once it has begun is noted."""
+        agreed, folder = self.study.questions[name], prepare_folder(self.out / name)
+        file = folder / "consortium.toml"
+        if file.exists() and read_consortium(file).digest != agreed.digest:
+            file.unlink()  # of the study that this one amends: nothing came of it
+        if not file.exists():
+            write_consortium(file, agreed)
+        transcript = None
+        if self.transcript is not None:
+            transcript = prepare_folder(self.transcript) / f"{name}.transcript"
+
+        def on_event(event: RunEvent) -> None:
+            if event.what != "agreed":
+                met.append(event)
+            if self.on_event is not None:
+                self.on_event(replace(event, question=name))
+
+        return take_part(
+            agreed,
+            self.identity,
+            consent=consent,
+            data=self.part.table,
+            rules=self.own,
+            alone=self.alone,
+            ledger=self.ledger,
+            ways=replace(self.ways, later=self.study.after(name)),
+            transcript=transcript,
+            out=folder,
+            on_event=on_event,
+            looping=looping,
+        )
+
+    def _found_before(self, status: StudyStatus) -> dict[str, Joined]:
+        """Return what questions found that were over before; nobody is met for that.
+
+        Through files it writes letters again that somebody may have lost.
+        """
+        found: dict[str, Joined] = {}
+        if not self.again and self.ways.drop is None:
+            return found
+        for name, one in status.stages.items():
+            over = one.stage in ("finished", "failed")
+            if over and state_file(self.identity, one.run).exists():
+                with suppress(VeilsumError):  # it has failed, or its data are others
+                    found[name] = self._taken_part(name, [], _over, _over)
+        return found
 
     def _give_back(self, agreed: Consortium) -> None:
         """Free what a question has reserved of which nothing masked has left."""
@@ -476,6 +613,21 @@ def _agreed_before(page: Consent) -> bool:
     """Agree to a question: its page was a part of the study's."""
     del page
     return True
+
+
+def _over(asked: Consent | Coroutine[Any, Any, Any]) -> NoReturn:
+    """Neither ask nor meet anybody about a question that is over."""
+    if not isinstance(asked, Consent):
+        asked.close()
+    raise StoreError("this question is over, and its run's file does not know it")
+
+
+def _all_waits(waits: Mapping[str, WaitingError]) -> WaitingError:
+    """Say of each question what it waits for; the first and last line are all's."""
+    said = {name: str(one).split("\n  ") for name, one in waits.items()}
+    rows = [f"{name}: {row}" for name, rows in said.items() for row in rows[1:-1]]
+    first = next(iter(said.values()))
+    return WaitingError("\n  ".join([first[0], *rows, first[-1]]))
 
 
 def _now() -> str:

@@ -8,33 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias
 
 from veilsum.agreement.consortium import Address, Consortium
 from veilsum.drivers.driver import Assignment, GivenUpError
-from veilsum.errors import InvalidInputError, LocalProtocolError, OutputError
-from veilsum.files.consortiums import read_consortium
+from veilsum.errors import InvalidInputError, OutputError
 from veilsum.files.ledger import Ledger, open_ledger
 from veilsum.files.output import as_json, prepare_folder, write_files
 from veilsum.jobs.running import JobResult
-from veilsum.net.amendment import check_amendment
 from veilsum.net.drop import DropFolder
 from veilsum.net.evidence import Evidence
-from veilsum.net.identity import Identity, read_identity
+from veilsum.net.identity import Identity
 from veilsum.net.passes import own_token
 from veilsum.net.receipt import Receipt, read_receipt
 from veilsum.net.runner import Ending
 from veilsum.net.transcript_file import earlier_transcript, write_transcript
 from veilsum.parties.at_home import about_you, asked_before, passed
 from veilsum.parties.consent import Consent, Part, consent_to
-from veilsum.parties.events import Listener, RunEvent, Telling
+from veilsum.parties.events import Listener, Telling
 from veilsum.parties.joining import (
     OwnCost,
     OwnTable,
@@ -43,28 +40,19 @@ from veilsum.parties.joining import (
     receipt_of,
 )
 from veilsum.parties.networked import Networked
-from veilsum.parties.own_rules import OwnRules, own_rules_in, read_own_rules
+from veilsum.parties.own_rules import OwnRules, own_rules_in
 from veilsum.parties.replay import SUMS, sums_file
 from veilsum.parties.run_status import ENDING, StatusFile
 from veilsum.privacy.accountant import Budget
 from veilsum.protocol.messages import Quit
 from veilsum.protocol.phases import ABORTED, FINISHED
-from veilsum.reading import check_keys
+from veilsum.showing import Showing, Shown
 
 # Shown the page; returns True, and nothing else that is true, to take part.
 Consenting: TypeAlias = Callable[[Consent], object]
 # Runs a coroutine to its end in an event loop of its own.
 Looping: TypeAlias = Callable[[Coroutine[Any, Any, Ending]], Ending]
 
-# What text stands for, and what says how a table is written.
-MADE: Mapping[str, Callable[[Any], object]] = {
-    "rules": read_own_rules,
-    "listen": Address.of,
-    "drop": lambda path: DropFolder(Path(path)),
-    **dict.fromkeys(("cost", "ledger", "state", "transcript", "out"), Path),
-    "relay_token": Path,
-}
-WRITTEN = ("decimal", "separator", "missing", "encoding", "dates", "query")
 ANOTHER_OUT = (
     "it is left as it is, and nothing was sent: give another folder with --out"
 )
@@ -88,8 +76,8 @@ class ConsentError(InvalidInputError):
         self.page = page
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Joined:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Joined(Shown):
     """How a run ended for a party that came to an answer.
 
     Attributes:
@@ -108,6 +96,11 @@ class Joined:
     seal: bytes
     signed_by: tuple[str, ...]
     was_over: bool
+
+    def showing(self) -> Showing:
+        """Return the result, and who has signed it; the seal stays here."""
+        signed = f"Signed by {', '.join(self.signed_by) or 'nobody yet'}."
+        return self.result.showing().also(signed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as result.json has it."""
@@ -185,7 +178,7 @@ def take_part(
     ways, token = ways or Ways(), None
     if consortium.relays is not None and ways.drop is None:
         token = own_token(consortium.relays, ways.relay_token, beside)
-    state = state or beside / f"{identity.name}-{consortium.run[-8:]}.run"
+    state = state or state_file(identity, consortium.run)
     driver = Networked(
         identity=identity,
         consortium=consortium,
@@ -235,128 +228,6 @@ def take_part(
     return _joined(driver, result, telling, out)
 
 
-class JoinOptions(TypedDict, total=False):
-    """What a party takes part with; all but its table or its cost has a default.
-
-    Attributes:
-        data: its table, for a question about tables: a file, or a table in memory
-            (pandas, polars, a mapping of columns, a NumPy array with named fields).
-        cost: its cost, for a question about costs: a TOML file, or its entries.
-        decimal: how a file with a table is written, and so to `query`; see
-            `read_table`.
-        separator: between cells.
-        missing: words for a value that is not there.
-        encoding: of letters.
-        dates: how dates are written.
-        query: one SELECT, for a database.
-        rules: its own rules, or their file; by default veilsum.toml beside the key, if
-            it is there.
-        ledger: its ledger, or its file; by default beside the key, made if needed.
-        state: the run's own file; by default beside the key.
-        listen: host:port to listen at, if the others dial another one.
-        drop: the folder through which all meet, if they do without connections.
-        relay_token: file with the token of the consortium's relays; by default
-            relay.token beside the key, or what the environment has.
-        transcript: a file for all numbers that it stores, sends and receives, encrypted
-            with its key; by default none is kept.
-        out: a folder for the page, the result, the receipt, and evidence; by default
-            none is written.
-        on_event: called with a `RunEvent` whenever something happens.
-    """
-
-    data: Any
-    cost: str | Path | Mapping[str, Any] | None
-    decimal: str
-    separator: str
-    missing: Sequence[str]
-    encoding: str
-    dates: str
-    query: str
-    rules: OwnRules | str | Path | None
-    ledger: Ledger | str | Path | None
-    state: str | Path | None
-    listen: Address | str | None
-    drop: str | Path | None
-    relay_token: str | Path | None
-    transcript: str | Path | None
-    out: str | Path | None
-    on_event: Listener | None
-
-
-def join(
-    consortium: Consortium | str | Path,
-    *,
-    identity: Identity | str | Path,
-    consent: Consenting | str | None = None,
-    **options: Unpack[JoinOptions],
-) -> Joined:
-    """Take part in a run with the other members of a consortium, and wait for its end.
-
-    The same call after an interruption goes on where it was.
-
-    Args:
-        consortium: what was agreed on, or its file.
-        identity: this party's, or its key file.
-        consent: what agrees for this party. A function that is shown the page and
-            returns True to agree; or the digest of a page that somebody has read and
-            agreed to beforehand, in hexadecimal (`consent_to(consortium).digest`).
-            Without one nothing is sent, and the error shows the page.
-        **options: what it takes part with, see `JoinOptions`.
-
-    Returns:
-        The result, this party's receipt, and evidence against others if there is any.
-
-    Raises:
-        ConsentError: nobody has agreed; nothing was sent.
-        InvalidInputError: this party cannot take part with what it gave.
-        GivenUpError: the parties did not come to an answer.
-        LocalProtocolError: this is called inside a running event loop.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _call(consortium, identity, consent, options)()
-    raise LocalProtocolError(
-        "join waits for the others, and an event loop runs here that would stand still "
-        "meanwhile (a notebook has one): await veilsum.join_async(...) instead"
-    )
-
-
-async def join_async(
-    consortium: Consortium | str | Path,
-    *,
-    identity: Identity | str | Path,
-    consent: Consenting | str | None = None,
-    **options: Unpack[JoinOptions],
-) -> Joined:
-    """Take part in a run without holding up the event loop that this is called from.
-
-    It takes what `join` takes. The party has a thread of its own, in which `consent`
-    is called; `on_event` is called in this event loop. If this is cancelled, the party
-    stops as if its process had been: the same call goes on, unless the others'
-    deadlines have passed by then.
-    """
-    here, halting = asyncio.get_running_loop(), Halting()
-    call = _call(consortium, identity, consent, options)
-    if (listener := options.get("on_event")) is not None:
-
-        def tell(event: RunEvent) -> None:
-            here.call_soon_threadsafe(listener, event)
-
-        call = partial(call, on_event=tell)
-    # Not a thread of the loop's own pool: parties there would wait for each other's.
-    pool = ThreadPoolExecutor(1, thread_name_prefix="veilsum")
-    work = here.run_in_executor(pool, partial(call, looping=halting.run))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        if halting.halt():
-            await asyncio.wait([work])
-        raise
-    finally:
-        pool.shutdown(wait=False)
-
-
 class Halting:
     """Runs a coroutine in an event loop of this thread; another thread may end it."""
 
@@ -393,60 +264,6 @@ class Halting:
                 return False
             self._cancel()
             return True
-
-
-NOBODY = (
-    "nobody has agreed to this page, and nothing was sent: read it, then give "
-    "consent=, a function that is shown the page and returns True, or the page's "
-    "digest, {}"
-)
-
-
-def _call(
-    consortium: Consortium | str | Path,
-    identity: Identity | str | Path,
-    consent: Consenting | str | None,
-    options: JoinOptions,
-) -> Callable[..., Joined]:
-    """Return the call of `take_part` that these arguments stand for."""
-    check_keys(options, JoinOptions.__annotations__, "join")
-    own: dict[str, Any] = {**options}
-    how = {key: own.pop(key) for key in WRITTEN if key in own}
-    for key, made in MADE.items():
-        if isinstance(own.get(key), str | Path):
-            own[key] = made(own[key])
-    met = {key: own.pop(key) for key in Ways.__annotations__ if key in own}
-    if not isinstance(consortium, Consortium):
-        file = Path(consortium)
-        consortium = read_consortium(file)
-        check_amendment(file, consortium)
-    elif consortium.former:
-        raise InvalidInputError(
-            "this consortium amends an earlier one, and whether its members said yes "
-            "to that stands beside its file: give the file's path"
-        )
-    return partial(
-        take_part,
-        consortium,
-        identity if isinstance(identity, Identity) else read_identity(identity),
-        consent=consent if callable(consent) else partial(_agreed_beforehand, consent),
-        how=how,
-        ways=Ways(**met),
-        **own,
-    )
-
-
-def _agreed_beforehand(digest: str | None, page: Consent) -> bool:
-    """Say whether it is this page that somebody has agreed to."""
-    if digest is None:
-        raise ConsentError(NOBODY.format(page.digest), page)
-    if digest.replace(" ", "").lower() != page.digest:
-        raise ConsentError(
-            f"the page that was agreed to has the digest {digest}, and this one "
-            f"{page.digest}; nothing was sent: read this one",
-            page,
-        )
-    return True
 
 
 @contextmanager
@@ -512,6 +329,11 @@ def _joined(
     return found
 
 
+def state_file(identity: Identity, run: str) -> Path:
+    """Return where a run's own file is if nobody says otherwise: beside the key."""
+    return identity.key_file.with_name(f"{identity.name}-{run[-8:]}.run")
+
+
 def _check_out(folder: Path, agreed: Consortium, identity: Identity) -> None:
     """Refuse a folder with another run's receipt: it would be overwritten."""
     path = folder / "receipt.json"
@@ -570,15 +392,8 @@ def _page(
 
 def _place(driver: Networked, task: Assignment) -> Iterator[str]:
     agreed, name, plan = driver.consortium, driver.party, task.plan
-    me = agreed.member(name)
     near = agreed.topology.neighbours(name)
     numbers = f"{plan.size} numbers"
-    alone = agreed.only_relayed(name)
-    dialled = [
-        other for other in near if agreed.dials(name, other) and other not in alone
-    ]
-    calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
-    here = "does not listen" if me.address is None else f"listens for {me.address}"
     written = (
         ", and the file says that you wrote it" if name == agreed.organiser else ""
     )
@@ -587,13 +402,25 @@ def _place(driver: Networked, task: Assignment) -> Iterator[str]:
         f"for each sum you send {len(near)} shares of {numbers} under {plan.law.name} "
         f"masks and one masked vector of {numbers}"
     )
-    if driver.drop is not None:
+    yield from ways_of(agreed, name, driver.drop)
+
+
+def ways_of(agreed: Consortium, name: str, drop: DropFolder | None) -> Iterator[str]:
+    """Say how a party's computer meets its neighbours, and who sees what of that."""
+    if drop is not None:
         yield (
             "your computer makes no connection; letters are files in "
-            f"{driver.drop.path}, sealed to whom they are for. Who carries them sees "
+            f"{drop.path}, sealed to whom they are for. Who carries them sees "
             "from whom to whom they go, their numbers, sizes and times"
         )
         return
+    me, near = agreed.member(name), agreed.topology.neighbours(name)
+    alone = agreed.only_relayed(name)
+    dialled = [
+        other for other in near if agreed.dials(name, other) and other not in alone
+    ]
+    calls = ", ".join(f"{other} at {agreed.member(other).address}" for other in dialled)
+    here = "does not listen" if me.address is None else f"listens for {me.address}"
     yield f"your computer {here}; dials {calls or 'nobody'}"
     if agreed.relays is not None:
         places = ", ".join(map(str, agreed.relays.places))

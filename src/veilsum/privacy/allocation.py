@@ -28,6 +28,7 @@ from veilsum.numbers.arrays import FloatArray, Matrix, Vector, frozen
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.remaining import BATCH_ENTRIES, mu2_without
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
+from veilsum.showing import Showing, Shown, Table
 
 Coalition = tuple[int, ...]
 Columns = Float[FloatArray, "n r"]
@@ -52,8 +53,8 @@ NEW_DIRECTION = 1e-6
 NEGLIGIBLE = (1e-3, 1e-5, 1e-7)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Allocation(Shown):
     """Relative noise variances of the links, and what they gain over equal ones.
 
     Attributes:
@@ -83,6 +84,21 @@ class Allocation:
     def gain(self) -> float:
         """The factor by which epsilon falls against uniform noise."""
         return self.mu2 / self.mu2_uniform
+
+    def showing(self) -> Showing:
+        """Return the gain, and the noise of every link."""
+        pairs = zip(self.links, self.weights, strict=True)
+        rows = [(" - ".join(at), f"{w:.4f}", f"{w**0.5:.4f}") for at, w in pairs]
+        unused = ", ".join(" - ".join(link) for link in self.unused)
+        return Showing(
+            f"Noise by link lowers epsilon by a factor of {self.gain:.3f} against "
+            f"equal noise on all (worst mu2 {self.mu2_uniform:.4f} -> {self.mu2:.4f}; "
+            f"no allocation exceeds {self.mu2_bound:.4f})",
+            [
+                Table(("link", "variance", "sigma, relative"), rows, align="<>>"),
+                *([f"These links need no messages: {unused}"] if unused else []),
+            ],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -20,6 +20,7 @@ from scipy.special import erf, erfcx, ndtr, ndtri
 
 from veilsum.errors import InvalidInputError
 from veilsum.numbers.arrays import FloatArray
+from veilsum.showing import Showing, Shown, Table
 
 # exp(-z^2 / 2) is zero in float64 from here on.
 NO_TAIL = 39.0
@@ -30,8 +31,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 LARGEST_EXPONENT = 709.0
 
 
-@dataclass(frozen=True, slots=True)
-class Leakage:
+@dataclass(frozen=True, slots=True, repr=False)
+class Leakage(Shown):
     """What one KL divergence lets a view tell, in every unit.
 
     >>> told = Leakage(0.25)
@@ -43,6 +44,27 @@ class Leakage:
 
     def __post_init__(self) -> None:
         check_divergence(self.divergence)
+
+    def showing(self) -> Showing:
+        """Return what the best guesser reaches, and the same in other units."""
+        return Showing(
+            f"The best guesser is right {100 * self.attacker_success:.2f}% of the time "
+            "(a coin: 50%)",
+            [
+                Table(
+                    ("unit", "value"),
+                    [
+                        ("KL divergence", self.divergence),
+                        ("total variation", self.total_variation),
+                        ("area under the ROC curve", self.auc),
+                        ("mu of Gaussian differential privacy", self.gaussian_mu),
+                        ("squared Hellinger distance", self.hellinger2),
+                        ("chi-squared divergence", self.chi2),
+                    ],
+                    align="<.",
+                )
+            ],
+        )
 
     @property
     def gaussian_mu(self) -> float:

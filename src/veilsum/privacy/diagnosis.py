@@ -23,7 +23,9 @@ from veilsum.graphs.connectivity import (
     vertex_connectivity,
 )
 from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.numbers.arrays import listed
 from veilsum.privacy.worst_case import check_tolerate, worst_mu2
+from veilsum.showing import Block, Items, Showing, Shown
 
 NamedLink = tuple[str, str]
 
@@ -51,6 +53,15 @@ class Cut:
     parties: tuple[str, ...]
     pieces: tuple[tuple[str, ...], ...]
 
+    @property
+    def sentence(self) -> str:
+        """Who separates whom."""
+        pieces = " from ".join(f"{{{listed(one, most=5)}}}" for one in self.pieces)
+        if not self.parties:
+            return f"no link joins {pieces.replace(' from ', ' and ')}"
+        verb = "separates" if len(self.parties) == 1 else "separate"
+        return f"{listed(self.parties, most=5)} {verb} {pieces}"
+
 
 @dataclass(frozen=True, slots=True)
 class HelpfulLink:
@@ -62,8 +73,8 @@ class HelpfulLink:
     mu2_after: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Diagnosis(Shown):
     """What the doctor found.
 
     Attributes:
@@ -89,6 +100,48 @@ class Diagnosis:
     gap: int
     helpful_links: tuple[HelpfulLink, ...]
     repaired: Topology = field(repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the network holds, in a sentence."""
+        kappa, t = self.vertex_connectivity, self.tolerate
+        if self.safe:
+            return (
+                f"safe: no {t} colluding parties can cut this network; that takes "
+                f"{kappa} (vertex connectivity)"
+            )
+        if kappa == 0:
+            return "not safe: the network is in pieces; nobody need collude"
+        who = "one party alone" if kappa == 1 else f"{kappa} parties"
+        return (
+            f"not safe: {who} can cut this network (vertex connectivity {kappa}), and "
+            f"{t} may collude"
+        )
+
+    def showing(self) -> Showing:
+        """Return the verdict, the cuts, and what mends and helps."""
+        blocks: list[Block] = []
+        if self.cuts:
+            lines = [cut.sentence for cut in self.cuts]
+            blocks.append(Items("Cuts:", lines, "--json, or .cuts"))
+        if self.links_to_add:
+            count = len(self.links_to_add)
+            few = f"at least {count - self.gap} are needed"
+            many = f"{count}; {few}" if self.gap else f"{count}, the fewest"
+            lines = [" - ".join(one) for one in self.links_to_add]
+            title = f"Links to add ({many}):"
+            blocks.append(Items(title, lines, "--json, or .links_to_add"))
+        then = " then" if self.links_to_add else ""
+        helpful = [
+            f"{' - '.join(one.link)}: epsilon times {one.epsilon_ratio:.3f}"
+            for one in self.helpful_links
+        ]
+        if helpful:
+            title = f"One further link that would{then} lower epsilon:"
+            blocks.append(Items(title, helpful))
+        else:
+            blocks.append(f"No single link that was tried would{then} lower epsilon.")
+        return Showing(self.verdict, blocks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

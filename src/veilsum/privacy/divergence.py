@@ -187,6 +187,32 @@ def effective_resistance(
     return _resistance(graph.induced(part), part.index(i), part.index(j))
 
 
+def dangers(
+    topology: GraphLike, *, corrupted: Iterable[Hashable] = ()
+) -> dict[str, float]:
+    """Return for every honest party the largest R to another one of its piece.
+
+    That is how well the coalition tells, at best, that this party's value and another's
+    were exchanged: the divergence is gap^2 R / (4 sigma^2). Infinite for a party that
+    stands alone, whose value is known.
+
+    >>> dangers(Topology.family("path:4"), corrupted=["2"])
+    {'0': 1.0, '1': 1.0, '3': inf}
+    """
+    whole = Topology.of(topology)
+    honest = whole.without(whole.indices(corrupted))
+    found = dict.fromkeys(honest.parties, inf)
+    for part in components(honest):
+        if len(part) > 1:
+            laplacian = honest.induced(part).laplacian.toarray()
+            inverse = np.linalg.inv(laplacian + 1.0 / len(part)) - 1.0 / len(part)
+            own = np.diag(inverse)
+            between = own[:, None] + own[None] - 2.0 * inverse
+            names = honest.names(part)
+            found |= dict(zip(names, between.max(axis=1).tolist(), strict=True))
+    return found
+
+
 def check_pair(
     topology: Topology, a: PartyRows, b: PartyRows, corrupted: frozenset[int]
 ) -> None:

@@ -26,7 +26,7 @@ from veilsum.errors import InvalidInputError
 from veilsum.graphs.connectivity import components
 from veilsum.graphs.spectrum import Certificate, certified_mu2
 from veilsum.graphs.topology import GraphLike, Topology
-from veilsum.numbers.arrays import FloatArray
+from veilsum.numbers.arrays import FloatArray, listed
 from veilsum.numbers.fixed_point import Grid
 from veilsum.numbers.laws import (
     LAWS,
@@ -46,6 +46,7 @@ from veilsum.privacy.lattice import (
     smoothness,
     worst_excess,
 )
+from veilsum.showing import Block, Showing, Shown, Table
 
 Status = Literal["private", "partial", "exposed", "vacuous", "no_privacy"]
 
@@ -160,9 +161,28 @@ class Worst:
     cut: tuple[str, ...] | None
     vertex_connectivity: int | None
 
+    @property
+    def sentence(self) -> str:
+        """Who is worst, and how well that is known."""
+        who = listed(self.worst_coalition) or "nobody"
+        if self.cut == ():
+            return "The graph is in pieces before anybody colludes. See veilsum doctor."
+        if self.cut is not None:
+            return (
+                f"This graph does not withstand {self.tolerate}: without {who} the "
+                "others fall apart. See veilsum doctor."
+            )
+        known = f"Worst coalition of {self.tolerate}: {who}; epsilon "
+        if self.exact:
+            return known + f"{_number(self.epsilon_upper)}, exactly."
+        return known + (
+            f"between {_number(self.epsilon_lower)} (that attack) and "
+            f"{_number(self.epsilon_upper)} (proved for all)."
+        )
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guarantee:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Guarantee(Shown):
     """What a coalition can learn, and what the statement rests on.
 
     `epsilon` bounds KL per squared distance of inputs; None when there is no bound.
@@ -188,11 +208,103 @@ class Guarantee:
         """The law, which answers what it hides."""
         return LAWS[self.law]
 
+    @property
+    def sentence(self) -> str:
+        """Who could learn what, in one sentence."""
+        if self.status == "vacuous":
+            return "Every party colludes: nothing is left to protect."
+        if self.status == "no_privacy":
+            return (
+                "There are no masks: whoever sees the messages can learn every number "
+                "of every party."
+            )
+        if self.status == "exposed":
+            return (
+                f"{self._who} can learn every number of every other party exactly, for "
+                "each of them stands alone."
+            )
+        if self.status == "partial":
+            pieces = [f"{{{listed(one.parties)}}}" for one in self.components]
+            return (
+                f"{self._who} can learn the sums over each of {listed(pieces)} by "
+                "itself, for nothing links these pieces but the coalition."
+            )
+        others = f"the {len(self.honest)} others"
+        if not self.corrupted:
+            others = f"all {len(self.honest)} parties"
+        seen = f"{self._who} can learn the released sums over {others}, and "
+        if self.epsilon == 0.0:
+            return f"{seen}sees no difference between inputs with the same sums."
+        if self.epsilon is None:
+            return f"{seen}no bound was proved on what else there is to see."
+        return (
+            f"{seen}sees a difference of at most epsilon = {self.epsilon:.6g} (KL per "
+            "squared distance) between inputs with the same sums."
+        )
+
+    @property
+    def _who(self) -> str:
+        if self.worst is not None and self.worst.cut is None and self.worst.tolerate:
+            many, of_all = self.worst.tolerate, len(self.corrupted) + len(self.honest)
+            each = "Each" if many == 1 else f"Any coalition of {many}"
+            return f"{each} of the {of_all} parties"
+        if not self.corrupted:
+            return "Whoever stands outside and overhears every masked number"
+        if len(self.corrupted) == 1:
+            return self.corrupted[0]
+        return f"The coalition of {listed(self.corrupted)}"
+
+    def showing(self) -> Showing:
+        """Return the sentence, the number, and all that it rests on folded."""
+        blocks: list[Block] = []
+        if len(self.components) > 1:
+            rows = [
+                (listed(one.parties, most=12), one.status, one.epsilon, one.mu2)
+                for one in self.components
+            ]
+            blocks.append(Table(("honest parties", "status", "epsilon", "mu2"), rows))
+        if self.worst is not None and not self.worst.exact and self.kind.hides:
+            blocks.append(self.worst.sentence)
+        if self.attacker_success is not None:
+            blocks.append(self._success)
+        return Showing(
+            f"{self.status}: {self.sentence}",
+            blocks,
+            {
+                "Released": self.released,
+                "Limits": self.limits,
+                "What the number rests on": self._grounds,
+            },
+        )
+
+    @property
+    def _success(self) -> str:
+        if self.epsilon is None:
+            return "Some inputs at this distance are told apart with certainty."
+        return (
+            "The best attacker tells two inputs at this distance apart at most "
+            f"{100 * (self.attacker_success or 0.0):.2f}% of the time (a coin: 50%)."
+        )
+
+    @property
+    def _grounds(self) -> tuple[str, ...]:
+        if self.epsilon is None:
+            return ()
+        mu2 = "" if self.mu2 is None else f"; mu2 = {self.mu2:.6g}"
+        more = "" if not self.excess else f"; integers add {self.excess:.3g} to epsilon"
+        law = f"law {self.law}{mu2} ({self.mu2_certificate}){more}"
+        exact = self.worst is not None and self.worst.exact
+        return (law, self.worst.sentence) if exact and self.worst else (law,)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; no bound is None, never infinity."""
         plain = asdict(self)
         worst = plain.pop("worst")
         return plain | (worst or {})
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from decimal import ROUND_CEILING, Context
 from itertools import chain
 from math import inf, sqrt
 from typing import Any, ClassVar
@@ -61,7 +62,9 @@ from veilsum.privacy.worst_case import (
     check_tolerate,
     worst_mu2,
 )
+from veilsum.showing import Block, Showing, Shown, Table
 
+COLUMNS = ("graph", "kappa", "worst mu2", "links/party", "sigma", "verdict")
 # Above this many parties a network has to be named, not searched for.
 MOST_PARTIES = 500
 # Exchanging links starts from several networks where that takes no time.
@@ -448,8 +451,8 @@ class Target:
     attacker_success: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NetworkPlan(Shown):
     """One network with the sigma that meets the target on it.
 
     Attributes:
@@ -492,6 +495,69 @@ class NetworkPlan:
         least, greatest = self.links_per_party
         return plain | {"links_per_party": {"min": least, "max": greatest}}
 
+    @property
+    def title(self) -> str:
+        """The graph's name; one without a name is told by where it comes from."""
+        return self.kind if self.graph == "edges" else self.graph
+
+    @property
+    def noise(self) -> str:
+        """What masks need, in words; six digits that are not below sigma."""
+        if self.sigma is None:
+            return f"{self.law} masks"
+        return f"sigma {_not_below(self.sigma)}"
+
+    def showing(self) -> Showing:
+        """Return the network, its noise, and what that promises."""
+        worst = listed(self.worst_coalition) or "nobody"
+        mu2 = "" if self.worst_mu2 is None else f"; worst mu2 {self._mu2}"
+        blocks: list[Block] = [
+            f"{len(self.edges)} links, {_span(self.links_per_party)} of each party; "
+            f"vertex connectivity {self.vertex_connectivity}; worst coalition "
+            f"{worst}{mu2}"
+        ]
+        blocks += [one for one in (self.guesses, self.accuracy) if one]
+        title = f"{self.title}, {self.noise}: epsilon {self.epsilon:.4g}"
+        return Showing(title, blocks)
+
+    @property
+    def guesses(self) -> str:
+        """What the best attacker reaches, in words, if there is a distance."""
+        if self.attacker_success is None:
+            return ""
+        return (
+            f"the best attacker guesses right {100 * self.attacker_success:.2f}% of "
+            "the time (a coin: 50%)"
+        )
+
+    @property
+    def accuracy(self) -> str:
+        """What arithmetic loses at this sigma, in words, if there is one."""
+        if self.lattice_bits is None:
+            return ""
+        return (
+            f"At this sigma float64 arithmetic errs by about {self.float64_error:.1g}, "
+            f"lattice arithmetic on a grid of 2^{-self.lattice_bits} by at most "
+            f"{self.lattice_error:.1g}, where the average cost has curvature 1."
+        )
+
+    @property
+    def _mu2(self) -> str:
+        mu2 = self.worst_mu2 or 0.0
+        return f"{mu2:.3f}" if self.exact else f">= {mu2:.3g}"
+
+    def row(self, best: NetworkPlan) -> tuple[str, ...]:
+        """Return a line of a table, beside the best."""
+        ratio = 1.0 if best.sigma is None else (self.sigma or 0.0) / best.sigma
+        return (
+            self.title,
+            str(self.vertex_connectivity),
+            self._mu2,
+            _span(self.links_per_party),
+            "none" if self.sigma is None else _not_below(self.sigma),
+            "OK" if ratio < 1.005 else f"OK, sigma x{ratio:.2f}",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:
@@ -502,9 +568,32 @@ class Refused:
     vertex_connectivity: int | None = None
     links_per_party: tuple[int, int] | None = None
 
+    @property
+    def row(self) -> tuple[str, ...]:
+        """A line of the table of plans."""
+        kappa, links = self.vertex_connectivity, self.links_per_party
+        return (
+            self.graph,
+            "" if kappa is None else str(kappa),
+            "none",
+            "" if links is None else _span(links),
+            "none",
+            f"NO: {self.reason}",
+        )
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plans:
+
+def _span(links: tuple[int, int]) -> str:
+    return str(links[0]) if links[0] == links[1] else f"{links[0]}-{links[1]}"
+
+
+def _not_below(sigma: float) -> str:
+    """Return six digits that are not below sigma: less noise would miss the target."""
+    above = Context(prec=6, rounding=ROUND_CEILING).create_decimal(sigma)
+    return f"{float(above):.6g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Plans(Shown):
     """Networks that meet the target, the least sigma first, and those that do not.
 
     `interrupted` says that a search was stopped: better networks may exist.
@@ -521,6 +610,28 @@ class Plans:
     def best(self) -> NetworkPlan:
         """The plan with the least sigma; of equals, the one with fewer links."""
         return self.plans[0]
+
+    def showing(self) -> Showing:
+        """Return the best network in words, and the others beside it."""
+        best, distance = self.best, self.target.distance
+        title = (
+            f"{best.title}, {best.noise}: epsilon {best.epsilon:.4g} against any "
+            f"{self.tolerate} colluding"
+        )
+        if distance is not None and best.guesses:
+            kl = best.epsilon * distance**2
+            title += f"; KL {kl:.3g} at distance {distance:.6g}: {best.guesses}"
+        rows = [*(one.row(best) for one in self.plans), *(r.row for r in self.refused)]
+        blocks: list[Block] = [Table(COLUMNS, rows, align="<>>>><")]
+        if best.accuracy:
+            blocks.append(best.accuracy)
+        if best.graph == "edges":
+            blocks.append(
+                "Its links have no short name: .best.edges has them, and --json."
+            )
+        if self.interrupted:
+            blocks.append("The search was stopped: better networks may exist.")
+        return Showing(f"{title}.", blocks, {"Notes": self.notes})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

@@ -5,52 +5,142 @@ matplotlib is an extra; it is imported when the first figure is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from io import BytesIO
 from itertools import pairwise
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from veilsum.audit.auditing import Audit
 from veilsum.audit.literature import LiteratureTable
-from veilsum.errors import MissingExtraError
+from veilsum.errors import MissingExtraError, printable
+from veilsum.graphs.layout import layout
+from veilsum.graphs.topology import Topology
 from veilsum.jobs.dispatch import DispatchResult
 from veilsum.jobs.dispatch_periods import PeriodsResult
 from veilsum.jobs.evaluate import ChanceEvaluation
-from veilsum.jobs.solve import Run, Trace
+from veilsum.jobs.solve import Run, RunRecord, Trace
 from veilsum.jobs.survival import SurvivalResult
 from veilsum.models.survival import SurvivalCurve
 from veilsum.models.tallies import Quantile
 from veilsum.numbers.arrays import FloatArray
 from veilsum.paper import SIGMA, A, B, PaperReport
+from veilsum.privacy.conversions import attacker_success, gaussian_mu
 
-# Okabe and Ito's palette: told apart by colour-blind readers too.
+# Okabe and Ito's palette: told apart by colour-blind readers too. Lines and marks
+# differ as well, for who reads in grey.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
 PURPLE, SKY, GOLD, BLACK = "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, GOLD, GREY, BLACK)
 LINES = ("-", "--", "-.", ":")
+MARKS = "os^DvPX*"
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "|||")
 AGENT_STYLES = ("-", "--", ":")
 MOST_BARS = 18  # of an audit's attacks
+FEW_PARTIES = 6  # of which each has a curve of its own
+MANY_NAMES = 40  # of parties in a network, above which most stay unnamed
 MANY_TIMES = 30  # of survival curves, from which on they have steps
 DPI = 150
 
+# In inches and points: on a screen 390 pixels wide such letters are 9 pixels high, and
+# panels stand above each other, not side by side.
+WIDTH, SMALL = 5.4, 9
+LETTER = 0.08  # what an average letter of 10 points takes of an inch
+LONGEST = 26  # letters of a name that stands beside an axis
 
-def _figure(
-    width: float, height: float, columns: int, *, top: float = 0.65
-) -> tuple[Any, Any]:
+
+@cache
+def _kind() -> Any:
+    """Return the class of figures, once matplotlib is asked for."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
             "figures need matplotlib: pip install 'veilsum[report]'"
         ) from None
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows, whether or not it has heard of pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            return render(self)["png"]
+
+    return ShownFigure
+
+
+def panels(
+    *heights: float,
+    title: str = "",
+    caption: str = "",
+    left: float = 0.85,
+    right: float = 0.2,
+    bottom: float = 0.6,
+    gap: float = 0.75,
+    headed: bool = False,
+    sharex: bool = False,
+    width: float = WIDTH,
+) -> tuple[Any, Any]:
+    """Return a figure of panels above each other, and their axes; all in inches.
+
+    Args:
+        heights: of the panels.
+        title: what to notice, above all of them.
+        caption: what it rests on, below.
+        left: what the left margin takes.
+        right: the other one.
+        bottom: below the last panel.
+        gap: between two panels.
+        headed: whether panels have titles of their own.
+        sharex: whether panels have one horizontal axis.
+        width: of the whole.
+    """
+    above, below = wrapped(title, width), wrapped(caption, width, size=SMALL)
+    top = 0.25 + 0.19 * (above.count("\n") + 1 if above else 0) + 0.22 * headed
+    foot = 0.1 + 0.165 * (below.count("\n") + 1) if below else 0.0
+    height = top + sum(heights) + gap * (len(heights) - 1) + bottom + foot
+    figure = _kind()(figsize=(width, height))
+    if above:
+        at = 0.1 / width, 1 - 0.1 / height
+        figure.text(*at, above, va="top", fontsize=11, linespacing=1.25)
+    if below:
+        at = 0.1 / width, 0.1 / height
+        figure.text(*at, below, va="bottom", fontsize=SMALL, color=GREY)
     # Fixed margins: solving a layout takes longer than drawing the figure.
-    margins = {"left": 0.8 / width, "right": 1 - 0.15 / width, "bottom": 0.5 / height}
-    figure = Figure(figsize=(width, height))
-    figure.subplots_adjust(**margins, top=1 - top / height, wspace=0.16)
-    return figure, figure.subplots(1, columns, squeeze=False)[0]
+    axes = figure.subplots(
+        len(heights), 1, squeeze=False, sharex=sharex, height_ratios=heights
+    )
+    figure.subplots_adjust(
+        left=left / width,
+        right=1 - right / width,
+        bottom=(bottom + foot) / height,
+        top=1 - top / height,
+        hspace=gap * len(heights) / sum(heights),
+    )
+    return figure, axes[:, 0]
+
+
+def wrapped(text: str, width: float, *, size: float = 11) -> str:
+    """Return somebody's text as lines that fit, in which no letter is an order."""
+    letters = int((width - 0.2) / (LETTER * size / 10))
+    lines = textwrap.wrap(printable(text), letters)
+    return "\n".join(lines).replace("$", r"\$")
+
+
+def named(name: object, most: int = LONGEST) -> str:
+    """Return somebody's name for a place that has room for so many letters."""
+    text = printable(str(name))
+    text = text if len(text) <= most else f"{text[: most - 1]}\u2026"
+    return text.replace("$", r"\$")
+
+
+def beside(names: Iterable[object], most: int = LONGEST) -> float:
+    """Return the inches that the longest of some names takes, with its axis."""
+    return 0.3 + LETTER * max((min(len(str(one)), most) for one in names), default=0)
 
 
 def render(figure: Any) -> dict[str, bytes]:
@@ -66,11 +156,26 @@ def render(figure: Any) -> dict[str, bytes]:
     return files
 
 
+def as_svg(figure: Any) -> bytes:
+    """Return the figure for a page: letters are the reader's own, and bytes few."""
+    from matplotlib import rc_context
+
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "veilsum", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+# Runs
+
+
 def convergence_figure(report: PaperReport) -> Any:
     """Fig. 1: each agent's error, plain DGD beside Function Sharing."""
-    figure, axes = _figure(9.0, 3.6, 2)
+    title = "Masked or not, every agent's error vanishes like 1/k"
+    look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
+    figure, axes = panels(2.5, 2.5, title=title, **look)
     runs = (("DGD, no masks", report.plain), ("Function Sharing", report.veiled))
-    for axis, (title, run) in zip(axes, runs, strict=True):
+    for axis, (name, run) in zip(axes, runs, strict=True):
         for agent, style in enumerate(AGENT_STYLES):
             axis.plot(
                 run.trace.iterations,
@@ -79,26 +184,76 @@ def convergence_figure(report: PaperReport) -> Any:
                 color=(BLUE, ORANGE, GREEN)[agent],
                 label=f"agent {agent + 1}",
             )
-        axis.set(title=title, xlabel="iteration")
+        axis.set_title(name, fontsize=10)
+        axis.set_ylabel(r"$|x_i(k) - x^*|$")
         _logarithmic(axis, [run.trace for _, run in runs])
-    axes[0].set_ylabel(r"$|x_i(k) - x^*|$")
+    axes[1].set_xlabel("iteration")
     axes[0].legend(frameon=False)
-    axes[0].text(1.1, 1e-3, "agent 2's coefficient is the mean:\nexact from step 2")
-    figure.suptitle("Masked or not, every agent's error vanishes like 1/k")
+    axes[0].text(1.15, 4e-5, "agent 2's coefficient is the\nmean: exact from step 2")
     return figure
 
 
-def error_figure(run: Run, title: str) -> Any:
-    """Return the worst and the median party's error over the iterations of one run."""
-    figure, (axis,) = _figure(5.6, 3.6, 1, top=0.35)
-    trace = run.trace
-    axis.plot(trace.iterations, trace.errors.max(axis=1), color=BLUE, label="worst")
-    median = np.median(trace.errors, axis=1)
-    axis.plot(trace.iterations, median, "--", color=ORANGE, label="median")
-    _logarithmic(axis, [trace])
-    axis.set(xlabel="iteration", ylabel="distance from the pooled minimiser")
-    axis.set_title(title, fontsize=10)
-    axis.legend(frameon=False, title="party")
+def error_figure(run: Run | RunRecord | Trace, title: str, caption: str = "") -> Any:
+    """Return parties' distances from the pooled minimiser, by iteration and by byte.
+
+    Of more than six parties the worst, the middle and the best one are drawn: they may
+    be others at every iteration.
+
+    Args:
+        run: an iterative one, or its trace.
+        title: what to notice.
+        caption: what it rests on.
+    """
+    trace = run if isinstance(run, Trace) else run.trace
+    assert trace.sent is not None, "one exchange leaves no curve"
+    figure, axes = panels(2.6, 2.6, title=title, caption=caption, left=0.95)
+    names = trace.parties
+    if len(names) <= FEW_PARTIES:
+        drawn = dict(zip(map(named, names), trace.errors.T, strict=True))
+        sent = dict(zip(drawn, trace.sent.T, strict=True))
+    else:
+        order = np.sort(trace.errors, axis=1)
+        places = {"worst": -1, "middle": len(names) // 2, "best": 0}
+        drawn = {name: order[:, place] for name, place in places.items()}
+        sent = dict.fromkeys(drawn, trace.sent.mean(axis=1))
+    ways = (
+        ("iteration", dict.fromkeys(drawn, trace.iterations)),
+        ("bytes that a party has sent, as bare numbers", sent),
+    )
+    for axis, (xlabel, along) in zip(axes, ways, strict=True):
+        for place, (name, errors) in enumerate(drawn.items()):
+            axis.plot(
+                along[name],
+                errors,
+                color=PALETTE[place],
+                linestyle=LINES[place % len(LINES)],
+                marker=MARKS[place],
+                markevery=(place * 3, max(len(errors) // 6, 1)),
+                markersize=4.5,
+                markerfacecolor="white",
+                label=name,
+            )
+        _logarithmic(axis, [trace])
+        axis.set(xlabel=xlabel, ylabel="distance from\nthe pooled minimiser")
+    axes[1].set_xscale("log")
+    legend = {"frameon": False, "fontsize": SMALL, "title": "party"}
+    axes[0].legend(**legend, title_fontsize=SMALL)
+    return figure
+
+
+def answers_figure(run: Run | RunRecord, title: str, caption: str = "") -> Any:
+    """Return what parties found in one exchange beside the pooled minimiser."""
+    figure, (axis,) = panels(2.6, title=title, caption=caption)
+    places = np.arange(1, len(run.reference) + 1)
+    look: dict[str, Any] = {"markersize": 9, "fillstyle": "none", "color": ORANGE}
+    axis.plot(places, run.minimiser, "o", color=BLUE, markersize=4, label="found")
+    axis.plot(places, run.reference, "s", **look, label="pooled minimiser")
+    axis.axhline(0.0, color=GREY, linewidth=0.8)
+    axis.set(xlabel="coordinate", ylabel="value", xlim=(0.4, places[-1] + 0.6))
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.grid(visible=True, alpha=0.3, axis="y")
+    axis.legend(frameon=False)
+    axis.margins(y=0.25)
     return figure
 
 
@@ -119,28 +274,30 @@ def density_figure(report: PaperReport) -> Any:
     What everybody sees, alpha~_1, has variance 2 sigma^2 d_1 = 4; what the coalition is
     left with after removing the shares it knows, alpha_bar_1, has variance 2.
     """
-    figure, axes = _figure(9.0, 3.6, 2)
+    title = (
+        f"Two inputs with the same sum look alike: KL {report.kl_exact:g}, "
+        f"{report.executions:,} executions each (bars) and theory (lines)"
+    )
+    look: dict[str, Any] = {"bottom": 0.5, "gap": 0.4, "headed": True, "sharex": True}
+    figure, axes = panels(2.4, 2.4, title=title, **look)
     readings = (
         (r"as sent: $\tilde\alpha_1$, variance 4", 4.0, "effective"),
         (r"as agent 3 sees it: $\bar\alpha_1$, variance 2", 2.0, "stripped"),
     )
-    for axis, (title, variance, kind) in zip(axes, readings, strict=True):
-        for label, mean, sample, colour in (
-            ("A", A[0], report.under_a, BLUE),
-            ("B", B[0], report.under_b, ORANGE),
+    for axis, (name, variance, kind) in zip(axes, readings, strict=True):
+        for label, mean, sample, colour, style in (
+            ("A", A[0], report.under_a, BLUE, "-"),
+            ("B", B[0], report.under_b, ORANGE, "--"),
         ):
             _density(axis, getattr(sample, kind)[:, 0, 0], colour)
             grid = np.linspace(mean - 8, mean + 8, 400)
             curve = _normal(grid, mean, variance * SIGMA**2)
             text = rf"under {label}: $\alpha_1 = {mean:g}$"
-            axis.plot(grid, curve, color=colour, label=text)
-        axis.set(title=title, xlabel="coefficient", xlim=(-6.5, 9.5), ylim=(0, 0.31))
-        axis.legend(frameon=False, loc="upper right")
-    axes[0].set_ylabel("density")
-    figure.suptitle(
-        f"Two inputs with the same sum look alike: KL {report.kl_exact:g}, "
-        f"{report.executions:,} executions each (bars) and theory (lines)"
-    )
+            axis.plot(grid, curve, style, color=colour, label=text)
+        axis.set(ylabel="density", xlim=(-6.5, 9.5), ylim=(0, 0.33))
+        axis.set_title(name, fontsize=10)
+        axis.legend(frameon=False, loc="upper right", fontsize=SMALL)
+    axes[1].set_xlabel("coefficient")
     return figure
 
 
@@ -153,6 +310,228 @@ def _normal(x: FloatArray, mean: float, variance: float) -> FloatArray:
     return np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
 
 
+# Networks, and what they promise
+
+
+def network_figure(
+    topology: Topology,
+    title: str,
+    caption: str = "",
+    *,
+    corrupted: Iterable[str] = (),
+    cut: Iterable[str] = (),
+    dangers: Mapping[str, float] | None = None,
+    added: Iterable[tuple[str, str]] = (),
+    helpful: Iterable[tuple[str, str]] = (),
+) -> Any:
+    """Return who talks to whom, who colludes, and how well everybody else is hidden.
+
+    Args:
+        topology: the network.
+        title: what to notice.
+        caption: what it rests on.
+        corrupted: the coalition; it knows all that passes over its links.
+        cut: parties whose loss takes the network apart.
+        dangers: of every honest party, darker for more; infinite for one that the
+            coalition knows exactly. See `dangers`.
+        added: links that would mend the network.
+        helpful: links that would help further.
+    """
+    bad, weak, known = set(corrupted), set(cut), dict(dangers or {})
+    places = layout(topology)
+    at = dict(zip(topology.parties, places.tolist(), strict=True))
+    # As high as it has to be: a chain lies flat.
+    low, high = places[:, 1].min() - 0.3, places[:, 1].max() + 0.2
+    side: dict[str, Any] = {"left": 0.2, "right": 0.2, "bottom": 0.75}
+    tall = (WIDTH - 0.4) * (high - low) / 2.9
+    figure, (axis,) = panels(tall, title=title, caption=caption, **side)
+    ends = [(topology.parties[i], topology.parties[j]) for i, j in topology.edges]
+    thin = 1.4 if len(ends) <= 200 else 0.5
+    kinds: list[tuple[str, list[tuple[str, str]], dict[str, Any]]] = [
+        (
+            "link",
+            [one for one in ends if not bad.intersection(one)],
+            {"color": GREY, "linestyle": "-", "linewidth": thin},
+        ),
+        (
+            "link the coalition knows",
+            [one for one in ends if bad.intersection(one)],
+            {"color": ORANGE, "linestyle": ":", "linewidth": thin},
+        ),
+        (
+            "link that mends it",
+            list(added),
+            {"color": GREEN, "linestyle": "--", "linewidth": 2.4},
+        ),
+        (
+            "link that helps further",
+            list(helpful),
+            {"color": PURPLE, "linestyle": "-.", "linewidth": 2.0},
+        ),
+    ]
+    for label, links, look in kinds:
+        for place, (one, other) in enumerate(links):
+            x, y = zip(at[one], at[other], strict=True)
+            axis.plot(x, y, **look, label="" if place else label, zorder=1)
+    size = 320.0 if topology.n_parties <= 20 else 6400.0 / topology.n_parties
+    finite = [one for one in known.values() if isfinite(one)]
+    most = max(finite, default=1.0) or 1.0
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for name in topology.parties:
+        groups.setdefault(_role(name, bad, weak, known), []).append(name)
+    for (label, mark, edge), names in groups.items():
+        dark = label == "colludes"
+        shades = [
+            (0.0, 0.0, 0.0) if dark else _shade(known.get(name, 0.0) / most)
+            for name in names
+        ]
+        x, y = zip(*(at[name] for name in names), strict=True)
+        wide = 1.0 if edge == BLACK else 2.4
+        look = {"s": size, "c": shades, "edgecolors": edge, "linewidths": wide}
+        # In the legend a plain mark, whatever shade the first of them has.
+        axis.scatter(x, y, marker=mark, zorder=2, **look)
+        shown = BLACK if dark else "white"
+        spot: dict[str, Any] = {"markerfacecolor": shown, "markeredgecolor": edge}
+        axis.plot([], [], mark, **spot, markersize=8, linestyle="", label=label)
+    _party_names(axis, at, bad, bad | weak)
+    axis.set(xlim=(-1.45, 1.45), ylim=(low, high), xticks=[], yticks=[])
+    axis.set_aspect("equal")
+    for line in axis.spines.values():
+        line.set_visible(False)
+    axis.legend(
+        frameon=False,
+        fontsize=SMALL,
+        ncols=2,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        handletextpad=0.4,
+        columnspacing=1.0,
+    )
+    return figure
+
+
+def _role(
+    name: str, bad: set[str], weak: set[str], known: Mapping[str, float]
+) -> tuple[str, str, str]:
+    """Return what a party is in a network, its mark, and the mark's edge."""
+    if name in bad:
+        return "colludes", "X" if name in weak else "s", BLACK
+    if not isfinite(known.get(name, 0.0)):
+        return "known exactly", "^", ORANGE
+    if name in weak:
+        return "its loss cuts the network", "D", ORANGE
+    return ("honest, darker: more in danger" if known else "party"), "o", BLACK
+
+
+def _shade(part: float) -> tuple[float, float, float]:
+    """Return white for 0 to a blue for 1, on which black letters are still read."""
+    depth = part if isfinite(part) else 0.0
+    return 1.0 - 0.66 * depth, 1.0 - 0.40 * depth, 1.0 - 0.15 * depth
+
+
+def _party_names(
+    axis: Any, at: Mapping[str, Sequence[float]], bad: set[str], marked: set[str]
+) -> None:
+    """Write names into marks where they fit, below them where there is room."""
+    inside = max(map(len, at)) <= 3 and len(at) <= 20
+    for name, place in at.items():
+        if len(at) > MANY_NAMES and name not in marked:
+            continue
+        look: dict[str, Any] = {"fontsize": SMALL, "ha": "center", "zorder": 3}
+        if inside:
+            look |= {"va": "center", "color": "white" if name in bad else BLACK}
+            axis.text(*place, named(name), **look)
+            continue
+        # On white, so that links behind it do not cross it out.
+        under = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.3}
+        below: dict[str, Any] = {"xytext": (0, -11), "textcoords": "offset points"}
+        axis.annotate(named(name, 14), place, va="top", bbox=under, **below, **look)
+
+
+def epsilon_figure(
+    mu2: Mapping[int, float],
+    title: str,
+    caption: str = "",
+    *,
+    shares_per_edge: int = 2,
+    chosen: tuple[float, float] | None = None,
+    target: float | None = None,
+) -> Any:
+    """Return epsilon against sigma, for each number of colluders.
+
+    Args:
+        mu2: for each number of colluders that of the weakest honest graph.
+        title: what to notice.
+        caption: what it rests on.
+        shares_per_edge: two, or one where links are one-way.
+        chosen: sigma and epsilon that were agreed on, or found.
+        target: an epsilon that was asked for.
+    """
+    figure, (axis,) = panels(3.2, title=title, caption=caption)
+    middle = 1.0 if chosen is None else chosen[0]
+    sigmas = np.geomspace(middle / 4.0, 4.0 * middle, 60)
+    for place, (tolerate, least) in enumerate(mu2.items()):
+        label = f"{tolerate} collude" if tolerate != 1 else "1 colludes"
+        look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)]}
+        look |= {"linestyle": LINES[place % len(LINES)], "marker": MARKS[place % 8]}
+        look |= {"markevery": (4 * place, 20), "markersize": 5, "label": label}
+        axis.plot(sigmas, 1.0 / (2.0 * shares_per_edge * least * sigmas**2), **look)
+    if target is not None:
+        axis.axhline(target, color=GREY, linewidth=1.0, linestyle=(0, (1, 1)))
+        axis.text(sigmas[0], 1.15 * target, "asked for", color=GREY, fontsize=SMALL)
+    if chosen is not None:
+        look = {"color": BLACK, "markersize": 13, "label": "chosen", "linestyle": ""}
+        axis.plot(*chosen, "*", **look)
+    axis.set(xscale="log", yscale="log", xlabel=r"$\sigma$ of one share")
+    axis.set_ylabel(r"$\epsilon$: KL at distance 1, at most")
+    axis.grid(visible=True, alpha=0.3)
+    axis.legend(frameon=False, fontsize=SMALL)
+    return figure
+
+
+def success_figure(
+    success: Callable[[float], float], furthest: float, title: str, caption: str = ""
+) -> Any:
+    """Return the best attacker's success against how far apart two inputs are.
+
+    Args:
+        success: at a distance.
+        furthest: the largest distance that is drawn.
+        title: what to notice.
+        caption: what it rests on.
+    """
+    figure, (axis,) = panels(2.9, title=title, caption=caption)
+    distances = np.linspace(0.0, furthest, 161)
+    heights = [success(float(one)) for one in distances]
+    axis.plot(distances, heights, color=BLUE)
+    axis.axhline(0.5, color=GREY, linestyle=":", linewidth=1.0)
+    axis.text(furthest, 0.51, "by a coin", color=GREY, ha="right", fontsize=SMALL)
+    axis.set(ylim=(0.47, 1.02), xlim=(0.0, furthest), ylabel="right guesses, at most")
+    axis.set_xlabel("distance of two inputs of equal honest sum")
+    axis.grid(visible=True, alpha=0.3)
+    return figure
+
+
+def roc_figure(divergence: float, title: str, caption: str = "") -> Any:
+    """Return the ROC curve of the best test between two views, by their divergence."""
+    figure, (axis,) = panels(3.4, title=title, caption=caption)
+    alarms = np.linspace(0.0, 1.0, 401)
+    with np.errstate(all="ignore"):
+        hits = ndtr(gaussian_mu(divergence) + ndtri(alarms))
+    axis.fill_between(alarms, alarms, hits, color=BLUE, alpha=0.12, linewidth=0)
+    axis.plot(alarms, hits, color=BLUE, label="the best test there is")
+    axis.plot([0, 1], [0, 1], ":", color=GREY, linewidth=1.0, label="by a coin")
+    # Where both errors are equal the guesser at even odds stands.
+    right = attacker_success(divergence)
+    look: dict[str, Any] = {"color": ORANGE, "linestyle": ""}
+    axis.plot([1 - right], [right], "D", **look, label=f"right in {right:.1%}")
+    axis.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    axis.set(xlabel="false alarms", ylabel="hits")
+    axis.grid(visible=True, alpha=0.3)
+    axis.legend(frameon=False, loc="lower right", fontsize=SMALL)
+    return figure
+
+
 def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
     """Return errors over the attacker's success, one line for each mechanism.
 
@@ -162,10 +541,17 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
     Args:
         tables: of several divergences, or of one.
     """
-    figure, (axis,) = _figure(7.4, 4.6, 1, top=0.35)
-    axis.remove()
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
-    figure.subplots_adjust(left=0.11, right=0.7, hspace=0.08)
+    title = "At the same divergence of the view: how far answers are from the true one"
+    lines = (len(tables[0].rows) + 1) // 2
+    figure, (upper, lower) = panels(
+        2.7,
+        1.3,
+        title=title,
+        caption="filled: the sum is released; open: the sum is hidden, too",
+        sharex=True,
+        gap=0.12,
+        bottom=0.65 + 0.19 * lines,
+    )
     marks, untouched = "oDs^vPX", tables[0].untouched
     noisy = [row for one in tables for row in one.rows if not row.exact]
     least = min([row.error for row in noisy], default=untouched)
@@ -193,28 +579,54 @@ def literature_figure(tables: Sequence[LiteratureTable]) -> Any:
             label=rows[0].mechanism,
         )
     upper.axhline(untouched, color=GREY, linewidth=0.8)
-    upper.text(1.0, untouched * 1.1, "no answer at all", ha="right", color=GREY)
+    upper.text(1.0, untouched * 1.15, "no answer at all", ha="right", color=GREY)
     for one in (upper, lower):
         one.set_yscale("log")
         one.grid(visible=True, alpha=0.3)
-    upper.set(ylim=(least / 3.0, 3.0 * untouched), ylabel="error of the answer")
+    upper.set(ylim=(least / 3.0, 4.0 * untouched), ylabel="error of the answer")
     lower.set(ylim=(1e-17, 1e-14), xlim=(0.48, 1.02))
     lower.set(xlabel="how often the attacker is right, with its 95 % interval")
-    title = "At the same divergence of the view: how far answers are from the true one"
-    upper.set_title(title, fontsize=10)
-    upper.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    note = "filled: the sum is released\nopen: the sum is hidden, too"
-    lower.text(1.06, 0.5, note, transform=lower.transAxes, va="center", fontsize=9)
+    lower.set_ylabel("of exact ones")
+    handles, labels = upper.get_legend_handles_labels()
+    _legend_below(lower, handles, labels, anchor=upper)
     return figure
 
 
-def supply_figure(result: DispatchResult, title: str) -> Any:
+def _legend_below(
+    axis: Any,
+    handles: Sequence[Any],
+    labels: Sequence[str],
+    *,
+    columns: int = 2,
+    anchor: Any = None,
+) -> None:
+    """Put a legend below an axis and its label, where it hides nothing."""
+    where = (anchor or axis).legend(
+        handles,
+        labels,
+        frameon=False,
+        fontsize=SMALL,
+        ncols=columns,
+        loc="upper left",
+        bbox_to_anchor=(-0.1, -0.5 / axis.bbox.height * axis.figure.dpi),
+        bbox_transform=axis.transAxes,
+        handletextpad=0.5,
+        columnspacing=1.2,
+        borderaxespad=0.0,
+    )
+    where.set_zorder(5)
+
+
+# Prices
+
+
+def supply_figure(result: DispatchResult, title: str, caption: str = "") -> Any:
     """Return what a dispatch released: the prices tried, and all surpluses there.
 
     Between two prices nothing is known but that the surplus does not fall: the curve
     is somewhere in the shaded boxes.
     """
-    figure, (axis,) = _figure(5.6, 3.6, 1, top=0.35)
+    figure, (axis,) = panels(3.0, title=title, caption=caption)
     tried = result.tried[np.argsort(result.tried[:, 0], kind="stable")]
     prices, least, most = tried[:, 0], tried[:, 1], tried[:, 2]
     for k in range(len(tried) - 1):
@@ -244,43 +656,50 @@ def supply_figure(result: DispatchResult, title: str) -> Any:
     room = 0.06 * (top - bottom) or 1.0
     axis.set(xlabel="output less demand, all parties", ylabel="price")
     axis.set_ylim(bottom - room, top + room)
-    axis.set_title(title, fontsize=10)
     axis.grid(visible=True, alpha=0.3)
-    axis.legend(frameon=False, loc="upper left")
+    axis.legend(frameon=False, loc="upper left", fontsize=SMALL)
     return figure
 
 
-def schedule_figure(result: PeriodsResult, title: str) -> Any:
+def schedule_figure(result: PeriodsResult, title: str, caption: str = "") -> Any:
     """Return the price of every period, and below it who gives what.
 
     Prices are known to everybody. Bars are of the parties that are known here: all in a
     simulation, one's own in a real run; below zero stores are filled.
     """
-    figure, (axis,) = _figure(7.4, 4.6, 1, top=0.35)
-    axis.remove()
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
-    figure.subplots_adjust(right=0.8, hspace=0.1)
+    known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
+    given = {party: one for party, one in known.items() if one.any()}
+    figure, (upper, lower) = panels(
+        1.6,
+        2.3,
+        title=title,
+        caption=caption,
+        sharex=True,
+        gap=0.15,
+        bottom=0.6 + 0.19 * ((len(given) + 1) // 2),
+    )
     edges = np.arange(len(result.prices) + 1) + 0.5
     upper.stairs(result.prices, edges, baseline=None, color=BLACK, linewidth=1.6)
     upper.set_ylabel("price")
-    upper.set_title(title, fontsize=10)
     places = np.arange(1, len(edges))
     above, below = np.zeros((2, len(places)))
-    known = {party: one.sum(axis=0) for party, one in result.outputs.items()}
-    given = {party: one for party, one in known.items() if one.any()}
     for place, (party, output) in enumerate(given.items()):
-        look = {"color": PALETTE[place % len(PALETTE)], "width": 0.8, "label": party}
+        look: dict[str, Any] = {"color": PALETTE[place % len(PALETTE)], "width": 0.8}
+        look |= {"edgecolor": "white", "hatch": HATCHES[place % len(HATCHES)]}
         base = np.where(output < 0.0, below, above)
-        lower.bar(places, output, bottom=base, **look)
+        lower.bar(places, output, bottom=base, **look, label=named(party))
         above, below = above + np.maximum(output, 0), below + np.minimum(output, 0)
     lower.axhline(0.0, color=GREY, linewidth=0.8)
     lower.set(xlabel="period", ylabel="output", xlim=(edges[0], edges[-1]))
     lower.xaxis.get_major_locator().set_params(integer=True)
     if given:
-        lower.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        _legend_below(lower, *lower.get_legend_handles_labels())
     for one in (upper, lower):
         one.grid(visible=True, alpha=0.3, axis="y")
     return figure
+
+
+# Attacks
 
 
 def float_leak_figure(
@@ -296,11 +715,12 @@ def float_leak_figure(
         curves: for each input, in words, the share of runs at each sigma.
         lattice: for integer masks, the largest of all these inputs.
     """
-    figure, (axis,) = _figure(7.4, 3.6, 1, top=0.35)
-    figure.subplots_adjust(right=0.73)
+    title = "In float64 more noise helps whole numbers, not decimals"
     # The lattice comes last, over the others, and lowest where it meets them.
     drawn = {f"values {held}": rates for held, rates in curves.items()}
-    drawn["any of them, on a lattice"] = lattice
+    drawn["any of them,\non a lattice"] = lattice
+    longest = [line for name in drawn for line in name.split("\n")]
+    figure, (axis,) = panels(3.0, title=title, right=0.9 * beside(longest, 30))
     colours = (*(BLUE, ORANGE, PURPLE)[: len(curves)], GREEN)
     styles = (*("o-", "s--", "^:")[: len(curves)], "D-")
     for rates, colour, style in zip(drawn.values(), colours, styles, strict=True):
@@ -309,9 +729,6 @@ def float_leak_figure(
     axis.set(xscale="log", ylim=(-0.06, 1.0), xlabel=r"$\sigma$ of one share")
     axis.yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:.0f}%")
     axis.set_ylabel("runs in which the swap is impossible")
-    axis.set_title(
-        "In float64 more noise helps whole numbers, not decimals", fontsize=10
-    )
     axis.grid(visible=True, alpha=0.3)
     return figure
 
@@ -319,10 +736,19 @@ def float_leak_figure(
 def audit_figure(found: Audit) -> Any:
     """Return what attackers can do: both errors, and promised beside measured success.
 
-    Of many coalitions the left side shows the most successful ones. Points below a
+    Of many coalitions the first part shows the most successful ones. Points below a
     promised curve would be better than promised.
     """
-    figure, (left, right) = _figure(9.0, 3.9, 2, top=0.6)
+    chosen = [one for one in found.outcomes if one.looked_at == "masks"][:MOST_BARS]
+    names = [f"{one.attack}: {', '.join(one.coalition) or 'anybody'}" for one in chosen]
+    figure, (upper, lower) = panels(
+        2.9,
+        0.2 * max(len(chosen), 2) + 0.2,
+        title=found.verdict.split(". ")[0].rstrip("."),
+        gap=0.9,
+        headed=True,
+        left=max(0.85, beside(names, 26)),
+    )
     curves = sorted(found.curves, key=lambda one: -one.area)[: len(LINES)]
     alarms = np.linspace(0.0, 1.0, 201)
     drawn: set[float] = set()
@@ -330,7 +756,7 @@ def audit_figure(found: Audit) -> Any:
         name = ", ".join(curve.coalition) or "anybody"
         if curve.promised not in drawn:
             what = "exact" if curve.gaussian else "proved"
-            left.plot(
+            upper.plot(
                 alarms,
                 curve.least_misses(alarms),
                 color=GREY,
@@ -341,25 +767,24 @@ def audit_figure(found: Audit) -> Any:
             )
             drawn.add(curve.promised)
         at = [[one[key] for one in curve.points] for key in ("false_alarms", "misses")]
-        left.plot(*at, mark, color=colour, ms=4, mfc="none", label=f"{name}: measured")
-    left.plot([0, 1], [1, 0], ":", color=GREY, lw=1, label="by a coin")
-    left.set(xlabel="false alarms", ylabel="misses", title="Telling two inputs apart")
-    left.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    left.legend(frameon=False, loc="upper right", fontsize=8)
-    chosen = [one for one in found.outcomes if one.looked_at == "masks"][:MOST_BARS]
+        look: dict[str, Any] = {"ms": 4, "mfc": "none", "color": colour}
+        upper.plot(*at, mark, **look, label=f"{named(name, 16)}: measured")
+    upper.plot([0, 1], [1, 0], ":", color=GREY, lw=1, label="by a coin")
+    upper.set(xlabel="false alarms", ylabel="misses")
+    upper.set_title("Telling two inputs apart", fontsize=10)
+    upper.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    upper.legend(frameon=False, loc="upper right", fontsize=SMALL)
     places = np.arange(len(chosen))[::-1]
     for place, one in zip(places, chosen, strict=True):
         low, high = one.interval(found.alarms)
-        colour = ORANGE if one.exceeds(found.alarms) else BLUE
-        right.plot([low, high], [place, place], "-", color=colour, lw=2)
-        right.plot(one.rate, place, "o", color=colour, ms=4)
-        right.plot(one.promised, place, "|", color=BLACK, ms=12)
-    names = [f"{one.attack}: {', '.join(one.coalition) or 'anybody'}" for one in chosen]
-    right.set_yticks(places, names, fontsize=7)
-    right.yaxis.tick_right()
-    right.set(xlabel="success", xlim=(-0.03, 1.03), title="Promised |, measured o")
-    figure.subplots_adjust(right=0.7)
-    figure.suptitle(found.verdict.split(". ")[0].rstrip("."), fontsize=10)
+        above = one.exceeds(found.alarms)
+        colour, mark = (ORANGE, "X") if above else (BLUE, "o")
+        lower.plot([low, high], [place, place], "-", color=colour, lw=2)
+        lower.plot(one.rate, place, mark, color=colour, ms=7 if above else 4)
+        lower.plot(one.promised, place, "|", color=BLACK, ms=12)
+    lower.set_yticks(places, [named(one, 26) for one in names], fontsize=SMALL)
+    lower.set(xlabel="success", xlim=(-0.03, 1.03), ylim=(-0.7, len(chosen) - 0.3))
+    lower.set_title("| promised, o measured, X more", fontsize=10)
     return figure
 
 
@@ -369,7 +794,7 @@ def _name_at_end(
     """Write the curves' names in the right margin, where no curve passes."""
     ends = [rates[-1] for rates in curves.values()]
     for name, height, colour in zip(
-        curves, _apart(ends, gap=0.07), colours, strict=True
+        curves, _apart(ends, gap=0.08), colours, strict=True
     ):
         axis.text(
             1.02,
@@ -378,7 +803,7 @@ def _name_at_end(
             transform=axis.get_yaxis_transform(),
             color=colour,
             verticalalignment="center",
-            fontsize=9,
+            fontsize=SMALL,
         )
 
 
@@ -394,21 +819,32 @@ def _apart(heights: Sequence[float], *, gap: float) -> list[float]:
     return raised
 
 
+# Tables of rows
+
+
 def survival_figure(
-    result: SurvivalResult, title: str = "", *, life_table: bool = False
+    result: SurvivalResult,
+    title: str = "",
+    caption: str = "",
+    *,
+    life_table: bool = False,
 ) -> Any:
     """Return the curves with their intervals, and below them the numbers at risk.
 
     Args:
         result: the curves.
         title: what to notice.
+        caption: what it rests on.
         life_table: whether these are life tables; else by Kaplan and Meier.
     """
     curves = result.life_tables if life_table else result.curves
-    height = 4.3 + 0.2 * len(curves)
-    figure, (axis,) = _figure(7.4, height, 1, top=0.4)
-    figure.subplots_adjust(
-        left=0.15, right=0.96, bottom=(0.9 + 0.2 * len(curves)) / height
+    figure, (axis,) = panels(
+        3.2,
+        title=title,
+        caption=caption,
+        left=max(0.85, 0.25 + beside(["at risk", *curves], 12)),
+        right=0.35,
+        bottom=0.95 + 0.2 * len(curves),
     )
     times = [0.0, *result.times.tolist()]
     # Between few times nothing is known, and no step says so; of many, steps are usual.
@@ -420,18 +856,18 @@ def survival_figure(
         way = {"step": "post"} if steps else {}
         axis.fill_between(times, low, high, **way, **look, alpha=0.15, linewidth=0)
         look |= {"linestyle": LINES[place % len(LINES)], "label": label}
-        look |= {"drawstyle": "steps-post"} if steps else {"marker": "o", "ms": 4}
+        mark = {"marker": MARKS[place % len(MARKS)], "ms": 4}
+        look |= {"drawstyle": "steps-post"} if steps else mark
         axis.plot(times, heights, **look)
     axis.set(xlim=(0.0, 1.02 * times[-1]), ylim=(0.0, 1.02), ylabel="survival")
-    axis.set_xlabel(result.job.formula.time)
+    axis.set_xlabel(named(result.job.formula.time, 40))
     axis.grid(visible=True, alpha=0.3)
     words = f"{'life tables' if life_table else 'Kaplan-Meier'}, 95 % log-log intervals"
     if result.log_rank is not None:
-        words = f"{words}; log-rank p = {result.log_rank.p:.2g}"
-    axis.text(0.02, 0.03, words, transform=axis.transAxes, fontsize=8, color=GREY)
+        words = f"{words}\nlog-rank p = {result.log_rank.p:.2g}"
+    axis.text(0.02, 0.03, words, transform=axis.transAxes, fontsize=SMALL, color=GREY)
     if result.job.group is not None:
-        axis.legend(frameon=False, title=result.job.group)
-    axis.set_title(title, fontsize=10)
+        axis.legend(frameon=False, title=named(result.job.group), fontsize=SMALL)
     _numbers_at_risk(axis, curves)
     return figure
 
@@ -439,8 +875,8 @@ def survival_figure(
 def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
     """Write below the axis how many rows go on after each time that has room."""
     times = [0.0, *next(iter(curves.values())).times.tolist()]
-    # A number takes a fourteenth of the width; the first and the last have theirs.
-    last, room = len(times) - 1, times[-1] / 14.0
+    # A number takes a ninth of the width; the first and the last have theirs.
+    last, room = len(times) - 1, times[-1] / 9.0
     kept = [0]
     for place in range(1, last):
         if times[kept[-1]] + room <= times[place] <= times[last] - room:
@@ -448,14 +884,13 @@ def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
     kept.append(last)
     axis.set_xticks([times[k] for k in kept])
     axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
+    small: dict[str, Any] = {"textcoords": "offset points", "fontsize": SMALL}
     side = {"xycoords": "axes fraction", "ha": "right"}
-    axis.annotate("at risk", (0.0, 0.0), xytext=(-20, -44), **side, **small)
+    axis.annotate("at risk", (0.0, 0.0), xytext=(-20, -46), **side, **small)
     for line, (label, curve) in enumerate(curves.items()):
-        height, colour = -44 - 14.4 * (line + 1), PALETTE[line % len(PALETTE)]
-        name = label if len(label) <= 12 else f"{label[:11]}\u2026"
+        height, colour = -46 - 14.4 * (line + 1), PALETTE[line % len(PALETTE)]
         where = {"xytext": (-20, height), "color": colour}
-        axis.annotate(name, (0.0, 0.0), **where, **side, **small)
+        axis.annotate(named(label, 12), (0.0, 0.0), **where, **side, **small)
         numbers = [*curve.at_risk.tolist(), curve.later]
         for k in kept:
             where = {"xytext": (0, height), "xycoords": ("data", "axes fraction")}
@@ -464,25 +899,27 @@ def _numbers_at_risk(axis: Any, curves: Mapping[str, SurvivalCurve]) -> None:
             )
 
 
-def evaluation_figure(result: ChanceEvaluation, title: str = "") -> Any:
-    """Return the ROC curve, and beside it what was predicted and what happened.
+def evaluation_figure(
+    result: ChanceEvaluation, title: str = "", caption: str = ""
+) -> Any:
+    """Return the ROC curve, and below it what was predicted and what happened.
 
     Args:
         result: an evaluation of chances.
         title: what to notice.
+        caption: what it rests on.
     """
-    figure, (left, right) = _figure(8.6, 4.4, 2, top=0.5)
-    figure.subplots_adjust(wspace=0.28)
+    figure, (upper, lower) = panels(3.1, 3.1, title=title, caption=caption)
     false, true = result.found.roc()
     # Between two edges the curve may be anywhere in the box that they span.
     for a, b in pairwise(zip(false.tolist(), true.tolist(), strict=True)):
         sides = [a[0], b[0]], [a[1], a[1]], [b[1], b[1]]
-        left.fill_between(*sides, color=BLUE, alpha=0.15, linewidth=0)
-    left.plot(false, true, color=BLUE, marker="o", ms=4)
+        upper.fill_between(*sides, color=BLUE, alpha=0.15, linewidth=0)
+    upper.plot(false, true, color=BLUE, marker="o", ms=4)
     area = result.auc
     words = f"area {area.value:.3f}\nbins allow {area.least:.3f} to {area.largest:.3f}"
-    left.text(0.98, 0.04, words, ha="right", fontsize=9, color=BLUE)
-    left.set(xlabel="1 - specificity", ylabel="sensitivity")
+    upper.text(0.98, 0.04, words, ha="right", fontsize=SMALL, color=BLUE)
+    upper.set(xlabel="1 - specificity", ylabel="sensitivity")
     lines = result.found.calibration()
     places = [one["predicted"] for one in lines]
     heights = [one["observed"] for one in lines]
@@ -490,17 +927,16 @@ def evaluation_figure(result: ChanceEvaluation, title: str = "") -> Any:
         [one["observed"] - one["low"] for one in lines],
         [one["high"] - one["observed"] for one in lines],
     ]
-    right.errorbar(places, heights, yerr=ends, color=ORANGE, marker="o", ms=4, lw=1.2)
+    lower.errorbar(places, heights, yerr=ends, color=ORANGE, marker="o", ms=4, lw=1.2)
     words = f"Brier {result.brier:.3f}"
     if result.slope is not None:
         words = f"slope {result.slope[1]:.3f}\nintercept {result.slope[0]:.3f}\n{words}"
-    right.text(0.98, 0.04, words, ha="right", fontsize=9, color=ORANGE)
-    right.set(xlabel="predicted", ylabel="observed, 95 % by Wilson")
-    for axis in (left, right):
+    lower.text(0.98, 0.04, words, ha="right", fontsize=SMALL, color=ORANGE)
+    lower.set(xlabel="predicted", ylabel="observed, 95 % by Wilson")
+    for axis in (upper, lower):
         axis.plot([0.0, 1.0], [0.0, 1.0], color=GREY, linestyle=":", linewidth=1.0)
         axis.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
         axis.grid(visible=True, alpha=0.3)
-    figure.suptitle(title, fontsize=10)
     return figure
 
 
@@ -514,8 +950,10 @@ def coefficients_figure(
         pooled: the coefficients that one owner of all rows would find.
         title: what to notice.
     """
-    figure, (axis,) = _figure(7.4, 0.32 * len(rows) + 1.1, 1, top=0.4)
-    figure.subplots_adjust(left=0.17, right=0.72)
+    names = [str(row["name"]) for row in rows]
+    figure, (axis,) = panels(
+        0.3 * len(rows) + 0.3, title=title, left=max(0.85, beside(names)), bottom=0.85
+    )
     places = np.arange(len(rows))[::-1]
     ring: dict[str, Any] = {"color": ORANGE, "markersize": 9, "fillstyle": "none"}
     # In standard errors: coefficients of different units share one axis.
@@ -527,15 +965,20 @@ def coefficients_figure(
     axis.plot([], [], "o-", color=BLUE, markersize=4, label="under masks, 95 %")
     axis.plot([], [], "o", **ring, label="pooled")
     axis.axvline(0.0, color=GREY, linewidth=0.8)
-    axis.set_yticks(places, [str(row["name"]) for row in rows])
+    axis.set_yticks(places, list(map(named, names)))
     axis.set_xlabel("coefficient, in standard errors")
-    axis.set_title(title, fontsize=10)
-    axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
 def forest_figure(
-    rows: Sequence[Mapping[str, Any]], title: str, *, ratio: bool = False
+    rows: Sequence[Mapping[str, Any]],
+    title: str,
+    caption: str = "",
+    *,
+    ratio: bool = False,
+    scaled: bool = False,
+    xlabel: str = "95 % interval",
 ) -> Any:
     """Return estimates with their intervals, one below the other.
 
@@ -544,39 +987,78 @@ def forest_figure(
             of a Cox regression, fixed effects of a mixed model, pooled estimates of a
             meta-analysis. No party's own number is among these.
         title: what to notice.
+        caption: what it rests on.
         ratio: whether to show exp of all of them, on a logarithmic axis.
+        scaled: whether to draw each in its own standard_error, since they have
+            different units; what is written beside is not scaled.
+        xlabel: what the lines are.
     """
-    figure, (axis,) = _figure(7.4, 0.36 * len(rows) + 1.2, 1, top=0.4)
-    figure.subplots_adjust(left=0.2, right=0.72)
+    names = [str(row["name"]) for row in rows]
     shown = np.exp if ratio else np.asarray
-    for place, row in zip(range(len(rows))[::-1], rows, strict=True):
-        low, middle, high = shown([row[key] for key in ("low", "coefficient", "high")])
+    lines = [
+        shown([row[key] for key in ("low", "coefficient", "high")]) for row in rows
+    ]
+    words = [f"{_short(b)}  [{_short(a)}, {_short(c)}]" for a, b, c in lines]
+    if scaled:
+        units = [row["standard_error"] or 1.0 for row in rows]
+        lines = [line / unit for line, unit in zip(lines, units, strict=True)]
+    figure, (axis,) = panels(
+        0.33 * len(rows) + 0.25,
+        title=title,
+        caption=caption,
+        left=max(0.7, beside(names, 22)),
+        right=0.92 * beside(words, 40) - 0.1,
+    )
+    for place, (low, middle, high), told in zip(
+        range(len(rows))[::-1], lines, words, strict=True
+    ):
         axis.plot([low, high], [place] * 2, color=BLUE, linewidth=1.6)
         axis.plot(middle, place, "s", color=BLUE, markersize=6)
         axis.text(
             1.03,
             place,
-            f"{middle:#.3g}  [{low:#.3g}, {high:#.3g}]",
+            told,
             transform=axis.get_yaxis_transform(),
             verticalalignment="center",
-            fontsize=9,
+            fontsize=SMALL,
         )
     axis.axvline(1.0 if ratio else 0.0, color=GREY, linewidth=0.8)
-    axis.set_yticks(range(len(rows))[::-1], [str(row["name"]) for row in rows])
+    axis.set_yticks(range(len(rows))[::-1], [named(one, 22) for one in names])
     axis.set_ylim(-0.6, len(rows) - 0.4)
     if ratio:
         axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-        axis.xaxis.set_minor_formatter(lambda tick, _: f"{tick:g}")
-        axis.tick_params(which="both", labelsize=8)
-    axis.set_xlabel("ratio, with its 95 % interval" if ratio else "95 % interval")
+        _few_ticks(axis.xaxis)
+    else:
+        axis.locator_params(axis="x", nbins=4)
+    axis.set_xlabel(f"ratio, {xlabel}" if ratio else xlabel)
     axis.grid(visible=True, alpha=0.3, axis="x")
-    axis.set_title(title, fontsize=10)
     return figure
 
 
+def _short(number: float) -> str:
+    """Return three digits of a number, and no dot behind the last one."""
+    return f"{number:#.3g}".rstrip(".")
+
+
+def _few_ticks(along: Any) -> None:
+    """Name at most four round values on a logarithmic axis, however short it is."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    low, high = along.get_view_interval()
+    digits = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    rounded = [digit * 10.0**power for power in powers for digit in digits]
+    inside = [one for one in rounded if low <= one <= high] or [(low * high) ** 0.5]
+    step = -(-len(inside) // 4)
+    # The line of no effect stays named.
+    first = inside.index(1.0) % step if 1.0 in inside else 0
+    along.set_major_locator(FixedLocator(inside[first::step]))
+    along.set_minor_locator(NullLocator())
+    along.set_major_formatter(lambda tick, _: f"{tick:.3g}")
+
+
 def boxes_figure(
-    groups: Mapping[str, Sequence[Quantile]], name: str, title: str
+    groups: Mapping[str, Sequence[Quantile]], name: str, title: str, caption: str = ""
 ) -> Any:
     """Return a box for each group, drawn from counts at agreed thresholds.
 
@@ -589,8 +1071,10 @@ def boxes_figure(
             ones, if there are any beyond, its whiskers.
         name: what was measured.
         title: what to notice.
+        caption: what it rests on.
     """
-    figure, (axis,) = _figure(1.6 + 1.1 * max(len(groups), 3), 3.6, 1, top=0.35)
+    wide = max(WIDTH, 1.0 + 0.75 * len(groups))
+    figure, (axis,) = panels(2.7, title=title, caption=caption, width=wide, bottom=0.95)
     for place, found in enumerate(groups.values()):
         known = {one.share: one for one in found if isfinite(one.between)}
         aside = np.linspace(-0.18, 0.18, len(known)) if len(known) > 1 else [0.0]
@@ -611,11 +1095,12 @@ def boxes_figure(
             axis.plot(*line, color=BLUE, linewidth=bold)
     axis.plot([], [], color=BLUE, linewidth=2.4, label="quantile, if spread evenly")
     axis.plot([], [], color=ORANGE, alpha=0.35, linewidth=7, label="where it surely is")
-    axis.set_xticks(range(len(groups)), list(groups))
-    axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=name)
-    axis.margins(y=0.25)
-    axis.set_title(title, fontsize=10)
-    axis.legend(frameon=False, loc="upper left", fontsize=8)
+    most = int(46 / len(groups))
+    ticks = ["\n".join(textwrap.wrap(named(one, 2 * most), most)) for one in groups]
+    axis.set_xticks(range(len(groups)), ticks)
+    axis.set(xlim=(-0.6, len(groups) - 0.4), ylabel=named(name, 36))
+    axis.margins(y=0.1)
+    _legend_below(axis, *axis.get_legend_handles_labels())
     return figure
 
 
@@ -630,6 +1115,7 @@ def counts_figure(
     names: tuple[str, str],
     labels: tuple[Sequence[str], Sequence[str]],
     title: str,
+    caption: str = "",
 ) -> Any:
     """Return a table of counts in colours: with bins, a histogram of two columns.
 
@@ -638,21 +1124,189 @@ def counts_figure(
         names: of the two columns.
         labels: of the places of each.
         title: what to notice.
+        caption: what it rests on.
     """
     down, across = cells.shape
-    width, height = 1.9 + 0.75 * across, 1.3 + 0.36 * down
-    figure, (axis,) = _figure(width, height, 1, top=0.35)
-    figure.subplots_adjust(left=1.3 / width, bottom=0.65 / height)
-    axis.pcolormesh(cells, cmap="Blues", edgecolors="white", linewidth=1.0)
+    left = 0.3 + beside(labels[0], 14)
+    width = max(WIDTH, left + 0.45 * across + 0.2)
+    each = (width - left - 0.2) / across
+    slanted = LETTER * max(map(len, labels[1])) > 0.9 * each
+    bottom = 0.5 + (0.7 * min(beside(labels[1], 14), 1.5) if slanted else 0.15)
+    figure, (axis,) = panels(
+        0.32 * down,
+        title=title,
+        caption=caption,
+        left=left,
+        bottom=bottom,
+        width=width,
+    )
+    axis.pcolormesh(cells, cmap="Blues", vmin=0, edgecolors="white", linewidth=1.0)
     most = cells.max()
     for row, column in np.ndindex(cells.shape):
         number = int(cells[row, column])
-        dark = "white" if number > 0.55 * most else "black" if number else "#AAAAAA"
+        dark = "white" if number > 0.55 * most else "black" if number else "#757575"
         place = column + 0.5, row + 0.5
-        axis.text(*place, number, color=dark, ha="center", va="center", fontsize=8)
-    axis.set_xticks(np.arange(across) + 0.5, labels[1], fontsize=7)
-    axis.set_yticks(np.arange(down) + 0.5, labels[0], fontsize=8)
-    axis.set(xlabel=names[1], ylabel=names[0])
+        axis.text(*place, number, color=dark, ha="center", va="center", fontsize=SMALL)
+    turn: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    ticks = [named(one, 14) for one in labels[1]]
+    axis.set_xticks(
+        np.arange(across) + 0.5, ticks, fontsize=SMALL, **(turn if slanted else {})
+    )
+    rows = [named(one, 14) for one in labels[0]]
+    axis.set_yticks(np.arange(down) + 0.5, rows, fontsize=SMALL)
+    axis.set(xlabel=named(names[1], 40), ylabel=named(names[0], 4 * down + 8))
     axis.tick_params(length=0)
-    axis.set_title(title, fontsize=10)
+    return figure
+
+
+def histogram_figure(
+    edges: Sequence[float],
+    counts: Sequence[float],
+    name: str,
+    title: str,
+    caption: str = "",
+) -> Any:
+    """Return counts between agreed edges, each bin as wide as any other.
+
+    Bins need not be equally wide, and a wide one with many rows would look like more.
+
+    Args:
+        edges: of the bins, one more than there are counts.
+        counts: of rows.
+        name: what was measured.
+        title: what to notice.
+        caption: what it rests on.
+    """
+    figure, (axis,) = panels(2.7, title=title, caption=caption)
+    places = np.arange(len(edges))
+    axis.bar(places[:-1] + 0.5, counts, width=1.0, color=SKY, edgecolor=BLUE)
+    every = -(-len(edges) // 9)
+    axis.set_xticks(places[::every], [f"{one:.6g}" for one in edges[::every]])
+    axis.tick_params(axis="x", labelsize=SMALL)
+    axis.set(xlabel=named(name, 40), ylabel="rows")
+    axis.grid(visible=True, alpha=0.3, axis="y")
+    return figure
+
+
+def values_figure(
+    values: Mapping[str, float],
+    xlabel: str,
+    title: str,
+    caption: str = "",
+    *,
+    ends: Mapping[str, tuple[float, float]] | None = None,
+) -> Any:
+    """Return numbers as bars, one below the other, each written at its end.
+
+    Args:
+        values: by name.
+        xlabel: what they are.
+        title: what to notice.
+        caption: what they rest on.
+        ends: for some of them, from where to where.
+    """
+    places = np.arange(len(values))[::-1]
+    figure, (axis,) = panels(
+        0.3 * len(values) + 0.25,
+        title=title,
+        caption=caption,
+        left=max(0.6, beside(values, 22)),
+        right=1.0,
+    )
+    heights = list(values.values())
+    axis.barh(places, heights, height=0.6, color=SKY, edgecolor=BLUE)
+    for place, (name, value) in zip(places, values.items(), strict=True):
+        if ends is not None and name in ends:
+            axis.plot(ends[name], [place] * 2, color=BLACK, linewidth=1.4)
+        axis.text(
+            1.02,
+            place,
+            f"{value:,.6g}",
+            transform=axis.get_yaxis_transform(),
+            va="center",
+            fontsize=SMALL,
+        )
+    axis.axvline(0.0, color=GREY, linewidth=0.8)
+    axis.set_yticks(places, [named(one, 22) for one in values])
+    axis.set(xlabel=xlabel, ylim=(-0.6, len(values) - 0.4))
+    axis.locator_params(axis="x", nbins=5)
+    axis.grid(visible=True, alpha=0.3, axis="x")
+    return figure
+
+
+def lines_figure(
+    x: Sequence[float] | FloatArray,
+    curves: Mapping[str, Sequence[float] | FloatArray],
+    labels: tuple[str, str],
+    title: str,
+    caption: str = "",
+    *,
+    scales: tuple[str, str] = ("linear", "linear"),
+) -> Any:
+    """Return curves over one axis, with their names below it.
+
+    Args:
+        x: what they are drawn over.
+        curves: by name.
+        labels: of both axes.
+        title: what to notice.
+        caption: what they rest on.
+        scales: of both axes, `linear` or `log`.
+    """
+    figure, (axis,) = panels(
+        2.8, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(curves) + 1) // 2)
+    )
+    for place, (name, heights) in enumerate(curves.items()):
+        axis.plot(x, heights, **series_look(place), label=named(name, 30))
+    axis.set(xlabel=labels[0], ylabel=labels[1], xscale=scales[0], yscale=scales[1])
+    axis.grid(visible=True, alpha=0.3)
+    _legend_below(axis, *axis.get_legend_handles_labels())
+    return figure
+
+
+def series_look(place: int) -> dict[str, Any]:
+    """Return colour, line and mark of one series among many: no two are alike."""
+    # Eight marks and four lines, shifted so that all 32 pairs come before one repeats.
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "marker": MARKS[place % len(MARKS)],
+        "linestyle": LINES[(place + place // len(MARKS)) % len(LINES)],
+        "markersize": 4.5,
+        "markerfacecolor": "white",
+    }
+
+
+def sweep_figure(
+    groups: Mapping[str, Mapping[float, Sequence[float]]],
+    labels: tuple[str, str],
+    title: str,
+    caption: str = "",
+) -> Any:
+    """Return what runs came to over what was chosen: medians, from least to most.
+
+    Args:
+        groups: for each series and each place on the axis, the values of all seeds.
+        labels: of both axes; both are logarithmic.
+        title: what to notice.
+        caption: what it rests on.
+    """
+    figure, (axis,) = panels(
+        3.1, title=title, caption=caption, bottom=0.6 + 0.19 * ((len(groups) + 1) // 2)
+    )
+    for place, (name, at) in enumerate(groups.items()):
+        # Nothing is drawn of a zero on such an axis.
+        seen = {x: np.maximum(at[x], 2.0**-55) for x in sorted(at)}
+        middle = np.array([float(np.median(one)) for one in seen.values()])
+        ends = np.array([[one.min(), one.max()] for one in seen.values()]).T
+        look = series_look(place)
+        axis.vlines([*seen], *ends, color=look["color"], linewidth=1.0, alpha=0.6)
+        axis.plot([*seen], middle, **look, label=named(name, 34))
+    axis.set(xlabel=labels[0], ylabel=labels[1], xscale="log", yscale="log")
+    axis.grid(visible=True, alpha=0.3)
+    # Between two powers of ten there may be no tick that has a name.
+    for along in (axis.xaxis, axis.yaxis):
+        low, high = along.get_view_interval()
+        if high < 30.0 * low:
+            _few_ticks(along)
+    _legend_below(axis, *axis.get_legend_handles_labels())
     return figure

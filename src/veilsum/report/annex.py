@@ -1,0 +1,417 @@
+"""The annex for a data-protection officer: who learns what of a plan, in plain words.
+
+A few pages, made of the facts of a plan (`plan_facts`) and of sentences that are
+checked (`sentences`). The same paper is shown as a page of HTML and as a text document;
+`forms` puts the same sentences where the forms of authorities want them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from io import BytesIO
+from typing import TYPE_CHECKING, TypeAlias
+
+from veilsum.errors import MissingExtraError, printable
+from veilsum.report import page as pages
+from veilsum.report.plan_facts import PlanFacts, SumFacts
+from veilsum.report.sentences import Language, risks, said, values
+
+if TYPE_CHECKING:
+    from docx.document import Document
+
+# Words of the paper that say nothing about a plan.
+WORDS: Mapping[str, Mapping[Language, str]] = {
+    "title": {
+        "en": "Annex for the data-protection officer",
+        "de": "Anhang für die Datenschutzbeauftragte oder den Datenschutzbeauftragten",
+    },
+    "contents": {"en": "On this page", "de": "Auf dieser Seite"},
+    "purpose": {"en": "What is planned", "de": "Was geplant ist"},
+    "who": {"en": "Who learns what", "de": "Wer was erfährt"},
+    "sums": {
+        "en": "Every sum that becomes known",
+        "de": "Jede Summe, die bekannt wird",
+    },
+    "number": {"en": "The number", "de": "Die Zahl"},
+    "check": {"en": "What is checked", "de": "Was geprüft wird"},
+    "open": {"en": "What is not protected", "de": "Was nicht geschützt ist"},
+    "risks": {"en": "Risks that remain", "de": "Risiken, die bleiben"},
+    "keep": {
+        "en": "Retention, erasure, keys",
+        "de": "Aufbewahrung, Löschung, Schlüssel",
+    },
+    "verify": {"en": "How to verify it", "de": "Wie man es nachprüft"},
+    "judge": {"en": "What is for you to judge", "de": "Was Sie beurteilen"},
+    "person": {"en": "Who", "de": "Wer"},
+    "learns": {"en": "Learns", "de": "Erfährt"},
+    "not": {"en": "Does not learn", "de": "Erfährt nicht"},
+    "question": {"en": "Question", "de": "Frage"},
+    "often": {"en": "How often", "de": "Wie oft"},
+    "numbers": {"en": "Numbers in each", "de": "Zahlen in jeder"},
+    "names": {
+        "en": "What, as the page of consent calls it",
+        "de": "Was, mit dem Namen von der Seite der Zustimmung (englisch)",
+    },
+    "own": {
+        "en": "Of this kind of question the page of consent adds: ",
+        "de": "Für diese Art von Frage ergänzt die Seite der Zustimmung (englisch): ",
+    },
+    "risk": {"en": "Risk", "de": "Risiko"},
+    "what": {"en": "How", "de": "Wodurch"},
+    "likelihood": {"en": "Likelihood", "de": "Wahrscheinlichkeit"},
+    "severity": {"en": "Severity", "de": "Schwere"},
+    "coin": {"en": "by tossing a coin", "de": "beim Münzwurf"},
+    "below": {
+        "en": "the same, distance below {}",
+        "de": "dieselben, Abstand unter {}",
+    },
+    "more": {
+        "en": "{others} of {n} members together",
+        "de": "{others} von {n} Mitgliedern gemeinsam",
+    },
+    "chart": {
+        "en": "How often a guess about the others is right, at most",
+        "de": "Wie oft Raten über die anderen richtig ist, höchstens",
+    },
+}
+LEVELS: Mapping[Language, tuple[str, ...]] = {
+    "en": ("negligible", "limited", "significant", "maximum"),
+    "de": ("vernachlässigbar", "begrenzt", "erheblich", "maximal"),
+}
+# Who learns something, in this order; each has sentences that say what, and what not.
+WHO: Mapping[str, Mapping[Language, str]] = {
+    "member": {"en": "each member", "de": "jedes Mitglied"},
+    "coalition": {
+        "en": "members who pool what they saw, up to {tolerate}",
+        "de": "Mitglieder, die zusammenlegen, was sie sahen, bis zu {tolerate}",
+    },
+    "beyond": {
+        "en": "members who pool what they saw, {beyond} or more",
+        "de": "Mitglieder, die zusammenlegen, was sie sahen, {beyond} oder mehr",
+    },
+    "organiser": {"en": "whoever wrote the file", "de": "wer die Datei schrieb"},
+    "relay": {
+        "en": "a relay that carries messages ({relays} agreed on)",
+        "de": "ein Vermittler, der Nachrichten weiterreicht ({relays} vereinbart)",
+    },
+    "carrier": {"en": "whoever carries letters", "de": "wer Briefe trägt"},
+    "listener": {"en": "whoever listens on the line", "de": "wer die Leitung abhört"},
+    "reader": {
+        "en": "whoever reads a result or a receipt",
+        "de": "wer ein Ergebnis oder eine Quittung liest",
+    },
+}
+
+
+# A paper: what is said, before it is HTML or a text document
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Sentences, one after the other; alarms are marked, items have a dot."""
+
+    texts: tuple[str, ...]
+    look: str = "plain"  # or "alarm", "items"
+
+
+@dataclass(frozen=True)
+class SentenceTable:
+    """A table whose cells hold one text or several."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Chances from a half to one, each with its name."""
+
+    caption: str
+    bars: tuple[tuple[str, float], ...]
+
+
+Block: TypeAlias = Lines | SentenceTable | Bars
+
+
+@dataclass(frozen=True)
+class PaperPart:
+    """What stands under one heading; level 2 is a part of the one before."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+    level: int = 1
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A whole paper."""
+
+    title: str
+    language: Language
+    lead: tuple[Block, ...]
+    parts: tuple[PaperPart, ...]
+
+
+def word(name: str, language: Language) -> str:
+    """Return a word of the paper."""
+    return WORDS[name][language]
+
+
+def texts(facts: PlanFacts, part: str, language: Language) -> tuple[str, ...]:
+    """Return what is said of a plan in one place."""
+    return tuple(one.text(facts, language) for one in said(facts, part))
+
+
+def who_learns_what(
+    facts: PlanFacts, language: Language
+) -> dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Return who learns what of a plan: name, what it learns, and what not."""
+    filled = values(facts, language)
+    found = {}
+    for key, name in WHO.items():
+        learns = texts(facts, f"{key}+", language)
+        if learns:
+            missing = texts(facts, f"{key}-", language)
+            found[key] = (name[language].format_map(filled), learns, missing)
+    return found
+
+
+def annex(facts: PlanFacts, language: Language) -> Paper:
+    """Return the annex about a plan."""
+
+    def plain(part: str, look: str = "items") -> Lines:
+        return Lines(texts(facts, part, language), look)
+
+    own = tuple(
+        word("own", language) + line
+        for line in dict.fromkeys(
+            line for one in facts.questions for line in one.own_limits
+        )
+    )
+    blocks: dict[str, tuple[Block, ...]] = {
+        "purpose": (plain("purpose"),),
+        "who": (who_table(facts, language),),
+        "number": (plain("number", "plain"), *chances(facts, language)),
+        "check": (plain("check"),),
+        "open": (Lines((*texts(facts, "open", language), *own), "items"),),
+        "risks": (risk_table(facts, language),),
+        "keep": (plain("keep"),),
+        "verify": (plain("verify"),),
+        "judge": (plain("judge"),),
+        "sums": (sums_table(facts, language),),
+    }
+    return Paper(
+        title=word("title", language),
+        language=language,
+        lead=(plain("alarm", "alarm"),),
+        parts=tuple(PaperPart(word(key, language), one) for key, one in blocks.items()),
+    )
+
+
+def who_table(facts: PlanFacts, language: Language) -> SentenceTable:
+    """Return the table of who learns what."""
+    columns = tuple(word(key, language) for key in ("person", "learns", "not"))
+    found = who_learns_what(facts, language).values()
+    return SentenceTable(columns, tuple(((name,), *cells) for name, *cells in found))
+
+
+def risk_table(facts: PlanFacts, language: Language) -> SentenceTable:
+    """Return the table of risks that remain, with proposed levels."""
+    columns = ("risk", "what", "likelihood", "severity")
+    return SentenceTable(
+        tuple(word(key, language) for key in columns),
+        tuple(
+            (
+                (one.title[language],),
+                (one.told.text(facts, language),),
+                (level(one.likelihood(facts), language),),
+                (level(one.severity(facts), language),),
+            )
+            for one in risks(facts)
+        ),
+    )
+
+
+def level(number: int, language: Language) -> str:
+    """Return a level of risk in words, with its number of four."""
+    return f"{LEVELS[language][number - 1]} ({number}/4)"
+
+
+def sums_table(facts: PlanFacts, language: Language) -> SentenceTable:
+    """Return the table of every sum, with names as members read them."""
+    columns = ("question", "often", "numbers", "names")
+    return SentenceTable(
+        tuple(word(key, language) for key in columns),
+        tuple(
+            ((question.name,), (times(one),), (str(one.numbers),), _named(one))
+            for question in facts.questions
+            for one in question.sums
+        ),
+    )
+
+
+def _named(one: SumFacts) -> tuple[str, ...]:
+    return tuple(f"{name} ({count})" for name, count in one.names.items() if count)
+
+
+def times(one: SumFacts) -> str:
+    """Return how many such sums there are."""
+    return f"{one.least}" if one.least == one.most else f"{one.least} - {one.most}"
+
+
+def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
+    """Yield the number as a picture, where there is one."""
+    if facts.tolerate < 1 or facts.epsilon is None:
+        return
+    filled = values(facts, language)
+    bars = [(word("coin", language), 0.5)]
+    if facts.distances:
+        bars += [
+            (word("below", language).format(f"{far:.2g}"), chance)
+            for chance, far in facts.distances
+        ]
+    else:
+        bars.append((filled["guessers"], 0.5))
+    bars.append((word("more", language).format_map(filled), 1.0))
+    yield Bars(word("chart", language), tuple(bars))
+
+
+# HTML
+
+
+def as_html(paper: Paper) -> bytes:
+    """Return a paper as one page that fetches nothing."""
+    return pages.page(
+        paper.title,
+        *(
+            pages.section(part.heading, *(_html(one) for one in part.blocks))
+            for part in _folded(paper.parts)
+        ),
+        lead=[_html(one) for one in paper.lead],
+        language=paper.language,
+        contents=word("contents", paper.language),
+    )
+
+
+def _folded(parts: Sequence[PaperPart]) -> Iterator[PaperPart]:
+    """Yield parts of the first level, each with what belongs to it."""
+    held: list[PaperPart] = []
+    for part in parts:
+        if part.level == 1:
+            held.append(part)
+            continue
+        before = held.pop()
+        under = Lines((part.heading,), "heading")
+        blocks = (*before.blocks, under, *part.blocks)
+        held.append(PaperPart(before.heading, blocks))
+    yield from held
+
+
+def _html(block: Block) -> pages.Html:
+    if isinstance(block, Lines):
+        if block.look == "items":
+            return pages.listing(block.texts)
+        if block.look == "alarm":
+            return pages.together(*(pages.notice(one, bad=True) for one in block.texts))
+        kind = "h3" if block.look == "heading" else "p"
+        return pages.together(*(pages.tag(kind, one) for one in block.texts))
+    if isinstance(block, Bars):
+        told = "; ".join(f"{name}: {chance:.0%}" for name, chance in block.bars)
+        return pages.figure(drawn(block), alt=told, caption=block.caption)
+    return pages.prose(
+        block.columns, [[_cell(cell) for cell in row] for row in block.rows]
+    )
+
+
+def _cell(cell: tuple[str, ...]) -> pages.Part:
+    return cell[0] if len(cell) == 1 else pages.listing(cell)
+
+
+def drawn(block: Bars) -> bytes:
+    """Return bars as a small drawing: plain SVG, read in grey and on a telephone."""
+    room, right, each = 300, 60, 40
+    height = each * len(block.bars) + 20
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{room + right}" '
+        f'height="{height}" viewBox="0 0 {room + right} {height}" '
+        'font-family="sans-serif" font-size="13">'
+    ]
+    for place, (name, chance) in enumerate(block.bars):
+        top, long = each * place, room * chance
+        colour = "#D55E00" if chance >= 1.0 else "#0072B2" if place else "#666666"
+        parts += [
+            f'<text x="0" y="{top + 14}">{escape(name)}</text>',
+            f'<rect y="{top + 19}" width="{long:.0f}" height="15" fill="{colour}"/>',
+            f'<text x="{long + 6:.0f}" y="{top + 31}">{100 * chance:.0f} %</text>',
+        ]
+    parts.append(
+        f'<path d="M{room // 2} 17V{height - 14}" stroke="#333" '
+        'stroke-dasharray="4 3"/>'
+        f'<text x="{room // 2}" y="{height - 2}" text-anchor="middle">50 %</text></svg>'
+    )
+    return "".join(parts).encode()
+
+
+# A text document
+
+
+def as_docx(paper: Paper, now: datetime) -> bytes:
+    """Return a paper as a text document (DOCX).
+
+    Raises:
+        MissingExtraError: python-docx is not here.
+    """
+    try:
+        import docx
+    except ImportError:
+        raise MissingExtraError(
+            "a text document needs the package python-docx: "
+            "pip install 'veilsum[officer]'"
+        ) from None
+    made = docx.Document()
+    made.core_properties.title = printable(paper.title)
+    made.core_properties.author = "veilsum"
+    made.core_properties.comments = ""
+    made.core_properties.language = paper.language
+    for when in ("created", "modified"):
+        setattr(made.core_properties, when, now.replace(tzinfo=None))
+    made.add_heading(printable(paper.title), 0)
+    for block in paper.lead:
+        _write(made, block)
+    for part in paper.parts:
+        made.add_heading(printable(part.heading), part.level)
+        for block in part.blocks:
+            _write(made, block)
+    buffer = BytesIO()
+    made.save(buffer)
+    return buffer.getvalue()
+
+
+def _write(made: Document, block: Block) -> None:
+    if isinstance(block, Lines):
+        style = {"items": "List Bullet", "alarm": "Intense Quote"}.get(block.look)
+        for one in block.texts:
+            made.add_paragraph(printable(one), style=style)
+        return
+    if isinstance(block, Bars):
+        made.add_paragraph(block.caption + ":")
+        rows = tuple(
+            ((name,), ("\u2588" * round(20 * chance) + f" {100 * chance:.0f} %",))
+            for name, chance in block.bars
+        )
+        block = SentenceTable(("", ""), rows)
+    table = made.add_table(rows=0, cols=len(block.columns))
+    table.style = "Table Grid"
+    head = (tuple((one,) for one in block.columns),) if any(block.columns) else ()
+    for row in (*head, *block.rows):
+        cells = table.add_row().cells
+        for cell, content in zip(cells, row, strict=True):
+            cell.text = printable("\n".join(content)) if len(content) < 2 else ""
+            if len(content) > 1:
+                cell.paragraphs[0].text = printable(content[0])
+                for one in content[1:]:
+                    cell.add_paragraph(printable(one))
+    made.add_paragraph()

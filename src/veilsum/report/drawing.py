@@ -1,0 +1,799 @@
+"""A figure for every kind of result: what `.plot()` of a result draws.
+
+`draw` looks at what it is given and takes the figure that shows it; `figures` has the
+figures themselves. Nothing is drawn but what the result holds, so that a real party's
+figure shows no more than the party knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import singledispatch
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from veilsum.audit.auditing import Audit, TradeOff
+from veilsum.audit.literature import LiteratureTable
+from veilsum.drivers.executions import Executions
+from veilsum.errors import InvalidInputError
+from veilsum.graphs.connectivity import minimum_vertex_cut
+from veilsum.graphs.topology import GraphLike, Topology
+from veilsum.jobs.dispatch import DispatchResult
+from veilsum.jobs.dispatch_periods import PeriodsResult
+from veilsum.jobs.evaluate import (
+    ChanceEvaluation,
+    ConcordanceEvaluation,
+    FoldsEvaluation,
+    NumberEvaluation,
+)
+from veilsum.jobs.fitted import Fitted, Tested
+from veilsum.jobs.from_moments import Components, Path, TwoStageFit
+from veilsum.jobs.gradient_fit import GradientFit
+from veilsum.jobs.meta import PooledResult
+from veilsum.jobs.minimise import Minimised
+from veilsum.jobs.quadratic import QuadraticResult
+from veilsum.jobs.running import JobResult
+from veilsum.jobs.solve import Run, RunRecord, Trace
+from veilsum.jobs.statistics import StatisticsResult
+from veilsum.jobs.sums import SumResult
+from veilsum.jobs.survival import SurvivalResult
+from veilsum.jobs.sweep import Sweep
+from veilsum.jobs.timed import HazardResult
+from veilsum.models.inference import Inference, table
+from veilsum.numbers.arrays import listed, nearest
+from veilsum.paper import PaperReport
+from veilsum.privacy.allocation import Allocation
+from veilsum.privacy.conversions import Leakage, attacker_success
+from veilsum.privacy.diagnosis import Diagnosis
+from veilsum.privacy.divergence import dangers
+from veilsum.privacy.guarantee import Guarantee
+from veilsum.privacy.lattice import lattice_success
+from veilsum.privacy.planner import NetworkPlan, Plans
+from veilsum.privacy.worst_case import worst_mu2
+from veilsum.report import figures
+from veilsum.showing import counted
+
+# What a cut is looked for in, and how much work each number of colluders is worth.
+MOST_CUT, MOST_WORK = 250, 20_000
+# Bars and lines above this many say nothing on a screen.
+MOST_SHOWN, MOST_SERIES = 40, 16
+
+
+@singledispatch
+def draw(shown: object, **options: Any) -> Any:
+    """Return a matplotlib figure of a result.
+
+    Args:
+        shown: a result, a guarantee, a plan, a diagnosis, a network, an audit, ...
+        options: `title` for all; what else there is depends on the kind.
+
+    >>> from veilsum.privacy.conversions import Leakage
+    >>> [axis.get_ylabel() for axis in draw(Leakage(0.25)).axes]
+    ['hits']
+    """
+    del options
+    kinds = [one.__name__ for one in draw.registry if one is not object]
+    raise InvalidInputError(
+        f"there is no figure of a {type(shown).__name__}; figures are drawn of "
+        f"{', '.join(sorted(kinds))}"
+    )
+
+
+def _title(given: str | None, usual: str) -> str:
+    return usual if given is None else given
+
+
+def _rests_on(result: JobResult, rows: int | None = None) -> str:
+    """Return the caption of a job: how much is in it, and who may collude."""
+    members = counted(len(result.released.members), "party")
+    whose = members if rows is None else f"{counted(rows, 'row')} of {members}"
+    return (
+        f"{whose}; {_colluders(result.terms.tolerate)}; {result.terms.law.name} masks."
+    )
+
+
+def _colluders(tolerate: int) -> str:
+    if tolerate == 0:
+        return "nobody colludes"
+    if tolerate == 1:
+        return "any one of them may be curious"
+    return f"any {tolerate} of them may collude"
+
+
+# Runs
+
+
+@draw.register
+def _(run: Run, *, title: str | None = None) -> Any:
+    return draw(run.record(), title=title)
+
+
+@draw.register
+def _(run: RunRecord, *, title: str | None = None) -> Any:
+    promise, found = run.guarantee, f"the worst party is {run.max_error:.2g} away"
+    who = counted(run.topology.n_parties, "party")
+    colluders = f"{len(promise.corrupted) or 'no'} of them named as colluding"
+    caption = (
+        f"{who} on {counted(run.topology.n_edges, 'link')}, {colluders}; "
+        f"{promise.law} masks: {promise.status.replace('_', ' ')}"
+    )
+    if promise.epsilon is not None:
+        caption += f", epsilon {promise.epsilon:.3g}"
+    if not run.iterations:
+        usual = f"One exchange and one sum: {found}"
+        return figures.answers_figure(run, _title(title, usual), caption)
+    usual = f"{run.method}, {counted(run.iterations, 'iteration')}: {found}"
+    return figures.error_figure(run, _title(title, usual), caption)
+
+
+@draw.register
+def _(trace: Trace, *, title: str | None = None) -> Any:
+    if trace.sent is None:
+        raise InvalidInputError(
+            "one exchange and a sum leave no curve to draw: draw the run itself, which "
+            "shows what was found beside the pooled answer"
+        )
+    return figures.error_figure(trace, _title(title, "How near everybody is"))
+
+
+@draw.register
+def _(fit: GradientFit, *, title: str | None = None) -> Any:
+    return draw(fit.run, title=title)
+
+
+@draw.register
+def _(result: Minimised, *, title: str | None = None) -> Any:
+    return _coordinates(result, title, "The minimiser of the summed costs")
+
+
+@draw.register
+def _(result: QuadraticResult, *, title: str | None = None) -> Any:
+    return _coordinates(result, title, "The minimiser of the summed quadratic costs")
+
+
+def _coordinates(
+    result: Minimised | QuadraticResult, title: str | None, usual: str
+) -> Any:
+    found = result.minimiser.tolist()
+    values = {f"coordinate {k + 1}": one for k, one in enumerate(found[:MOST_SHOWN])}
+    caption = _rests_on(result) + _left_out(len(found))
+    return figures.values_figure(values, "value", _title(title, usual), caption)
+
+
+def _left_out(number: int) -> str:
+    left = number - MOST_SHOWN
+    return f" {left:,} more {'is' if left == 1 else 'are'} not drawn." * (left > 0)
+
+
+@draw.register
+def _(report: PaperReport, *, densities: bool = False) -> Any:
+    if densities:
+        return figures.density_figure(report)
+    return figures.convergence_figure(report)
+
+
+@draw.register
+def _(found: Executions, *, coefficient: int = 0, title: str | None = None) -> Any:
+    """Histograms of what a coalition is left with of every honest party."""
+    if not 0 <= coefficient < found.stripped.shape[2]:
+        raise InvalidInputError(
+            f"there are {found.stripped.shape[2]} coefficients, counted from 0; found "
+            f"{coefficient}"
+        )
+    sample = found.stripped[:, :, coefficient]
+    edges = np.linspace(sample.min(), sample.max(), 31)
+    names = found.honest[: len(figures.PALETTE)]
+    curves = {
+        name: np.histogram(sample[:, k], edges, density=True)[0]
+        for k, name in enumerate(names)
+    }
+    usual = f"What {counted(len(found), 'execution')} leave of each party"
+    caption = "the coefficient with its mask, less the shares that the coalition knows"
+    places = (edges[1:] + edges[:-1]) / 2.0
+    labels = ("effective coefficient", "density")
+    return figures.lines_figure(places, curves, labels, _title(title, usual), caption)
+
+
+AXES = {
+    "sigma": "sigma of one share",
+    "epsilon": "epsilon: KL at distance 1, at most",
+    "attacker_success": "right guesses of the best attacker: at most",
+    "error": "worst party's error",
+    "iterations": "iterations",
+    "iterations_to_tolerance": "iterations until within {:g}",
+    "rounds": "message rounds",
+    "bytes": "bytes on all links together",
+}
+
+
+@draw.register
+def _(
+    found: Sweep,
+    *,
+    x: str = "epsilon",
+    y: str = "error",
+    title: str | None = None,
+) -> Any:
+    """`x`, `y`: columns of numbers; there is a series for each graph, method, ..."""
+    for name in (x, y):
+        if name not in AXES:
+            raise InvalidInputError(
+                f"no numbers are called {name!r}; {nearest(name, tuple(AXES))}"
+                f"there are {', '.join(AXES)}"
+            )
+    drawn = [row for row in found.rows if row[x] and row[y] is not None]
+    left = len(found.rows) - len(drawn)
+    if not drawn:
+        raise InvalidInputError(
+            f"no run has both {x} and {y} above 0: choose others of {', '.join(AXES)}"
+        )
+    # What sigma does is along the axis; every other choice that varies has a series.
+    choices = ("graph", "law", "method", "tolerate")
+    varied = [name for name in choices if len({row[name] for row in drawn}) > 1]
+    groups: dict[str, dict[float, list[float]]] = {}
+    for row in drawn:
+        words = [str(row[key]) for key in varied if key != "tolerate"]
+        if "tolerate" in varied:
+            words.append(f"{row['tolerate']} collude")
+        at = groups.setdefault(", ".join(words) or row["graph"], {})
+        at.setdefault(float(row[x]), []).append(float(row[y]))
+    kept = dict(list(groups.items())[:MOST_SERIES])
+    labels = [AXES[name].format(found.tolerance) for name in (x, y)]
+    caption = f"{counted(len(drawn), 'line')}; medians over seeds, from least to most"
+    if left:
+        caption += f"; {counted(left, 'line')} without these numbers not drawn"
+    if len(kept) < len(groups):
+        caption += f"; the first {len(kept)} of {len(groups)} series"
+    usual = " against ".join(one.partition(":")[0] for one in reversed(labels))
+    return figures.sweep_figure(
+        kept,
+        (labels[0], labels[1]),
+        _title(title, usual[:1].upper() + usual[1:]),
+        f"{caption}.",
+    )
+
+
+# Coefficients
+
+
+def _forest(fit: Inference, title: str, caption: str, *, ratio: bool) -> Any:
+    rows = [vars(one) for one in table(fit)]
+    return figures.forest_figure(
+        rows[:MOST_SHOWN],
+        title,
+        caption + _left_out(len(rows)),
+        ratio=ratio,
+        # Columns have units of their own, and one axis does not.
+        scaled=not ratio,
+        xlabel="95 % interval" if ratio else "95 %, in standard errors",
+    )
+
+
+@draw.register(Fitted)
+def _(
+    result: Fitted[Any], *, title: str | None = None, ratio: bool | None = None
+) -> Any:
+    hazards = isinstance(result, HazardResult)
+    usual = "Hazard ratios" if hazards else "Coefficients"
+    rows = getattr(result.fit, "n_rows", None)
+    return _forest(
+        result.inference,
+        _title(title, usual if ratio is None or ratio == hazards else "Estimates"),
+        _rests_on(result, None if rows is None else int(rows)),
+        ratio=hazards if ratio is None else ratio,
+    )
+
+
+@draw.register
+def _(result: PooledResult, *, title: str | None = None, ratio: bool = False) -> Any:
+    rows = [vars(one) for pooled in result.pooled for one in table(pooled)]
+    caption = (
+        f"{result.studies}; I^2 = {100.0 * result.fixed.i_squared:.0f} %; no study's "
+        f"own estimate is known. {_rests_on(result)}"
+    )
+    usual = _title(title, result.title)
+    return figures.forest_figure(rows, usual, caption, ratio=ratio)
+
+
+@draw.register
+def _(fit: TwoStageFit, *, title: str | None = None) -> Any:
+    rows = counted(fit.n_rows, "row")
+    usual = "Two-stage least squares"
+    return _forest(fit, _title(title, usual), f"{rows} of all parties.", ratio=False)
+
+
+@draw.register
+def _(found: Tested, *, title: str | None = None) -> Any:
+    usual = "Combinations of coefficients"
+    return _forest(found.fit, _title(title, usual), "", ratio=False)
+
+
+@draw.register
+def _(path: Path, *, title: str | None = None) -> Any:
+    sizes = np.abs(path.coefficients).max(axis=0)
+    largest = np.argsort(-sizes, kind="stable")[: len(figures.PALETTE)]
+    curves = {path.names[k]: path.coefficients[:, k] for k in sorted(largest)}
+    kind = {1.0: "lasso", 0.0: "ridge"}.get(path.l1_ratio, "elastic net")
+    caption = f"l1_ratio {path.l1_ratio:g}" + (
+        f"; {len(curves)} largest of {len(path.names)} columns"
+        if len(curves) < len(path.names)
+        else ""
+    )
+    return figures.lines_figure(
+        path.alphas,
+        curves,
+        ("strength of the penalty", "coefficient"),
+        _title(title, f"Coefficients of a {kind}"),
+        caption,
+        scales=("log", "linear"),
+    )
+
+
+@draw.register
+def _(found: Components, *, title: str | None = None) -> Any:
+    shares = found.shares.tolist()[:MOST_SHOWN]
+    values = {f"component {k + 1}": 100.0 * one for k, one in enumerate(shares)}
+    usual = f"Variance of {counted(len(found.names), 'column')} by component"
+    caption = f"of {listed(found.names)}"
+    return figures.values_figure(
+        values, "% of all variance", _title(title, usual), caption
+    )
+
+
+# Sums and statistics
+
+
+@draw.register
+def _(result: SumResult, *, title: str | None = None) -> Any:
+    found = np.atleast_1d(np.asarray(result.value, dtype=np.float64))
+    names = [", ".join(str(k) for k in place) for place in np.ndindex(found.shape)]
+    values = dict(zip(names[:MOST_SHOWN], found.ravel().tolist(), strict=False))
+    if found.size == 1:
+        values = {"all parties": float(found.flat[0])}
+    what = getattr(result.inner[0], "what", "a sum")
+    return figures.values_figure(
+        values,
+        f"{what.removeprefix('a ').removeprefix('an ')} over all parties",
+        _title(title, what[:1].upper() + what[1:]),
+        _rests_on(result) + _left_out(found.size),
+    )
+
+
+@draw.register
+def _(
+    result: StatisticsResult,
+    *,
+    of: str | tuple[str, str] | None = None,
+    title: str | None = None,
+) -> Any:
+    """`of`: a column, or a pair of columns that were crossed."""
+    drawn = _statistics(result)
+    wanted = next(iter(drawn), None) if of is None else of
+    wanted = tuple(wanted) if isinstance(wanted, list) else wanted
+    if wanted not in drawn:
+        names = [one if isinstance(one, str) else " x ".join(one) for one in drawn]
+        asked = "of" if wanted is None else f"of {wanted!r}"
+        raise InvalidInputError(
+            f"nothing {asked} can be drawn; "
+            f"{nearest(str(wanted), tuple(names))}there is {listed(names) or 'nothing'}"
+        )
+    return drawn[wanted](title)
+
+
+def _statistics(result: StatisticsResult) -> dict[Any, Any]:
+    """Return what can be drawn, and by what; the fullest comes first."""
+    wishes, caption = result.wishes, _rests_on(result, result.count)
+    found: dict[Any, Any] = {}
+
+    def boxes(name: str) -> Any:
+        groups = {"all": result.quantiles[name]}
+        if (by := wishes.by) is not None:
+            parts = result.groups.quantiles[name][1:]
+            groups |= dict(
+                zip((f"{by.column} = {one}" for one in by.labels), parts, strict=True)
+            )
+        return lambda title: figures.boxes_figure(
+            groups, name, _title(title, f"Quantiles of {name}"), caption
+        )
+
+    def counts(names: tuple[str, str]) -> Any:
+        axes = wishes.tables[names]
+        labels = axes[0].labels, axes[1].labels
+        usual = f"Rows by {names[0]} and {names[1]}"
+        return lambda title: figures.counts_figure(
+            result.tables[names].astype(float),
+            names,
+            labels,
+            _title(title, usual),
+            caption,
+        )
+
+    def bins(name: str) -> Any:
+        held = result.histograms[name]
+        beyond = ""
+        if held.below or held.above:
+            beyond = f" {held.below:,.0f} rows are below, {held.above:,.0f} above."
+        return lambda title: figures.histogram_figure(
+            held.edges.tolist(),
+            held.counts.tolist(),
+            name,
+            _title(title, f"Rows by {name}"),
+            caption + beyond,
+        )
+
+    def means(columns: tuple[str, ...]) -> Any:
+        centre, spread = result.marginals.mean, np.sqrt(result.marginals.variance)
+        rows = [
+            {
+                "name": name,
+                "coefficient": m,
+                "low": m - sd,
+                "high": m + sd,
+                "standard_error": sd,
+            }
+            for name, m, sd in zip(
+                columns, centre.tolist(), spread.tolist(), strict=True
+            )
+        ]
+        return lambda title: figures.forest_figure(
+            rows[:MOST_SHOWN],
+            _title(title, "Means, and one standard deviation either way"),
+            caption + _left_out(len(rows)),
+            scaled=True,
+            xlabel="in standard deviations",
+        )
+
+    for name in result.quantiles:
+        found[name] = boxes(name)
+    for names in wishes.tables:
+        if len(names) == 2:
+            found[names] = counts((names[0], names[1]))
+    for name in result.histograms:
+        found.setdefault(name, bins(name))
+    if result.columns:
+        found["means"] = means(result.columns)
+    return found
+
+
+@draw.register
+def _(
+    result: SurvivalResult, *, title: str | None = None, life_table: bool = False
+) -> Any:
+    usual = _title(title, "Survival")
+    caption = _rests_on(result, result.count)
+    return figures.survival_figure(result, usual, caption, life_table=life_table)
+
+
+# How well something predicts
+
+
+@draw.register
+def _(result: ChanceEvaluation, *, title: str | None = None) -> Any:
+    usual = "How well chances are predicted"
+    caption = _rests_on(result, result.count)
+    return figures.evaluation_figure(result, _title(title, usual), caption)
+
+
+@draw.register
+def _(result: NumberEvaluation, *, title: str | None = None) -> Any:
+    caption = _rests_on(result, result.count)
+    if result.folds:
+        values = {f"fold {k + 1}": one.rmse for k, one in enumerate(result.folds)}
+        words = "root mean squared error, each fold by a fit of the others"
+        return figures.values_figure(
+            {**values, "all": result.errors.rmse},
+            "root mean squared error",
+            _title(title, words.capitalize()),
+            f"R squared {result.errors.r_squared:.3f}. {caption}",
+        )
+    intercept, slope = result.errors.calibration
+    values = {"R squared": result.errors.r_squared, "slope": slope}
+    return figures.values_figure(
+        values,
+        "1 where predictions are perfect",
+        _title(title, "How well numbers are predicted"),
+        f"root mean squared error {result.errors.rmse:.4g}, bias "
+        f"{result.errors.bias:.4g}, intercept {intercept:.4g}. {caption}",
+    )
+
+
+@draw.register
+def _(result: FoldsEvaluation, *, title: str | None = None) -> Any:
+    halves = 2 if result.job.is_chance else 1
+    word = "log-loss" if result.job.is_chance else "deviance"
+    values = {
+        f"fold {k + 1}": float(one.deviance / halves / one.n_rows)
+        for k, one in enumerate(result.folds)
+        if one.n_rows
+    }
+    mean = result.log_loss or result.deviance
+    return figures.values_figure(
+        {**values, "all": mean.value},
+        f"mean {word} of a row, by the fit without its fold",
+        _title(title, f"{result.explained_deviance:.1%} of the deviance is explained"),
+        _rests_on(result, result.count),
+        ends={
+            "all": (mean.value - mean.standard_error, mean.value + mean.standard_error)
+        },
+    )
+
+
+@draw.register
+def _(result: ConcordanceEvaluation, *, title: str | None = None) -> Any:
+    found = result.concordance
+    values = {"concordance": found.value}
+    low, high = found.interval(0.95)
+    return figures.values_figure(
+        values,
+        "0.5 by a coin, 1 at best",
+        _title(title, f"Concordance {found.value:.3f}, 95 % {low:.3f} to {high:.3f}"),
+        f"between {found.least:.3f} and {found.largest:.3f} however rows lie within "
+        f"their bins. {_rests_on(result, result.count)}",
+        ends={"concordance": (low, high)},
+    )
+
+
+# Prices
+
+
+@draw.register
+def _(result: DispatchResult, *, title: str | None = None) -> Any:
+    usual = f"The prices tried: it balances at {result.price:.6g}"
+    return figures.supply_figure(result, _title(title, usual), _rests_on(result))
+
+
+@draw.register
+def _(result: PeriodsResult, *, title: str | None = None) -> Any:
+    usual = f"Prices of {counted(len(result.prices), 'period')}"
+    return figures.schedule_figure(result, _title(title, usual), _rests_on(result))
+
+
+# Networks, and what they promise
+
+DANGER = (
+    "Darker: an exchange of this party's value with another's shows more; its "
+    "divergence is gap^2 R / (4 sigma^2), R at most {:.3g} here."
+)
+
+
+@draw.register
+def _(
+    topology: Topology,
+    *,
+    corrupted: Iterable[Hashable] = (),
+    title: str | None = None,
+) -> Any:
+    bad = topology.names(topology.indices(corrupted))
+    found = dangers(topology, corrupted=bad)
+    cut: tuple[str, ...] = ()
+    said = ""
+    if topology.n_parties <= MOST_CUT:
+        smallest = minimum_vertex_cut(topology)
+        if smallest is not None:
+            cut = topology.names(smallest)
+            number = counted(len(cut), "party")
+            said = f"The loss of {number} can take it apart. "
+    links = counted(topology.n_edges, "link")
+    usual = f"{counted(topology.n_parties, 'party')}, {links}"
+    if bad:
+        usual += f"; {listed(bad)} {'colludes' if len(bad) == 1 else 'collude'}"
+    return figures.network_figure(
+        topology,
+        _title(title, usual),
+        said + _danger(found),
+        corrupted=bad,
+        cut=cut,
+        dangers=found,
+    )
+
+
+def _danger(found: Mapping[str, float]) -> str:
+    finite = [one for one in found.values() if isfinite(one)]
+    alone = len(found) - len(finite)
+    are = "is" if alone == 1 else "are"
+    said = f"{counted(alone, 'party')} {are} known exactly. " * (alone > 0)
+    return said + (DANGER.format(max(finite)) if finite else "")
+
+
+@draw.register
+def _(found: Diagnosis, *, title: str | None = None) -> Any:
+    added = [tuple(sorted(one)) for one in found.links_to_add]
+    graph = found.repaired
+    keep = [
+        (graph.parties[i], graph.parties[j])
+        for i, j in graph.edges.tolist()
+        if tuple(sorted((graph.parties[i], graph.parties[j]))) not in added
+    ]
+    # As it is today; parties that no link reaches are there too.
+    today = Topology.from_edges(keep, parties=graph.parties, directed=graph.directed)
+    weak = [name for one in found.cuts for name in one.parties]
+    safe = "withstands" if found.safe else "does not withstand"
+    usual = f"The network {safe} {counted(found.tolerate, 'colluder')}"
+    caption = (
+        f"The loss of {counted(found.vertex_connectivity, 'party')} can take "
+        "it apart or leave one alone, and of no fewer."
+    )
+    if added:
+        mend = "mends" if len(added) == 1 else "mend"
+        caption += f" {counted(len(added), 'link')} {mend} it."
+    return figures.network_figure(
+        today,
+        _title(title, usual),
+        f"{caption} {_danger(dangers(today))}",
+        cut=weak,
+        dangers=dangers(today),
+        added=found.links_to_add,
+        helpful=[one.link for one in found.helpful_links[:1]],
+    )
+
+
+@draw.register
+def _(found: Allocation, *, title: str | None = None) -> Any:
+    usual = f"Noise by link: epsilon falls by a factor of {found.gain:.3g}"
+    names = [" - ".join(link) for link in found.links]
+    ranked = sorted(zip(found.weights, names, strict=True), key=lambda one: -one[0])
+    values = {name: weight for weight, name in ranked[:MOST_SHOWN]}
+    caption = (
+        "variance of a link's shares in units of sigma^2; "
+        f"{_colluders(found.tolerate)}.{_left_out(len(ranked))}"
+    )
+    return figures.values_figure(values, "weight", _title(title, usual), caption)
+
+
+@draw.register
+def _(
+    promise: Guarantee, *, topology: GraphLike | None = None, title: str | None = None
+) -> Any:
+    """`topology`: the network it is about, which is drawn then."""
+    if topology is not None:
+        return _network_of(promise, Topology.of(topology), title)
+    worst = promise.worst
+    against = (
+        _colluders(worst.tolerate)
+        if worst is not None
+        else f"{listed(promise.corrupted) or 'nobody'} colluding"
+    )
+    if promise.epsilon is None:
+        pieces = {
+            ", ".join(one.parties): float(len(one.parties))
+            for one in promise.components
+        }
+        usual = f"No number holds: {promise.status.replace('_', ' ')}, {against}"
+        caption = "; ".join(promise.released[:3])
+        return figures.values_figure(
+            pieces or {"nobody": 0.0},
+            "honest parties whose sum is known",
+            _title(title, usual),
+            caption,
+        )
+    epsilon = promise.epsilon
+    exact = promise.law == "gaussian"
+    success = attacker_success if exact else lattice_success
+    # As far as somebody is right in 99 of 100 guesses, or anywhere if nothing shows.
+    furthest = 4.7 / np.sqrt(2.0 * epsilon) if epsilon > 0.0 else 1.0
+    usual = f"What an attacker can tell: epsilon {epsilon:.3g}, {against}"
+    caption = (
+        "two inputs of equal honest sum, told apart at even odds; "
+        f"{'exact for the worst two' if exact else 'proved'} under {promise.law} masks"
+    )
+    return figures.success_figure(
+        lambda far: success(epsilon * far**2), furthest, _title(title, usual), caption
+    )
+
+
+def _network_of(promise: Guarantee, topology: Topology, title: str | None) -> Any:
+    unknown = {*promise.corrupted, *promise.honest} ^ set(topology.parties)
+    if unknown:
+        raise InvalidInputError(
+            f"the guarantee is about another network: {listed(sorted(unknown))} is in "
+            "one of them only"
+        )
+    worst = promise.worst
+    found = dangers(topology, corrupted=promise.corrupted)
+    words = promise.status.replace("_", " ")
+    if promise.epsilon is not None:
+        words += f", epsilon {promise.epsilon:.3g}"
+    who = "the worst coalition" if worst is not None else "the coalition"
+    return figures.network_figure(
+        topology,
+        _title(title, f"{who.capitalize()}, and what is left: {words}"),
+        _danger(found),
+        corrupted=promise.corrupted,
+        cut=() if worst is None else worst.cut or (),
+        dangers=found,
+    )
+
+
+@draw.register
+def _(found: NetworkPlan, *, title: str | None = None) -> Any:
+    return _epsilons(found, len(found.worst_coalition), None, title)
+
+
+@draw.register
+def _(found: Plans, *, network: bool = False, title: str | None = None) -> Any:
+    """`network`: draw the best network instead of what it promises."""
+    best = found.best
+    if network:
+        caption = f"sigma {best.sigma:.4g}" if best.sigma is not None else "no sigma"
+        known = dangers(best.topology, corrupted=best.worst_coalition)
+        return figures.network_figure(
+            best.topology,
+            _title(title, f"{best.graph} against {found.tolerate} colluders"),
+            f"{caption}, epsilon {best.epsilon:.3g}. {_danger(known)}",
+            corrupted=best.worst_coalition,
+            dangers=known,
+        )
+    return _epsilons(best, found.tolerate, found.target.epsilon, title)
+
+
+def _epsilons(
+    found: NetworkPlan, tolerate: int, target: float | None, title: str | None
+) -> Any:
+    if found.sigma is None:
+        raise InvalidInputError(
+            "uniform masks have no sigma and epsilon 0: there is nothing to draw but "
+            "the network, with draw(plans, network=True)"
+        )
+    graph = found.topology
+    most = min(found.vertex_connectivity - 1, tolerate + 2, graph.n_parties - 2)
+    known = {}
+    for t in range(max(most, tolerate) + 1):
+        least = worst_mu2(graph, tolerate=t, most_work=MOST_WORK).lower
+        if least is not None:
+            known[t] = least
+    usual = (
+        f"{found.graph}: with sigma {found.sigma:.4g} epsilon is {found.epsilon:.3g} "
+        f"if {tolerate} collude"
+    )
+    return figures.epsilon_figure(
+        known,
+        _title(title, usual),
+        "epsilon of normal shares, the worst coalition of each size; a lattice adds "
+        "millionths",
+        shares_per_edge=graph.shares_per_edge,
+        chosen=(found.sigma, found.epsilon),
+        target=target,
+    )
+
+
+# Attackers
+
+
+@draw.register
+def _(told: Leakage, *, title: str | None = None) -> Any:
+    usual = f"The best attacker is right in {told.attacker_success:.1%} of guesses"
+    caption = (
+        f"KL divergence {told.divergence:.4g}, area under the curve {told.auc:.3f}"
+    )
+    return figures.roc_figure(told.divergence, _title(title, usual), caption)
+
+
+@draw.register
+def _(curve: TradeOff, *, title: str | None = None) -> Any:
+    alarms, hits = curve.rates
+    places = np.linspace(0.0, 1.0, 201)
+    shown = {
+        "promised, at most": 1.0 - curve.least_misses(places),
+        "measured": np.interp(places, alarms, hits),
+        "by a coin": places,
+    }
+    who = listed(curve.coalition) or "anybody"
+    return figures.lines_figure(
+        places,
+        shown,
+        ("false alarms", "hits"),
+        _title(title, f"{who}: right in {curve.promised:.1%} at most"),
+        f"area under the measured curve {curve.area:.3f}",
+    )
+
+
+@draw.register
+def _(found: Audit) -> Any:
+    return figures.audit_figure(found)
+
+
+@draw.register
+def _(compared: LiteratureTable) -> Any:
+    return figures.literature_figure([compared])

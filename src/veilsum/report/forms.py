@@ -1,0 +1,708 @@
+"""What an officer's own tools take: the annex's sentences, where their forms want them.
+
+`edpb`: the sections 0 to 6 of the EDPB's template for impact assessments, version 1.0.
+`pia`: the JSON that CNIL's tool imports (pia 4). `acro`: evidence of the disclosure
+checks, in the files that ACRO 1.0 leaves. `crate`: a finished run as a Five Safes
+RO-Crate, profile 0.4.
+
+What no plan says is left open, and is said to be; in a form that knows unanswered
+questions it is not answered. No result is in any of these: whether it may leave is what
+they are there to decide.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from io import BytesIO, StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from veilsum.audit.run_folder import RunFolder
+from veilsum.errors import InvalidInputError, MissingExtraError, printable
+from veilsum.files.contents import contents
+from veilsum.parties.own_rules import exact, usual
+from veilsum.report import page as pages
+from veilsum.report.annex import (
+    Block,
+    Lines,
+    Paper,
+    PaperPart,
+    annex,
+    as_html,
+    chances,
+    risk_table,
+    sums_table,
+    texts,
+    who_table,
+)
+from veilsum.report.plan_facts import PlanFacts, QuestionFacts
+from veilsum.report.sentences import Language, risks, said
+
+if TYPE_CHECKING:
+    from rocrate.rocrate import ROCrate
+
+# The EDPB's template
+
+EDPB: Mapping[str, Mapping[Language, str]] = {
+    "title": {
+        "en": "Data protection impact assessment: what follows from the plan",
+        "de": "Datenschutz-Folgenabschätzung: was aus dem Plan folgt",
+    },
+    "lead": {
+        "en": "Sections follow the EDPB's template, version 1.0 of 10 March 2026, "
+        "which was open for consultation until 9 June 2026; compare its latest "
+        "edition. Filled in is what follows from the plan. The rest is marked as open "
+        "and is the controllers' to answer.",
+        "de": "Die Abschnitte folgen der Vorlage des EDSA, Fassung 1.0 vom 10. März "
+        "2026, die bis zum 9. Juni 2026 zur Konsultation stand; vergleichen Sie deren "
+        "letzte Ausgabe. Ausgefüllt ist, was aus dem Plan folgt. Das übrige ist als "
+        "offen bezeichnet und von den Verantwortlichen zu beantworten.",
+    },
+    "open": {
+        "en": "Open: to be answered by the controllers.",
+        "de": "Offen: von den Verantwortlichen zu beantworten.",
+    },
+    "0": {"en": "0 Overview of the processing", "de": "0 Überblick"},
+    "0.1": {"en": "0.1 Controllers", "de": "0.1 Verantwortliche"},
+    "0.2": {
+        "en": "0.2 Processors and sub-processors",
+        "de": "0.2 Auftragsverarbeiter und Unterauftragsverarbeiter",
+    },
+    "0.3": {"en": "0.3 Name of the processing", "de": "0.3 Name der Verarbeitung"},
+    "0.4": {"en": "0.4 Planning", "de": "0.4 Zeitplan"},
+    "0.5": {"en": "0.5 Technical sheet", "de": "0.5 Angaben zur Folgenabschätzung"},
+    "1": {
+        "en": "1 Systematic description of the processing",
+        "de": "1 Systematische Beschreibung der Verarbeitung",
+    },
+    "1.1.a": {"en": "1.1.a Processed data", "de": "1.1.a Verarbeitete Daten"},
+    "1.1.b": {"en": "1.1.b Purposes", "de": "1.1.b Zwecke"},
+    "1.1.c": {
+        "en": "1.1.c Secondary or compatible uses",
+        "de": "1.1.c Weitere oder vereinbare Verwendungen",
+    },
+    "1.1.d": {
+        "en": "1.1.d Nature, scope and context",
+        "de": "1.1.d Art, Umfang und Umstände",
+    },
+    "1.2": {"en": "1.2 Functional description", "de": "1.2 Ablauf"},
+    "1.3": {
+        "en": "1.3 Means of processing and assets",
+        "de": "1.3 Mittel der Verarbeitung",
+    },
+    "2": {"en": "2 Analysis of compliance", "de": "2 Prüfung der Rechtmäßigkeit"},
+    "2.minimisation": {"en": "Data minimisation", "de": "Datenminimierung"},
+    "2.retention": {
+        "en": "Retention and erasure",
+        "de": "Aufbewahrung und Löschung",
+    },
+    "2.security": {
+        "en": "Security, and data protection by design",
+        "de": "Sicherheit, und Datenschutz durch Technikgestaltung",
+    },
+    "3": {
+        "en": "3 Necessity and proportionality",
+        "de": "3 Notwendigkeit und Verhältnismäßigkeit",
+    },
+    "4": {
+        "en": "4 Risk assessment and management",
+        "de": "4 Bewertung und Behandlung der Risiken",
+    },
+    "4.measures": {"en": "Measures that are in place", "de": "Bestehende Maßnahmen"},
+    "4.residual": {"en": "Residual risks", "de": "Verbleibende Risiken"},
+    "4.limits": {
+        "en": "What these measures do not cover",
+        "de": "Was diese Maßnahmen nicht abdecken",
+    },
+    "5": {
+        "en": "5 Involvement of interested parties",
+        "de": "5 Beteiligung",
+    },
+    "6": {"en": "6 Conclusion and decision", "de": "6 Ergebnis und Entscheidung"},
+}
+
+
+def _some(facts: PlanFacts, language: Language, *keys: str) -> tuple[str, ...]:
+    """Return sentences by their names, as far as they are true of the plan."""
+    return tuple(
+        one.text(facts, language)
+        for key in keys
+        for one in said(facts, key.partition(".")[0])
+        if one.key == key
+    )
+
+
+def edpb(facts: PlanFacts, language: Language) -> Paper:
+    """Return what follows from a plan under the sections of the EDPB's template."""
+    blank = Lines((EDPB["open"][language],), "alarm")
+
+    def some(*keys: str) -> Lines:
+        return Lines(_some(facts, language, *keys), "items")
+
+    def every(*parts: str) -> Lines:
+        found = (one for part in parts for one in texts(facts, part, language))
+        return Lines(tuple(found), "items")
+
+    headings = tuple(f"purpose.{one}" for one in sorted(facts.headings))
+    filled: Mapping[str, tuple[Block, ...]] = {
+        "0": (),
+        "0.1": (some("purpose.members"), blank),
+        "0.2": (every("relay+", "relay-", "carrier+", "carrier-"), blank),
+        "0.3": (some("purpose.title"), blank),
+        "0.4": (some("purpose.plan", "purpose.ended", "purpose.lost"), blank),
+        "0.5": (some("judge.plan_alone", "judge.levels"), blank),
+        "1": (),
+        "1.1.a": (some("purpose.columns", "judge.personal"), blank),
+        "1.1.b": (some(*headings, "purpose.study"), blank),
+        "1.1.c": (some("open.next"), blank),
+        "1.1.d": (
+            some("purpose.leaves", "purpose.iterates"),
+            who_table(facts, language),
+        ),
+        "1.2": (
+            some(
+                "purpose.leaves",
+                "purpose.iterates",
+                "keep.files",
+                "keep.shares",
+                "keep.erasure",
+            ),
+        ),
+        "1.3": (
+            every("listener-", "relay-", "carrier-"),
+            sums_table(facts, language),
+        ),
+        "2": (some("judge.law"), blank),
+        "2.minimisation": (
+            some("purpose.columns", "purpose.leaves", "purpose.iterates"),
+            every("check"),
+        ),
+        "2.retention": (every("keep"), blank),
+        "2.security": (
+            some("keep.keys"),
+            Lines(texts(facts, "number", language)),
+            *chances(facts, language),
+        ),
+        "3": (blank,),
+        "4": (some("judge.levels"),),
+        "4.measures": (every("check", "verify"),),
+        "4.residual": (risk_table(facts, language), blank),
+        "4.limits": (every("open"),),
+        "5": (blank,),
+        "6": (blank,),
+    }
+    return Paper(
+        title=EDPB["title"][language],
+        language=language,
+        lead=(
+            Lines((EDPB["lead"][language],)),
+            Lines(texts(facts, "alarm", language), "alarm"),
+        ),
+        parts=tuple(
+            PaperPart(EDPB[key][language], blocks, 1 if "." not in key else 2)
+            for key, blocks in filled.items()
+        ),
+    )
+
+
+# CNIL's tool
+
+# Which sentences answer which of its questions; others are left unanswered there.
+PIA_TEXTS: Mapping[int, tuple[str, ...]] = {
+    111: ("alarm", "purpose"),
+    112: ("organiser+", "relay+", "carrier+"),
+    121: ("purpose.columns", "judge.personal"),
+    122: (
+        "purpose.leaves",
+        "purpose.iterates",
+        "member+",
+        "coalition+",
+        "beyond+",
+        "reader+",
+    ),
+    123: ("listener-", "relay-", "carrier-", "keep.keys"),
+    213: ("purpose.columns", "check"),
+    215: ("keep",),
+    224: ("keep.erasure", "keep.later"),
+}
+# Of its three risks: impacts, threats, sources, measures, severity, likelihood.
+PIA_RISKS: Mapping[str, int] = {"access": 320, "change": 330, "loss": 340}
+PIA_WORDS: Mapping[str, Mapping[Language, str]] = {
+    "member": {"en": "a member, or several", "de": "ein Mitglied, oder mehrere"},
+    "outside": {
+        "en": "whoever takes a member's computer or key",
+        "de": "wer Rechner oder Schlüssel eines Mitglieds an sich bringt",
+    },
+    "proposed": {
+        "en": "Proposed from the plan; decide yourself, knowing what the columns mean.",
+        "de": "Vorschlag aus dem Plan; entscheiden Sie selbst, mit Blick darauf, was "
+        "die Spalten bedeuten.",
+    },
+    "masks": {"en": "Masks", "de": "Masken"},
+    "rules": {"en": "Rules at every member", "de": "Regeln bei jedem Mitglied"},
+    "links": {"en": "Encrypted links", "de": "Verschlüsselte Verbindungen"},
+    "keys": {
+        "en": "Keys, files and erasure",
+        "de": "Schlüssel, Dateien und Löschung",
+    },
+    "receipts": {
+        "en": "Receipts and verification",
+        "de": "Quittungen und Nachprüfung",
+    },
+}
+PIA_MEASURES: Mapping[str, tuple[str, ...]] = {
+    "masks": ("number",),
+    "rules": ("check",),
+    "links": ("listener-", "relay-", "carrier-"),
+    "keys": ("keep",),
+    "receipts": ("verify",),
+}
+
+
+def pia(facts: PlanFacts, language: Language, now: datetime) -> bytes:
+    """Return a file that CNIL's tool imports: answers, measures, proposed levels.
+
+    Evaluations, opinions and the decision are not in it: people give these.
+    """
+    when = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    stamped = {"pia_id": 1, "created_at": when, "updated_at": when}
+
+    def found(*places: str) -> str:
+        told = dict.fromkeys(
+            text
+            for one in places
+            for text in (
+                _some(facts, language, one)
+                if "." in one
+                else texts(facts, one, language)
+            )
+        )
+        # The tool shows these as HTML.
+        return "".join(pages.paragraph(_sentence(one)) for one in told)
+
+    answers: list[tuple[int, Mapping[str, Any]]] = [
+        (number, {"text": text, "gauge": None, "list": []})
+        for number, places in PIA_TEXTS.items()
+        if (text := found(*places))
+    ]
+    titles = {key: PIA_WORDS[key][language] for key in PIA_MEASURES}
+    measures = [
+        {
+            "id": place,
+            "title": titles[key],
+            "content": text,
+            "placeholder": "",
+            **stamped,
+        }
+        for place, (key, places) in enumerate(PIA_MEASURES.items(), start=1)
+        if (text := found(*places))
+    ]
+    for kind, base in PIA_RISKS.items():
+        answers += _of_one_risk(facts, language, kind, base, [*titles.values()])
+    document = {
+        "pia": {
+            "id": 1,
+            "status": 0,
+            "name": printable(facts.title) or "veilsum",
+            "category": "",
+            "author_name": "",
+            "evaluator_name": "",
+            "validator_name": "",
+            "dpo_status": None,
+            "dpo_opinion": None,
+            "concerned_people_opinion": None,
+            "concerned_people_status": None,
+            "concerned_people_searched_opinion": None,
+            "concerned_people_searched_content": None,
+            "rejection_reason": None,
+            "applied_adjustments": None,
+            "dpos_names": None,
+            "people_names": None,
+            "is_example": 0,
+            "is_archive": 0,
+            "created_at": when,
+            "updated_at": when,
+        },
+        "answers": [
+            {"id": place, "reference_to": number, "data": data, **stamped}
+            for place, (number, data) in enumerate(sorted(answers), start=1)
+        ],
+        "measures": measures,
+        "evaluations": [],
+        "comments": [],
+    }
+    return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _sentence(text: str) -> str:
+    """Return what stands in a list as a sentence of its own."""
+    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+
+
+def _of_one_risk(
+    facts: PlanFacts,
+    language: Language,
+    kind: str,
+    base: int,
+    measures: list[str],
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the six answers about one of the tool's three risks."""
+    here = [one for one in risks(facts) if one.kind == kind]
+    worst = max(here, key=lambda one: one.likelihood(facts) * one.severity(facts))
+    sources = [PIA_WORDS[key][language] for key in ("member", "outside")]
+    lists = (
+        [one.title[language] for one in here],
+        [printable(one.told.text(facts, language)) for one in here],
+        sources if kind == "access" else sources[:1],
+        measures,
+    )
+    for place, listed in enumerate(lists, start=1):
+        yield base + place, {"text": None, "gauge": None, "list": listed}
+    told = pages.together(
+        pages.paragraph(worst.told.text(facts, language)),
+        pages.paragraph(PIA_WORDS["proposed"][language]),
+    )
+    for place, gauge in (
+        (5, max(one.severity(facts) for one in here)),
+        (6, max(one.likelihood(facts) for one in here)),
+    ):
+        yield base + place, {"text": told, "gauge": gauge, "list": []}
+
+
+# Evidence of the disclosure checks
+
+ACRO_VERSION = "1.0.1"
+# Rules that are about disclosure; of the others a checker has nothing to decide.
+ACRO_RULES = (
+    *("minimum_rows", "minimum_count", "effective_count", "maximum_leverage"),
+    *("residual_rows", "maximum_levels", "maximum_columns", "dominance"),
+    *("site_terms", "release_fraction"),
+)
+ACRO_OUTCOMES = {
+    "off": "not checked: switched off",
+    "planned": "to be checked by every member before anything is sent",
+    "passed": "checked by every member; one whose table fails takes no part",
+}
+
+
+def acro(facts: PlanFacts, language: Language, now: datetime) -> bytes:
+    """Return the disclosure checks of a plan or run as ACRO leaves its own: a ZIP.
+
+    One output for each question: its status is `fail` where sums over one member alone
+    are allowed, `pass` after a run whose receipt holds and whose rules are the usual
+    ones or stricter, else `review`. Files have checks, and no number of the answer.
+    """
+    files: dict[str, bytes] = {}
+    results = {}
+    for place, question in enumerate(facts.questions):
+        uid = f"output_{place}"
+        rows = list(_checks(facts))
+        files[f"{uid}_0.csv"] = _csv(rows)
+        status = _status(facts)
+        told = "; ".join(
+            [
+                status,
+                f"{question.most_numbers} numbers at most in {question.most_sums} sums",
+                *texts(facts, "alarm", language),
+            ]
+        )
+        results[uid] = {
+            "uid": uid,
+            "status": status,
+            "type": "custom",
+            "properties": _properties(facts, question),
+            "files": [
+                {"name": f"{uid}_0.csv", "sdc": {"summary": {}, "cells": {}}},
+            ],
+            "outcome": {
+                name: {str(k): row[name] for k, row in enumerate(rows)}
+                for name in ("rule", "value", "usual", "outcome")
+            },
+            "command": f"veilsum {question.heading}",
+            "summary": told,
+            "timestamp": facts.ended.finished if facts.ended else now.isoformat(),
+            "comments": list(texts(facts, "open", language)),
+            "exception": "",
+            "fair": {},
+        }
+    files["results.json"] = _json({"version": ACRO_VERSION, "results": results})
+    files["config.json"] = _json(
+        {name: facts.rules[name] for name in ACRO_RULES if name in facts.rules}
+    )
+    sums = {
+        f"checksums/{name}.txt": hashlib.sha256(content).hexdigest().encode()
+        for name, content in files.items()
+    }
+    return _zip({**files, **sums}, now)
+
+
+def _properties(facts: PlanFacts, question: QuestionFacts) -> dict[str, Any]:
+    return {
+        "method": question.heading,
+        "question": question.name,
+        "members": len(facts.summed),
+        "columns": list(question.columns),
+        "most_numbers": question.most_numbers,
+        "consent": question.consent,
+    }
+
+
+def _status(facts: PlanFacts) -> str:
+    if facts.site_terms:
+        return "fail"
+    over = facts.ended is not None and not facts.ended.failed
+    return "pass" if over and facts.on_tables and not facts.relaxed else "review"
+
+
+def _checks(facts: PlanFacts) -> Iterator[dict[str, str]]:
+    known = usual()
+    over = facts.ended is not None and not facts.ended.failed
+    for name in ACRO_RULES:
+        if name in facts.rules:
+            off = name in facts.off
+            told = "off" if off else "passed" if over else "planned"
+            yield {
+                "rule": name,
+                "value": exact(facts.rules[name]),
+                "usual": exact(known[name]),
+                "outcome": ACRO_OUTCOMES[told],
+            }
+
+
+def _csv(rows: list[dict[str, str]]) -> bytes:
+    stream = StringIO()
+    writer = csv.DictWriter(stream, ["rule", "value", "usual", "outcome"])
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue().encode()
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, ensure_ascii=False, indent=4) + "\n").encode()
+
+
+def _zip(files: Mapping[str, bytes], now: datetime) -> bytes:
+    """Return files in an archive; the same bytes for the same files and moment."""
+    buffer = BytesIO()
+    moment = now.timetuple()[:6]
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, moment), content)
+    return buffer.getvalue()
+
+
+# A finished run as a research object
+
+PROFILE = "https://w3id.org/5s-crate/0.4"
+WORKFLOW = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
+SCHEMA, SHP = "http://schema.org/", "https://w3id.org/shp#"
+UNKNOWN = "not recorded: enter the person who asked for the run"
+# Names of two runs are never the same, nor are these.
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://w3id.org/5s-crate/veilsum")
+
+
+def crate(path: Path, facts: PlanFacts, language: Language, now: datetime) -> bytes:
+    """Return a finished run as a Five Safes RO-Crate: a ZIP of one BagIt folder.
+
+    In it are the agreed file, one member's receipt, the annex and the evidence of
+    checks. The result is not: the disclosure check, which people make, is pending.
+
+    Raises:
+        InvalidInputError: the run is not over, or its receipt does not hold.
+        MissingExtraError: rocrate is not here.
+    """
+    ended = facts.ended
+    if ended is None or ended.failed:
+        why = (
+            "its receipt does not hold"
+            if ended
+            else "a run that is over is wanted, the folder that veilsum join wrote to"
+        )
+        raise InvalidInputError(f"no crate is made of {path}: {why}")
+    try:
+        from rocrate.rocrate import ROCrate
+    except ImportError:
+        raise MissingExtraError(
+            "a research object needs the package rocrate: "
+            "pip install 'veilsum[officer]'"
+        ) from None
+    ran = RunFolder(path)
+    assert ran.file is not None
+    files = {
+        "workflow/consortium.toml": contents(ran.file, 32 << 20, InvalidInputError),
+        "receipt.json": contents(path / "receipt.json", 64 << 20, InvalidInputError),
+        f"annex-{language}.html": as_html(annex(facts, language)),
+        "checks.zip": acro(facts, language, now),
+    }
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        made = ROCrate(version="1.2")
+        made.datePublished = now
+        _describe(made, facts, files, folder, now)
+        made.write(folder / "made")
+        root = folder / "made"
+        payload = {
+            f"data/{one.relative_to(root).as_posix()}": one.read_bytes()
+            for one in sorted(root.rglob("*"))
+            if one.is_file()
+        }
+    return _zip(_bagged(payload, facts), now)
+
+
+def _describe(
+    made: ROCrate,
+    facts: PlanFacts,
+    files: Mapping[str, bytes],
+    folder: Path,
+    now: datetime,
+) -> None:
+    """Write down who did what, in the words of the profile."""
+    from rocrate.model import ContextEntity, Person
+
+    ended = facts.ended
+    assert ended is not None
+    number = uuid.uuid5(NAMESPACE, facts.run)
+
+    def entity(place: str, kind: str, /, **more: Any) -> ContextEntity:
+        return made.add(ContextEntity(made, place, {"@type": kind, **more}))
+
+    kinds = {"toml": "application/toml", "json": "application/json"}
+    kinds |= {"html": "text/html", "zip": "application/zip"}
+    names = {
+        "workflow/consortium.toml": "what the members agreed on",
+        "receipt.json": f"the receipt of {ended.party}, signed",
+        "checks.zip": "evidence of the disclosure checks, as ACRO writes it",
+    }
+    inner = made.add_dataset(
+        dest_path="workflow/",
+        properties={
+            "name": "the question, and how it is answered",
+            "conformsTo": {"@id": WORKFLOW},
+        },
+    )
+    parts = []
+    for name, content in files.items():
+        source = folder / "files" / name
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_bytes(content)
+        told = names.get(name, "annex for the data-protection officer")
+        properties = {"name": told, "encodingFormat": kinds[name.rpartition(".")[2]]}
+        parts.append(made.add_file(source, name, properties=properties))
+    nested = folder / "files" / "workflow" / "ro-crate-metadata.json"
+    nested.write_bytes(_json(_workflow(facts, now)))
+    made.add_file(nested, "workflow/ro-crate-metadata.json")
+    profile = entity(PROFILE, "Profile", name="Five Safes RO-Crate profile")
+    members = [
+        entity(f"#member-{place}", "Organization", name=printable(one))
+        for place, one in enumerate(ended.parties, start=1)
+    ]
+    title = facts.title or "a run without a title"
+    project = entity(f"#project-{number}", "Project", name=title, member=members)
+    person = made.add(
+        Person(made, "#requested-by", {"name": UNKNOWN, "memberOf": project})
+    )
+    tool = entity(
+        "#veilsum",
+        "SoftwareApplication",
+        name=f"veilsum {ended.version}",
+        provider=members[ended.parties.index(ended.party)],
+    )
+    run = entity(
+        f"#run-{number}",
+        "CreateAction",
+        name=f"Run of {len(ended.parties)} members: {facts.run}",
+        actionStatus=SCHEMA + "CompletedActionStatus",
+        startTime=ended.started,
+        endTime=ended.finished,
+        agent=person,
+        instrument=inner,
+        object=[parts[0]],
+    )
+    checked = entity(
+        f"#signoff-{number}",
+        "AssessAction",
+        additionalType={"@id": SHP + "SignOff"},
+        name=f"{printable(ended.party)} agreed to the page of consent: approved",
+        actionStatus=SCHEMA + "CompletedActionStatus",
+        endTime=ended.started,
+        object=[made.root_dataset, inner, project],
+        instrument=parts[1],
+        agent=tool,
+    )
+    pending = entity(
+        f"#disclosure-{number}",
+        "AssessAction",
+        additionalType={"@id": SHP + "DisclosureCheck"},
+        name="Disclosure check of the result: pending, to be made by a person; the "
+        "result is not in this crate",
+        actionStatus=SCHEMA + "PotentialActionStatus",
+        object=made.root_dataset,
+        instrument=parts[3],
+    )
+    root = made.root_dataset
+    root["name"] = title
+    root["description"] = " ".join(texts(facts, "purpose", "en"))
+    root["conformsTo"] = profile
+    root["mainEntity"] = inner
+    root["mentions"] = [run, checked, pending]
+    root["sourceOrganization"] = project
+
+
+def _workflow(facts: PlanFacts, now: datetime) -> dict[str, Any]:
+    """Return the crate of the question itself: what is done is in the agreed file."""
+    return {
+        "@context": "https://w3id.org/ro/crate/1.1/context",
+        "@graph": [
+            {
+                "@id": "ro-crate-metadata.json",
+                "@type": "CreativeWork",
+                "about": {"@id": "./"},
+                "conformsTo": [
+                    {"@id": "https://w3id.org/ro/crate/1.1"},
+                    {"@id": WORKFLOW},
+                ],
+            },
+            {
+                "@id": "./",
+                "@type": "Dataset",
+                "name": facts.title or "a run without a title",
+                "datePublished": now.isoformat(),
+                "hasPart": [{"@id": "consortium.toml"}],
+                "mainEntity": {"@id": "consortium.toml"},
+            },
+            {
+                "@id": "consortium.toml",
+                "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+                "name": "consortium file",
+                "programmingLanguage": {"@id": "#veilsum"},
+            },
+            {"@id": "#veilsum", "@type": "ComputerLanguage", "name": "veilsum"},
+        ],
+    }
+
+
+def _bagged(payload: Mapping[str, bytes], facts: PlanFacts) -> dict[str, bytes]:
+    """Return files as one BagIt folder, with SHA-512 of everything."""
+    name = f"run-{uuid.uuid5(NAMESPACE, facts.run)}"
+
+    def manifest(files: Mapping[str, bytes]) -> bytes:
+        return "".join(
+            f"{hashlib.sha512(content).hexdigest()}  {one}\n"
+            for one, content in files.items()
+        ).encode()
+
+    identifier = uuid.uuid5(NAMESPACE, f"crate of {facts.run}")
+    tags = {
+        "bagit.txt": b"BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n",
+        "bag-info.txt": f"External-Identifier: urn:uuid:{identifier}\n".encode(),
+        "manifest-sha512.txt": manifest(payload),
+    }
+    tags["tagmanifest-sha512.txt"] = manifest(tags)
+    return {f"{name}/{one}": content for one, content in {**tags, **payload}.items()}

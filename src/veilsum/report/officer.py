@@ -1,0 +1,58 @@
+"""What a data-protection officer is given: one door to every form of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from veilsum.errors import InvalidInputError
+from veilsum.report.annex import annex, as_docx, as_html
+from veilsum.report.forms import acro, crate, edpb, pia
+from veilsum.report.plan_facts import PlanFacts, facts_of
+from veilsum.report.sentences import LANGUAGES, Language
+
+Made: TypeAlias = Callable[[Path, PlanFacts, Language, datetime], bytes]
+
+FORMATS: Mapping[str, Made] = {
+    "html": lambda _path, facts, language, _now: as_html(annex(facts, language)),
+    "docx": lambda _path, facts, language, now: as_docx(annex(facts, language), now),
+    "edpb": lambda _path, facts, language, _now: as_html(edpb(facts, language)),
+    "edpb-docx": lambda _path, facts, language, now: as_docx(
+        edpb(facts, language), now
+    ),
+    "pia": lambda _path, facts, language, now: pia(facts, language, now),
+    "acro": lambda _path, facts, language, now: acro(facts, language, now),
+    "crate": crate,
+}
+
+
+def write(
+    path: Path, *, format: str, language: str, now: datetime | None = None
+) -> bytes:
+    """Return what an officer asks for, as a file has it.
+
+    Args:
+        path: a scenario, a consortium file, the file of a study, or the folder of a
+            finished run.
+        format: `html` or `docx`, the annex; `edpb` or `edpb-docx`, the same under the
+            sections of the EDPB's template; `pia`, for CNIL's tool; `acro`, evidence
+            of the disclosure checks; `crate`, a Five Safes RO-Crate of a finished run.
+        language: `en` or `de`.
+        now: when it is made; the present by default.
+
+    Raises:
+        InvalidInputError: there is no such format or language, or the plan is none.
+    """
+    for what, given, known in (
+        ("format", format, tuple(FORMATS)),
+        ("language", language, LANGUAGES),
+    ):
+        if given not in known:
+            raise InvalidInputError(
+                f"there is no {what} {given!r} for an officer; choose from "
+                f"{', '.join(known)}"
+            )
+    spoken = cast("Language", language)
+    return FORMATS[format](path, facts_of(path), spoken, now or datetime.now(UTC))

@@ -1,0 +1,436 @@
+"""What is known of a plan before anybody's data are: frozen, for whoever has to judge.
+
+A scenario, a consortium file, the file of a study, or the folder of a finished run:
+from each the same facts, by the functions that parties themselves use. No table is
+opened, and of a run's folder nothing but the receipt and the agreed file: what is here
+may be shown to whoever may see the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log1p, sqrt
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.study import AgreedStudy, is_study, runs_of
+from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
+from veilsum.errors import InvalidInputError, VeilsumError, printable
+from veilsum.files.consortiums import read_agreement, read_plan, read_study_plan
+from veilsum.files.scenarios import read_toml
+from veilsum.jobs.minimise import Minimise
+from veilsum.jobs.presence import Screened
+from veilsum.jobs.releases import BY_PARTY
+from veilsum.jobs.terms import Terms
+from veilsum.net.receipt import verify_receipts
+from veilsum.parties.agreed import Asked, agreed_on
+from veilsum.parties.consent import NOT_ASKED, consent_to
+from veilsum.parties.own_rules import Value, in_force, relaxed
+from veilsum.parties.study_page import composed
+
+Kind: TypeAlias = Literal["plan", "consortium", "study", "run"]
+# Chances for which it is said how far apart two inputs have to be.
+CHANCES = (0.51, 0.6, 0.75, 0.9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumFacts:
+    """One kind of sum that becomes known.
+
+    Attributes:
+        names: how many numbers of each kind are in it, as the page of consent calls
+            them.
+        least: how many such sums there are at least.
+        most: and at most.
+    """
+
+    names: Mapping[str, int]
+    least: int
+    most: int
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers one of them holds."""
+        return sum(self.names.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionFacts:
+    """One question of a plan.
+
+    Attributes:
+        name: in a study; else its heading.
+        heading: which kind of question it is.
+        run: of the run that asks it.
+        columns: of a table that are looked at.
+        sums: everything that becomes known.
+        most_sums: how many sums there are at most; rules may leave room for fewer than
+            all kinds of them come to.
+        most_numbers: how many numbers they hold at most.
+        groups: what members are counted by before all else.
+        holders: how many members must have each of these, but for none; 0 where nobody
+            is counted.
+        by_party: whether a member's numbers are made of all its rows at once.
+        iterates: whether masked costs are minimised in rounds of messages.
+        own_limits: what is not hidden for this kind of question, as its page says.
+        consent: digest of the page that members agree to.
+    """
+
+    name: str
+    heading: str
+    run: str
+    columns: tuple[str, ...]
+    sums: tuple[SumFacts, ...]
+    most_sums: int
+    most_numbers: int
+    groups: tuple[str, ...]
+    holders: int
+    by_party: bool
+    iterates: bool
+    own_limits: tuple[str, ...]
+    consent: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnd:
+    """How a run ended, by one member's receipt.
+
+    Attributes:
+        party: whose receipt it is.
+        parties: who took part to the end.
+        lost: who was lost before anything was shown.
+        started: when, by that member's clock.
+        finished: when.
+        version: of the program.
+        failed: checks of the receipt that do not hold; nothing may be believed then.
+    """
+
+    party: str
+    parties: tuple[str, ...]
+    lost: tuple[str, ...]
+    started: str
+    finished: str
+    version: str
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFacts:
+    """Everything about a plan that is said to a data-protection officer.
+
+    Attributes:
+        kind: what the facts were read from.
+        title: in the organiser's words.
+        run: its name; "" for a plan that has none yet.
+        digest: of the file that members compare; "" for a plan.
+        organiser: the member that wrote the file, by its own word; "" if it is silent.
+        parties: all members.
+        links: how many pairs of them exchange masks.
+        tolerate: what is promised holds while so many pool what they saw.
+        minimum_honest: how many others there are at least.
+        drop: whether the others may go on without a member that is lost.
+        fewest: how few of them may.
+        law: how masks are drawn.
+        hides: whether they hide anything.
+        sums_only: whether they hide everything but sums.
+        epsilon: of all sums of the plan together; None if no bound holds.
+        rules: every rule about tables and members, by name.
+        off: those of them that refuse nothing.
+        relaxed: those that are weaker than usual, with the usual value.
+        on_tables: whether rules look at tables at all.
+        single: whether a table has one row at most, and so a row is a member.
+        relays: how many relays the members may meet at.
+        by_files: whether they meet through files only.
+        questions: what is asked, in order.
+        ended: how it ended, where it did.
+    """
+
+    kind: Kind
+    title: str
+    run: str
+    digest: str
+    organiser: str
+    parties: tuple[str, ...]
+    links: int
+    tolerate: int
+    minimum_honest: int
+    drop: bool
+    fewest: int
+    law: str
+    hides: bool
+    sums_only: bool
+    epsilon: float | None
+    rules: Mapping[str, Value]
+    off: tuple[str, ...]
+    relaxed: Mapping[str, tuple[Value, Value]]
+    on_tables: bool
+    single: bool
+    relays: int
+    by_files: bool
+    questions: tuple[QuestionFacts, ...]
+    ended: RunEnd | None = None
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is a file that members compare; a plan has none yet."""
+        return self.kind != "plan"
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """Whom the sums are over, if nobody (more) is lost."""
+        return self.parties if self.ended is None else self.ended.parties
+
+    @property
+    def may_lose(self) -> bool:
+        """Whether members may yet be lost."""
+        return self.drop and self.ended is None
+
+    @property
+    def site_terms(self) -> bool:
+        """Whether sums over one member's rows alone may become known."""
+        return bool(self.rules.get("site_terms"))
+
+    @property
+    def screened(self) -> tuple[QuestionFacts, ...]:
+        """The questions that begin by counting members."""
+        return tuple(one for one in self.questions if one.holders)
+
+    @property
+    def holders(self) -> int:
+        """How many members must have whatever is counted; 0 where nothing is."""
+        return max((one.holders for one in self.questions), default=0)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What members are counted by in one question or another."""
+        return tuple(dict.fromkeys(g for one in self.questions for g in one.groups))
+
+    @property
+    def by_party(self) -> bool:
+        """Whether some question's numbers are made of all of a member's rows."""
+        return any(one.by_party for one in self.questions)
+
+    @property
+    def iterates(self) -> bool:
+        """Whether some question is answered in rounds of messages."""
+        return any(one.iterates for one in self.questions)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Everything that is looked at in one question or another."""
+        return tuple(dict.fromkeys(c for one in self.questions for c in one.columns))
+
+    @property
+    def headings(self) -> frozenset[str]:
+        """Which kinds of question there are."""
+        return frozenset(one.heading for one in self.questions)
+
+    @property
+    def most_sums(self) -> int:
+        """How many sums there are at most, in all questions."""
+        return sum(one.most_sums for one in self.questions)
+
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers they hold at most."""
+        return sum(one.most_numbers for one in self.questions)
+
+    def others(self, together: int = 1) -> int:
+        """Return over how many others so many members know the sums."""
+        return len(self.summed) - together
+
+    @property
+    def fewest_others(self) -> int:
+        """Over how many others one member knows the sums when most are lost."""
+        return self.fewest - 1
+
+    @cached_property
+    def distances(self) -> tuple[tuple[float, float], ...]:
+        """By chance of the best guess, how far apart two inputs are at least.
+
+        The inputs have equal sums; how far apart they are is how much members' own
+        numbers change, in the sum in which they change most. Empty where masks leave
+        nothing to guess from.
+        """
+        if not self.epsilon:
+            return ()
+        return tuple((one, _reach(self.epsilon, one)) for one in CHANCES)
+
+
+def _reach(epsilon: float, chance: float) -> float:
+    """Return the distance below which no guess is right so often.
+
+    It inverts `lattice_success`, which holds for every law: of its two bounds on the
+    variation the smaller one counts.
+    """
+    variation = 2.0 * chance - 1.0
+    divergence = max(2.0 * variation**2, -log1p(-(variation**2)))
+    return sqrt(divergence / epsilon)
+
+
+def facts_of(path: Path) -> PlanFacts:
+    """Return the facts of a plan: a file, or the folder of a finished run.
+
+    Raises:
+        InvalidInputError: it is none, or nobody could take part in it.
+    """
+    if path.is_dir():
+        return _facts_of_folder(path)
+    agreed, drawn = _read(path)
+    kind: Kind = "plan"
+    if drawn:
+        kind = "study" if isinstance(agreed, AgreedStudy) else "consortium"
+    return _facts(agreed, kind)
+
+
+def _read(path: Path) -> tuple[Consortium | AgreedStudy, bool]:
+    table = read_toml(path)
+    if "members" in table:
+        return read_agreement(path), True
+    return (read_study_plan if is_study(table) else read_plan)(path), False
+
+
+def _facts_of_folder(path: Path) -> PlanFacts:
+    ran = RunFolder(path)
+    if ran.receipt is None:
+        found = [one for one in ran.files if one.suffix in SUFFIXES and _agrees(one)]
+        if len(found) != 1:
+            raise InvalidInputError(
+                f"{path} is the folder of no finished run: it has no receipt.json, and "
+                f"{len(found)} files that a consortium or a study agreed on are in it "
+                "or around it; name one of these files instead"
+            )
+        return facts_of(found[0])
+    if ran.agreed is None:
+        raise InvalidInputError(
+            f"{path} has a receipt of {ran.run}, and the consortium file of that run "
+            "is neither in the folder nor around it: put a copy of it there"
+        )
+    # The receipt beside the file, and no key, result or transcript: nothing else of the
+    # folder is for an officer.
+    receipt = ran.receipt
+    verdict = verify_receipts([receipt], ran.agreed[1])
+    ended = RunEnd(
+        party=receipt.party,
+        parties=receipt.parties,
+        lost=receipt.lost,
+        started=receipt.started,
+        finished=receipt.finished,
+        version=printable(receipt.version),
+        failed=tuple(
+            one.check
+            for one in verdict.findings
+            if not one.good and one.check not in OF_ALL
+        ),
+    )
+    return _facts(ran.agreed[1], "run", ended)
+
+
+def _agrees(path: Path) -> bool:
+    try:
+        read_agreement(path)
+    except VeilsumError:
+        return False  # another kind of file
+    return True
+
+
+def _facts(
+    agreed: Consortium | AgreedStudy, kind: Kind, ended: RunEnd | None = None
+) -> PlanFacts:
+    runs = runs_of(agreed)
+    first, asked = runs[0], [agreed_on(one) for one in runs]
+    names = (
+        list(agreed.questions)
+        if isinstance(agreed, AgreedStudy)
+        else [first.questions[0].heading]
+    )
+    terms, drawn = asked[0].terms, kind != "plan"
+    questions = tuple(
+        _question(name, one, drawn=drawn)
+        for name, one in zip(names, asked, strict=True)
+    )
+    rules = in_force(first)
+    unused = set.intersection(
+        *(set(NOT_ASKED.get(one.questions[0].heading, ())) for one in runs)
+    )
+    return PlanFacts(
+        kind=kind,
+        title=printable(agreed.title),
+        run=agreed.run if drawn else "",
+        digest=agreed.digest.hex() if drawn else "",
+        organiser=agreed.organiser,
+        parties=first.topology.parties,
+        links=len(first.topology.edges),
+        tolerate=terms.tolerate,
+        minimum_honest=terms.policy.minimum_honest,
+        drop=terms.policy.drop,
+        fewest=terms.policy.fewest(first.topology.n_parties),
+        law=terms.law.name,
+        hides=terms.law.hides,
+        sums_only=terms.law.masks.kind.sums_only,
+        epsilon=_epsilon(
+            agreed, [one.terms for one in asked], questions[0].most_sums, ended
+        ),
+        rules={name: value for name, value in rules.items() if name not in unused},
+        off=() if asked[0].rules is None else tuple(asked[0].rules.off),
+        relaxed=relaxed(first),
+        on_tables=asked[0].rules is not None,
+        single=asked[0].rules is not None and asked[0].rules.maximum_rows == 1,
+        relays=0 if first.relays is None else len(first.relays.places),
+        by_files=drawn and first.by_files,
+        questions=questions,
+        ended=ended,
+    )
+
+
+def _question(name: str, found: Asked, *, drawn: bool) -> QuestionFacts:
+    recipe, (question,) = found.recipe, found.consortium.questions
+    page = consent_to(found.consortium, drawn=drawn)
+    inner = getattr(recipe, "inner", recipe)
+    counted = recipe if isinstance(recipe, Screened) else None
+    own = tuple(getattr(inner, "left_open", ()))
+    iterates = isinstance(recipe, Minimise) and recipe.schedule is not None
+    if isinstance(recipe, Minimise):
+        own += recipe.limits
+    return QuestionFacts(
+        name=name,
+        heading=question.heading,
+        run=found.consortium.run if drawn else "",
+        columns=tuple(page.facts["columns"]),
+        sums=tuple(
+            SumFacts(names=dict(one.statistics), least=one.least, most=one.most)
+            for one in recipe.foreseen
+        ),
+        most_sums=page.facts["rounds"][1],
+        most_numbers=page.facts["numbers"][1],
+        groups=tuple(one.name for one in counted.groups) if counted else (),
+        holders=counted.least if counted else 0,
+        # Numbers of which nobody's rows are the parts are a member's own making.
+        by_party=found.rules is None or getattr(inner, "wording", None) is BY_PARTY,
+        iterates=iterates,
+        own_limits=own,
+        consent=page.digest,
+    )
+
+
+def _epsilon(
+    agreed: Consortium | AgreedStudy,
+    terms: Sequence[Terms],
+    most_sums: int,
+    ended: RunEnd | None,
+) -> float | None:
+    """Return what all sums together leave open; the most sums that there may be."""
+    if all(one.law.masks.kind.sums_only for one in terms):
+        return 0.0  # whoever is left: those who could be separated never begin
+    if isinstance(agreed, AgreedStudy):
+        pages = {
+            name: consent_to(one, drawn=False) for name, one in agreed.questions.items()
+        }
+        return composed(agreed, pages).epsilon
+    left = terms[0].parties if ended is None else ended.parties
+    one = terms[0].promise(left)
+    bound = one.epsilon if one.worst is None else one.worst.epsilon_upper
+    return None if bound is None else bound * most_sums

@@ -1,0 +1,649 @@
+"""What a run came to, as one page for people who may read its result.
+
+Everything on it follows from what all members of the run have: the consortium file, the
+receipts, and the sums, from which the answer is worked out again. So nothing is shown
+of the member's own that writes it: not its table, its half of the page that it agreed
+to, its ledger, its key or its transcript. The sums themselves, which are for members
+alone, and what opens digests in receipts, are not on the page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from veilsum.agreement.consortium import Consortium
+from veilsum.agreement.study import AgreedStudy
+from veilsum.audit.record import AuditRecord, read_record
+from veilsum.audit.run_folder import OF_ALL, SUFFIXES, RunFolder
+from veilsum.errors import InvalidInputError, MissingExtraError, VeilsumError
+from veilsum.files.consortiums import read_agreement
+from veilsum.jobs.running import JobResult
+from veilsum.net.identity import fingerprint
+from veilsum.net.receipt import Finding, Receipt, read_receipt, verify_receipts
+from veilsum.numbers.arrays import Array, listed
+from veilsum.parties.consent import Consent, consent_to
+from veilsum.parties.replay import (
+    SUMS,
+    UNSOUND,
+    agreed_findings,
+    read_plain,
+    read_sums,
+    replay,
+    result_findings,
+)
+from veilsum.parties.study_page import consent_to_study
+from veilsum.parties.studying import STATUS, StudyStatus, read_status
+from veilsum.report.drawing import draw
+from veilsum.report.figures import as_svg
+from veilsum.report.network import network_svg
+from veilsum.report.page import (
+    Html,
+    Part,
+    commands,
+    facts,
+    figure,
+    folded,
+    html,
+    listing,
+    notice,
+    page,
+    paragraph,
+    section,
+    shown,
+    table,
+    tag,
+    together,
+)
+
+# A page goes by mail: figures that would take more than this are left out, and that is
+# said. On the page a byte of them takes a third more.
+MOST_DRAWN = 150_000
+AUDIT = "audit.json"
+YOU = "These are words of the page that every member agreed to; you is any member."
+MOST_ABOUT = 80  # letters
+MARKS = {True: "ok", False: "NOT ok"}
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A report, and whether everything that it was made of is in order."""
+
+    content: bytes
+    good: bool
+
+
+def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
+    """Return the report of a run, or of a study.
+
+    Args:
+        what: the folder that `veilsum join` wrote to.
+        receipts: of other members, to be held beside its own.
+
+    Raises:
+        InvalidInputError: it is no such folder, or the run has not ended.
+    """
+    if not what.is_dir():
+        raise InvalidInputError(
+            f"{what} is no folder: a report is about the folder that veilsum join "
+            "wrote to (--out); of a plan there is a page for an officer, with --for dpo"
+        )
+    others = [read_receipt(one) for one in receipts]
+    if (what / STATUS).exists():
+        return _of_study(what, others)
+    return _of_run(ReportedRun(what, others))
+
+
+@dataclass
+class Room:
+    """How many bytes of figures a page still has room for."""
+
+    left: int = MOST_DRAWN
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedRun:
+    """A run that has ended, as one member has it.
+
+    Attributes:
+        folder: what `veilsum join` wrote to.
+        others: receipts of other members; of other runs, too.
+        room: what all runs on a page share.
+        study: of a question, the file of its study, if that is here.
+    """
+
+    folder: Path
+    others: Sequence[Receipt]
+    room: Room = field(default_factory=Room)
+    study: Path | None = None
+
+    @cached_property
+    def files(self) -> RunFolder:
+        """What is in the folder."""
+        return RunFolder(self.folder)
+
+    @cached_property
+    def receipt(self) -> Receipt:
+        """What this member signed."""
+        if self.files.receipt is None:
+            raise InvalidInputError(
+                f"there is no receipt.json in {self.folder}: give the folder that "
+                "veilsum join had with --out, once the run has ended with an answer"
+            )
+        return self.files.receipt
+
+    @cached_property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """All that are here of this run, its own first."""
+        run, own = self.receipt.run, self.receipt.party
+        others = (one for one in self.others if (one.run == run and one.party != own))
+        return (self.receipt, *others)
+
+    @cached_property
+    def consortium(self) -> Consortium:
+        """What was agreed on."""
+        return self._agreed[1]
+
+    @property
+    def file(self) -> Path:
+        """Where that is written."""
+        return self._agreed[0]
+
+    @cached_property
+    def _agreed(self) -> tuple[Path, Consortium]:
+        _ = self.receipt
+        if self.files.agreed is None:
+            raise InvalidInputError(
+                f"the consortium file of the run {self.receipt.run} is neither in "
+                f"{self.folder} nor in the folder around it: copy it there"
+            )
+        return self.files.agreed
+
+    @cached_property
+    def page(self) -> Consent:
+        """What every member agreed to."""
+        return consent_to(self.consortium)
+
+    def words(self, heading: str) -> tuple[str, ...]:
+        """Return the lines under one heading of that page."""
+        return next(one.lines for one in self.page.shared if one.heading == heading)
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """All that result.json says; what of it is a member's own stays there."""
+        return read_plain(self.folder / "result.json")
+
+    @cached_property
+    def sums(self) -> tuple[Array[Any], ...]:
+        """What everybody knows, if it was kept."""
+        path = self.folder / SUMS
+        return read_sums(path) if path.exists() else ()
+
+    @cached_property
+    def result(self) -> JobResult | None:
+        """The answer, worked out again; None if it does not follow."""
+        members = [*self.receipt.parties]
+        order = tuple(one for one in self.consortium.topology.parties if one in members)
+        answer = None if self.sums else _vector(self.plain.get("minimiser"))
+        try:
+            return replay(self.consortium, sums=self.sums, members=order, answer=answer)
+        except UNSOUND:
+            return None
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What all that is here comes to, beside each other."""
+        whole = {one.party for one in self.receipts} >= {*self.receipt.parties}
+        verdict = verify_receipts(self.receipts, self.consortium)
+        found = [one for one in verdict.findings if whole or one.check not in OF_ALL]
+        found += agreed_findings(self.receipts, self.consortium)
+        if self.sums or self.result is not None:
+            found += result_findings(
+                self.receipts, self.consortium, result=self.plain, sums=self.sums
+            )
+        return tuple(found)
+
+    @property
+    def good(self) -> bool:
+        """Whether all of it holds."""
+        return all(one.good for one in self.findings)
+
+    @cached_property
+    def audit(self) -> AuditRecord | None:
+        """The record of an audit that lies beside, if there is one."""
+        found = [one for one in self.files.files if one.name == AUDIT]
+        return read_record(found[0]) if found else None
+
+    def is_about(self, record: AuditRecord) -> bool:
+        """Say whether an audit is of this run's file, or of this question of it."""
+        digest, asked = record.content["agreed"]["file"], record.asked.get("question")
+        if self.study is not None and asked is not None:
+            return asked == self.folder.name and digest == _sha256(self.study)
+        return asked is None and digest == _sha256(self.file)
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _vector(given: Any) -> Any:
+    import numpy as np
+
+    numbers = isinstance(given, list) and all(type(x) in {int, float} for x in given)
+    return np.array(given, dtype=np.float64) if numbers else None
+
+
+# One run
+
+
+def _of_run(run: ReportedRun) -> RunReport:
+    agreed = run.consortium
+    sections = [
+        section("The question", *_question(run)),
+        section("The answer", *_answer(run)),
+        section("The network", *_network(run)),
+        section("What is promised", *_promise(run)),
+        section("Who could compute what", *_who(run), _rules(run)),
+        section("Audit", *_audit(run)),
+        section("Receipts", *_receipts(run), _checks(run)),
+        section("Limits", *_limits(run)),
+        section("How to verify it, and to ask again", *_again(run)),
+        section("Who may read this", *_readers()),
+    ]
+    title = agreed.title or f"Run {agreed.run}"
+    lead = [*_state(run.findings, run.receipts), facts(_about(run))]
+    return RunReport(page(title, *sections, lead=lead), run.good)
+
+
+def _state(findings: Sequence[Finding], receipts: Sequence[Receipt]) -> Iterator[Html]:
+    wrong = [f"{one.check} ({one.detail})" for one in findings if not one.good]
+    if wrong:
+        yield notice(
+            tag("span", "Do not use this result. ", class_="bad"),
+            f"{len(wrong)} of {len(findings)} checks fail: {'; '.join(wrong)}",
+            bad=True,
+        )
+        return
+    parties = {one.party for one in receipts}
+    absent = [one for one in receipts[0].parties if one not in parties]
+    words = f"All {len(findings)} checks of what was signed hold."
+    if absent:
+        words += f" Not here are the receipts of {listed(absent)}."
+    yield notice(words)
+
+
+def _about(run: ReportedRun) -> Iterator[tuple[Part, Part]]:
+    agreed, own = run.consortium, run.receipt
+    yield "run", agreed.run
+    yield "members", f"{len(agreed.members)}: {listed([*agreed.topology.parties])}"
+    if own.lost:
+        yield "lost on the way", listed(own.lost)
+    yield "ended", f"{own.finished}, by the clock of {own.party}"
+    yield "written from", f"what {own.party} has of it (veilsum {own.version})"
+
+
+def _sentence(line: str) -> Html:
+    """Return a line of a page as a sentence; what it is about, before a colon, bold."""
+    about, colon, rest = line.partition(": ")
+    if colon and len(about) <= MOST_ABOUT and '"' not in about:
+        return together(tag("strong", _capital(about), colon), rest)
+    return html(_capital(line))
+
+
+def _capital(line: str) -> str:
+    return line[:1].upper() + line[1:]
+
+
+def _lines(lines: Iterable[str]) -> Html:
+    """Return lines of a page: items after a dash are a list below their line."""
+    parts, items = list[Html](), list[str]()
+    for line in [*lines, ""]:
+        if line.startswith("- "):
+            items.append(line[2:])
+            continue
+        if items:
+            parts.append(listing(items))
+            items = []
+        if line:
+            parts.append(paragraph(_sentence(line)))
+    return Html("".join(parts))
+
+
+def _question(run: ReportedRun) -> Iterator[Html]:
+    lines = run.words("WHAT IS ASKED")
+    first = [one for one in lines if not one.startswith("- ")]
+    cut = next((k for k, one in enumerate(first) if one.startswith("columns ")), 3)
+    yield _lines(first[: min(cut, 3)])
+    yield folded("The question in full", _lines(lines))
+
+
+def _answer(run: ReportedRun) -> Iterator[Html]:
+    result = run.result
+    if result is None:
+        yield notice(
+            "The sums of this run are not here (sums.json), or the answer does not "
+            "follow from them; these are numbers of result.json as they stand.",
+            bad=True,
+        )
+        yield from _rows(run.plain.get("table"), run.plain.get("minimiser"))
+        return
+    yield shown(result.answered())
+    yield from _figures(run, result)
+
+
+def _rows(given: Any, answer: Any) -> Iterator[Html]:
+    """Yield a result's table; without one, the numbers of its answer."""
+    if isinstance(given, list) and given and all(isinstance(x, dict) for x in given):
+        keys = [str(key) for key in given[0]]
+        rows = [[_told(row.get(key)) for key in keys] for row in given]
+        yield table([key.replace("_", " ") for key in keys], rows)
+    elif isinstance(answer, list):
+        rows = [[f"x[{k}]", _told(one)] for k, one in enumerate(answer)]
+        yield table(["", "value"], rows)
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _figures(run: ReportedRun, result: JobResult) -> Iterator[Html]:
+    try:
+        drawn = as_svg(draw(result))
+    except MissingExtraError as error:
+        yield tag("p", f"No figure was drawn: {error}", class_="soft")
+        return
+    except InvalidInputError:
+        return  # of some results there is nothing to draw
+    run.room.left -= len(drawn)
+    if run.room.left < 0:
+        yield tag("p", "Its figure would make this file too large.", class_="soft")
+        return
+    alt = "A figure of the answer; its numbers are in the table above."
+    yield figure(drawn, alt=alt)
+
+
+def _network(run: ReportedRun) -> Iterator[Html]:
+    agreed, promise = run.consortium, run.receipt.guarantee
+    topology, coalition = agreed.topology, _names(promise.get("corrupted"))
+    words = f"{topology.n_parties} parties and {len(topology.edges)} links."
+    if coalition:
+        words += (
+            f" Squares: {listed(coalition)}, for whom the promise is told. Solid "
+            "links are between the others."
+        )
+    if run.receipt.lost:
+        words += f" Rings: {listed(run.receipt.lost)}, lost on the way."
+    yield figure(
+        network_svg(topology, coalition=coalition, lost=run.receipt.lost),
+        alt=f"The network: {words}",
+        caption=words,
+    )
+    yield paragraph(
+        "A link is where two parties exchange random shares, over a connection that is "
+        "encrypted and on which each proves who it is."
+        if not agreed.by_files
+        else "A link is where two parties exchange random shares, in letters that are "
+        "encrypted and signed; no connection was made."
+    )
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return tuple(map(str, given)) if isinstance(given, list | tuple) else ()
+
+
+# What of a guarantee is a number, or as short, and how it is called.
+NUMBERS: Mapping[str, str] = {
+    "status": "status",
+    "epsilon": "epsilon",
+    "attacker_success": "best attacker's chance (a coin: 0.5)",
+    "tolerate": "members who may pool what they saw",
+    "vertex_connectivity": "members without whom the network falls apart",
+    "law": "masks",
+}
+
+
+def _promise(run: ReportedRun) -> Iterator[Html]:
+    first, signed = run.words("READ THIS FIRST"), run.receipt.guarantee
+    if run.page.facts["relaxed"]:
+        yield notice(_lines(first), bad=True)
+    if run.result is not None:
+        yield shown(run.result.guarantee.showing())
+    if not run.page.facts["relaxed"]:
+        yield _lines(first)
+    named = ((NUMBERS[key], signed.get(key)) for key in NUMBERS)
+    yield facts((name, _told(value)) for name, value in named if value is not None)
+    yield folded("What was released, over all members", listing(run.receipt.released))
+
+
+def _who(run: ReportedRun) -> Iterator[Html]:
+    yield _lines(run.words("WHO CAN COMPUTE WHAT FROM IT"))
+    yield folded(
+        "What became known to every member",
+        _lines(run.words("WHAT BECOMES KNOWN TO EVERY MEMBER")),
+    )
+    yield tag("p", YOU, class_="soft")
+
+
+def _rules(run: ReportedRun) -> Html:
+    found = next(
+        one
+        for one in run.page.shared
+        if one.heading.startswith(("WHAT ALL KEEP", "WHAT EVERY PARTY CHECKS"))
+    )
+    return folded("What every party kept to", _lines(found.lines))
+
+
+def _audit(run: ReportedRun) -> Iterator[Html]:
+    try:
+        record = run.audit
+        if record is None:
+            yield paragraph(
+                "There is no audit.json beside this run. An audit attacks what the "
+                "file agrees on, with made-up inputs, and counts how often it succeeds:"
+            )
+            yield commands(f"veilsum audit {run.file.name} --out audit")
+            return
+        yield from [*_audited(run, record)]
+    except (InvalidInputError, KeyError, TypeError, AttributeError, ValueError):
+        yield notice(
+            f"The {AUDIT} beside this run is not as veilsum audit writes it, and is "
+            "left out.",
+            bad=True,
+        )
+
+
+def _audited(run: ReportedRun, record: AuditRecord) -> Iterator[Html]:
+    found = record.content["audit"]
+    if not run.is_about(record):
+        yield notice(f"The {AUDIT} beside this run is about another file.", bad=True)
+        return
+    good, words = record.signed_words(run.consortium.certificates)
+    odd = found["findings"] or found["crossed"] or found["broken"] or not good
+    yield notice(str(found["verdict"]), bad=bool(odd))
+    yield paragraph(f"{_capital(words)}.")
+    rows = [
+        [
+            str(one["attack"]),
+            listed(_names(one["coalition"])) or "anybody",
+            *(f"{100 * float(one[key]):.4g}%" for key in ("promised", "rate")),
+            f"{int(one['trials']):,}",
+        ]
+        for one in found["outcomes"]
+    ]
+    columns = ("attack", "by", "promised", "measured", "played")
+    yield table(columns, rows, caption="How often attacks may succeed, and did")
+    controls = [
+        [str(one["name"]), str(one["found"]), MARKS[one["holds"] is True]]
+        for one in found["controls"]
+    ]
+    yield folded("Controls", table(("control", "found", ""), controls))
+
+
+def _receipts(run: ReportedRun) -> Iterator[Html]:
+    here = {one.party for one in run.receipts}
+    rows = [
+        [
+            name,
+            "lost" if name in run.receipt.lost else "to the end",
+            "here" if name in here else "not here",
+            fingerprint(certificate),
+        ]
+        for name, certificate in run.consortium.certificates.items()
+    ]
+    yield table(
+        ("party", "took part", "receipt", "fingerprint of its certificate"),
+        rows,
+        caption="Who signed",
+    )
+    if run.receipt.evidence:
+        yield notice(
+            f"{run.receipt.party} holds evidence of a member that contradicted itself "
+            "(evidence-NAME.json): veilsum verify says what it proves.",
+            bad=True,
+        )
+    if not here >= {*run.receipt.parties}:
+        yield paragraph(
+            "Only the receipts of all members show that all of them found this result "
+            "and confirmed every link: ask for theirs, and give them with --receipt."
+        )
+
+
+def _checks(run: ReportedRun) -> Html:
+    rows = [[MARKS[one.good], one.check, one.detail] for one in run.findings]
+    return folded("What was checked", table(("", "check", "found"), rows))
+
+
+def _limits(run: ReportedRun) -> Iterator[Html]:
+    yield _lines(run.words("WHAT IS NOT PROTECTED"))
+    yield tag("p", YOU, class_="soft")
+
+
+def _again(run: ReportedRun) -> Iterator[Html]:
+    name = run.file.name
+    yield paragraph(
+        "Whoever has the members' receipts and the consortium file works plan, page "
+        "and promise out again; with a member's result and sums, every number above:"
+    )
+    yield commands(
+        f"veilsum verify */receipt.json --consortium {name} --result out/result.json"
+    )
+    yield paragraph(
+        "The digest of the consortium file is ",
+        tag("code", run.consortium.digest.hex()),
+        "; members compared it before they took part.",
+    )
+    yield paragraph(
+        "A run is never repeated, for masks hide once: to ask again, all members agree "
+        "on a new file with the same question."
+    )
+    yield commands(
+        "veilsum consortium new plan.toml -o again.toml\nveilsum join again.toml"
+    )
+
+
+def _readers() -> Iterator[Html]:
+    yield paragraph(
+        "This file names the members, and holds the result that all of them know: it "
+        "is for whoever may read that result. Beyond the result, and what follows from "
+        "it, nothing of anybody's own is in it: no table, no key, no share, no masked "
+        "number, not the sums themselves, and nothing that opens the digests in "
+        "receipts. What a result tells of one member or of one row stands under Limits."
+    )
+    yield paragraph("It needs no network, and runs nothing.")
+
+
+# Several questions
+
+
+def _of_study(folder: Path, others: Sequence[Receipt]) -> RunReport:
+    status = read_status(folder)
+    room, agreed = Room(), _study_file(folder, status.study)
+    file = None if agreed is None else agreed[0]
+    runs = {
+        name: ReportedRun(folder / name, others, room, file)
+        for name, one in status.stages.items()
+        if one.stage == "finished"
+    }
+    if not runs:
+        raise InvalidInputError(
+            f"no question of the study in {folder} has a result: veilsum study status "
+            f"{folder} says how far it is"
+        )
+    for name, run in runs.items():
+        if run.receipt.run != status.stages[name].run:
+            raise InvalidInputError(
+                f"{run.folder / 'receipt.json'} is of another run than {STATUS} says"
+            )
+    first = next(iter(runs.values()))
+    findings = [
+        replace(one, check=f"{name}: {one.check}")
+        for name, run in runs.items()
+        for one in run.findings
+    ]
+    sections = [
+        section("The study", *_study(status, runs, agreed and agreed[1])),
+        *(section(f"Question: {name}", *_one_of(run)) for name, run in runs.items()),
+        section("The network", *_network(first)),
+        section("Receipts", *_receipts(first)),
+        section("Limits", *_limits(first), _rules(first)),
+        section("How to verify it, and to ask again", *_again(first)),
+        section("Who may read this", *_readers()),
+    ]
+    title = status.title or f"Study {status.run}"
+    last = max(runs.values(), key=lambda one: one.receipt.finished)
+    lead = [*_state(findings, first.receipts), facts(_about_study(status, last))]
+    good = all(one.good for one in findings)
+    return RunReport(page(title, *sections, lead=lead), good)
+
+
+def _about_study(status: StudyStatus, last: ReportedRun) -> Iterator[tuple[Part, Part]]:
+    yield "study", status.run
+    yield from ((name, what) for name, what in _about(last) if name != "run")
+
+
+def _study(
+    status: StudyStatus, runs: Mapping[str, ReportedRun], agreed: AgreedStudy | None
+) -> Iterator[Html]:
+    # Why there is none is for the owner of the folder alone.
+    rows = [
+        [
+            name,
+            runs[name].consortium.questions[0].heading if name in runs else "-",
+            "a result" if name in runs else "no result here",
+        ]
+        for name in status.stages
+    ]
+    yield table(("question", "kind", ""), rows, caption="Questions of the study")
+    if agreed is not None:
+        shared = consent_to_study(agreed).shared
+        whole = next(one for one in shared if one.heading.endswith("TOGETHER"))
+        yield folded("What the questions come to together", _lines(whole.lines))
+
+
+def _study_file(folder: Path, digest: str) -> tuple[Path, AgreedStudy] | None:
+    """Return the study that lies in a folder or around it, and where."""
+    for path in RunFolder(folder).files:
+        if path.suffix in SUFFIXES:
+            try:
+                found = read_agreement(path)
+            except VeilsumError:
+                continue  # another kind of file
+            if isinstance(found, AgreedStudy) and found.digest.hex() == digest:
+                return path, found
+    return None
+
+
+def _one_of(run: ReportedRun) -> Iterator[Html]:
+    """Yield one question of several, its answer, and the rest folded."""
+    yield from _question(run)
+    yield from _answer(run)
+    yield folded("What is promised", *_promise(run))
+    yield folded("Who could compute what", *_who(run))
+    yield folded("Audit", *_audit(run))
+    yield _checks(run)

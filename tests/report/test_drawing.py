@@ -1,0 +1,496 @@
+"""Every result has a figure that can be read: on a telephone, in grey, uncut."""
+
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.container import BarContainer
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+import veilsum as vs
+from veilsum.audit.attack import Outcome
+from veilsum.audit.auditing import EDGES, Audit, TradeOff
+from veilsum.audit.literature import LiteratureTable, MechanismRow
+from veilsum.files.datasets import gbsg2
+from veilsum.graphs.layout import layout
+from veilsum.jobs.from_moments import Components, Path
+from veilsum.paper import reproduce
+from veilsum.privacy.divergence import dangers
+from veilsum.report.drawing import draw
+from veilsum.report.figures import series_look
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+FAMILY = vs.Topology.family
+CLINICS = vs.Topology.from_edges(
+    [
+        ("a hospital with a name that goes on", "basil"),
+        ("basil", "coral $x$"),
+        ("coral $x$", "delta"),
+        ("delta", "a hospital with a name that goes on"),
+        ("coral $x$", "ember"),
+        ("ember", "flint"),
+        ("flint", "coral $x$"),
+    ]
+)
+CHANCE = np.random.default_rng(5)
+ROWS = {
+    name: {
+        "y": CHANCE.normal(size=60).round(2),
+        "age": CHANCE.integers(20, 80, 60),
+        "hospitalisations_in_the_last_year": CHANCE.integers(0, 5, 60),
+        "event": CHANCE.integers(0, 2, 60),
+        "arm": CHANCE.choice(["a", "b"], 60),
+    }
+    for name in "pqrst"
+}
+FREE = {"rules": vs.Rules.none(), "driver": "vectorised", "seed": 1}
+
+
+PAPER = cache(lambda: reproduce(executions=500, seed=1))
+
+
+def solved(n, **options):
+    costs = [vs.Cost.squared_distance([k, 2.0 * k]) for k in range(n)]
+    given = {"domain": vs.Box(-30, 30, dim=2), "seed": 0, "sigma": 1.0, **options}
+    steps = vs.Settings(iterations=200, step=0.5)
+    graph = given.pop("graph", f"complete:{n}")
+    return vs.solve(costs, FAMILY(graph), **{"settings": steps, **given})
+
+
+def swept():
+    return vs.sweep(
+        [vs.Cost.squared_distance([k]) for k in range(4)],
+        graphs=["ring:4", "complete:4"],
+        domain=vs.Box(-9, 9, dim=1),
+        sigmas=[1.0, 3.0],
+        methods=["dgd", "one-shot"],
+        seeds=2,
+        settings=vs.Settings(iterations=50),
+    )
+
+
+def compared():
+    row = MechanismRow(
+        mechanism="ours",
+        releases="something",
+        noise="some",
+        divergence=0.25,
+        divergence_if_sum_moves=np.inf,
+        promised=0.65,
+        measured=0.62,
+        low=0.6,
+        high=0.64,
+        error=0.0,
+    )
+    return LiteratureTable(0.25, 10, 1, 3.0, (row,))
+
+
+def audited():
+    """Return an audit whose second attack does better than promised."""
+    tried = [
+        Outcome(
+            attack=name,
+            coalition=("0", "a long name"),
+            about="which input",
+            trials=1000,
+            successes=right,
+            promised=0.6,
+        )
+        for name, right in (("by the promised law", 590), ("by neighbours alone", 800))
+    ]
+    chance = np.random.default_rng(0)
+    worlds = [chance.normal(mean, size=5000) for mean in (0.0, 0.5)]
+    scores = [np.histogram(one, EDGES)[0] for one in worlds]
+    who = ("0", "a long name")
+    curve = TradeOff(coalition=who, promised=0.6, scores=np.array(scores))
+    return Audit(
+        seed=0,
+        depth="quick",
+        distance=1.0,
+        executions=1000,
+        asked=1000,
+        outcomes=tuple(tried),
+        controls=(),
+        curves=(curve,),
+    )
+
+
+def statistics(**asked):
+    columns = asked.pop("columns", ["y", "age"])
+    return vs.statistics(ROWS, columns=columns, **asked, **FREE)
+
+
+SITES = {
+    "a": vs.Site.of(200.0),
+    "b": vs.Site.of(0, a=[0, 0], b=[10, 30], low=[0, 0], high=[100, 300]),
+    **dict.fromkeys("cd", vs.Site.of(0)),
+}
+UNIT = {"a": [0.1], "b": [10], "low": [0], "high": [99], "ramp": [99]}
+ONE_SHOT = {
+    "settings": vs.Settings(method="one-shot"),
+    "law": "lattice",
+    "sigma": 1e6,
+}
+
+FIGURES = {
+    "run": lambda: draw(solved(5)),
+    "record": lambda: draw(solved(9).record()),
+    "trace": lambda: draw(solved(4).trace),
+    "one exchange": lambda: draw(solved(4, **ONE_SHOT)),
+    "fit": lambda: draw(
+        vs.fit("y ~ age + C(arm) + hospitalisations_in_the_last_year", ROWS, **FREE)
+    ),
+    "cox": lambda: draw(
+        vs.cox("Surv(time, event) ~ C(hormone)", gbsg2(4), driver="vectorised")
+    ),
+    "meta": lambda: draw(
+        vs.meta_analysis(
+            {name: (1.0 + k, 0.5) for k, name in enumerate("pqrst")},
+            few_digits=True,
+            effects=(-9, 9),
+            errors=(0.1, 9),
+            **{key: FREE[key] for key in ("driver", "seed")},
+        )
+    ),
+    "sum": lambda: draw(vs.sum({name: [1.0, -2.0, 1e9] for name in "pqrst"})),
+    "mean": lambda: draw(vs.mean(dict.fromkeys("pqrst", 0.25))),
+    "boxes": lambda: draw(
+        statistics(
+            histograms={"age": [20, 40, 50, 60, 80]},
+            quantiles={"age": [0.25, 0.5, 0.75]},
+            by="arm",
+        )
+    ),
+    "counts": lambda: draw(statistics(tables=[("arm", "event")]), of=("arm", "event")),
+    "bins": lambda: draw(statistics(histograms={"age": [30, 40, 60]}), of="age"),
+    "means": lambda: draw(statistics(), of="means"),
+    "survival": lambda: draw(
+        vs.survival(
+            "Surv(time, event) ~ C(hormone)", gbsg2(4), times=[365, 1095, 1825], **FREE
+        )
+    ),
+    "dispatch": lambda: draw(
+        vs.dispatch(SITES, prices=(0, 64), price_unit=2, driver="vectorised", seed=0)
+    ),
+    "periods": lambda: draw(
+        vs.dispatch_periods(
+            {
+                "a": vs.Fleet.of([20, 30], **UNIT),
+                "b": vs.Fleet.of([1, 1], **UNIT),
+                **dict.fromkeys("cd", vs.Fleet.of([1, 1])),
+            },
+            prices=(0, 64),
+            periods=2,
+            driver="vectorised",
+            seed=0,
+        )
+    ),
+    "network": lambda: draw(FAMILY("grid:3x4"), corrupted=["0", "5"]),
+    "named network": lambda: draw(CLINICS),
+    "star": lambda: draw(FAMILY("star:5"), corrupted=["0"]),
+    "diagnosis": lambda: draw(vs.examine(CLINICS, tolerate=1)),
+    "guarantee": lambda: draw(vs.worst_case(FAMILY("petersen"), sigma=1.0, tolerate=2)),
+    "guarantee and network": lambda: draw(
+        vs.worst_case(CLINICS, sigma=1.0, tolerate=1), topology=CLINICS
+    ),
+    "no guarantee": lambda: draw(vs.worst_case(CLINICS, sigma=1.0, tolerate=1)),
+    "plans": lambda: draw(vs.plan(graph="petersen", tolerate=1, epsilon=0.1)),
+    "planned network": lambda: draw(
+        vs.plan(graph="petersen", tolerate=1, epsilon=0.1), network=True
+    ),
+    "allocation": lambda: draw(vs.allocate_noise(FAMILY("circulant:6:1,2"))),
+    "leakage": lambda: draw(vs.Leakage(0.25)),
+    "audit": lambda: draw(audited()),
+    "literature": lambda: draw(compared()),
+    "sweep": lambda: draw(swept()),
+    "sweep by bytes": lambda: draw(swept(), x="bytes", y="attacker_success"),
+    "path": lambda: draw(
+        Path(
+            ("age", "arm"),
+            np.array([1.0, 0.1]),
+            1.0,
+            np.array([[0.0, 0.0], [1.0, -1.0]]),
+            np.zeros(2),
+            np.zeros(2),
+        )
+    ),
+    "components": lambda: draw(
+        Components(("age", "arm"), np.array([1.5, 0.5]), np.eye(2))
+    ),
+    "paper": lambda: draw(PAPER()),
+    "densities": lambda: draw(PAPER(), densities=True),
+    "executions": lambda: draw(
+        vs.simulate(
+            FAMILY("complete:3"),
+            [1.0, 2.0, 3.0],
+            sigma=1.0,
+            executions=500,
+            stream=np.random.default_rng(0),
+            corrupted=["2"],
+        )
+    ),
+}
+PLACES = {"network", "named network", "star", "diagnosis", "guarantee and network"}
+PLACES |= {"planned network"}
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_a_figure_can_be_read(kind):
+    """It is drawn once, and looked at in every way."""
+    figure = FIGURES[kind]()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    is_not_blank(canvas)
+    if kind not in PLACES:
+        is_labelled(figure)
+    is_told_apart_in_grey(figure)
+    texts = letters(figure, canvas.get_renderer())
+    is_not_cut_off(figure, texts)
+    is_read_on_a_telephone(figure, texts)
+    is_apart(figure, texts)
+
+
+def is_not_blank(canvas):
+    picture = np.asarray(canvas.buffer_rgba())[..., :3].mean(axis=2)
+    assert (picture < 128).mean() > 0.002
+    assert picture.std() > 8
+
+
+def is_labelled(figure):
+    for axis in figure.axes:
+        below = axis.get_shared_x_axes().get_siblings(axis)
+        ticks = [one.get_text() for one in axis.get_xticklabels()]
+        assert any(one.get_xlabel() for one in below) or "all" in ticks
+        named = [one.get_text() for one in axis.get_yticklabels()]
+        assert (
+            axis.get_ylabel()
+            or len(named) >= len(axis.patches) > 0
+            or any(one[:1].isalpha() for one in named)
+        )
+
+
+def letters(figure, renderer):
+    """Return every text that is seen, with the box that it takes."""
+    unseen = set()
+    for axis in figure.axes:
+        for along in (axis.xaxis, axis.yaxis):
+            # An axis has labels for ticks beyond its ends, too.
+            low, high = sorted(along.get_view_interval())
+            for tick in (*along.get_major_ticks(), *along.get_minor_ticks()):
+                if not low <= tick.get_loc() <= high:
+                    unseen |= {tick.label1, tick.label2}
+    texts = [one for one in figure.findobj(Text) if one.get_visible()]
+    seen = [one for one in texts if one.get_text().strip() and one not in unseen]
+    return {one: one.get_window_extent(renderer) for one in seen}
+
+
+def is_not_cut_off(figure, texts):
+    width, height = figure.canvas.get_width_height()
+    for text, box in texts.items():
+        where = f"{text.get_text()!r} at {box}"
+        assert -0.5 <= box.x0 < box.x1 <= width + 0.5, where
+        assert -0.5 <= box.y0 < box.y1 <= height + 0.5, where
+
+
+def is_apart(figure, texts):
+    """Title and caption are written over nothing."""
+    for one in figure.texts:
+        for other in texts:
+            over = Bbox.intersection(texts[one], texts[other])
+            assert one is other or over is None, (one.get_text(), other.get_text())
+
+
+def is_read_on_a_telephone(figure, texts):
+    """Nine pixels of 390 across, which is how wide a telephone's page is."""
+    width = figure.get_size_inches()[0]
+    for text in texts:
+        assert text.get_fontsize() / 72 * 390 / width >= 8.99, text.get_text()
+
+
+def is_told_apart_in_grey(figure):
+    """By line, mark or hatch: colours of the same brightness would not do."""
+    for axis in figure.axes:
+        named = [one for one in axis.lines if not one.get_label().startswith("_")]
+        looks = [
+            (str(one.get_linestyle()), str(one.get_marker()), one.get_linewidth())
+            for one in named
+        ]
+        assert len(set(looks)) == len(looks), looks
+        bars = [one for one in axis.containers if isinstance(one, BarContainer)]
+        hatches = [one.patches[0].get_hatch() for one in bars]
+        assert len(set(hatches)) == len(hatches)
+
+
+@pytest.mark.parametrize(
+    ("look", "spoil"),
+    [
+        (is_not_cut_off, lambda figure: figure.text(0.99, 0.5, "beyond the edge")),
+        (is_apart, lambda figure: figure.axes[0].text(0.5, 1.05, "over the title")),
+        (is_read_on_a_telephone, lambda figure: figure.text(0.5, 0.5, "x", fontsize=6)),
+    ],
+)
+def test_letters_that_cannot_be_read_are_found(look, spoil):
+    figure = draw(vs.Leakage(0.25))
+    spoil(figure)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    with pytest.raises(AssertionError):
+        look(figure, letters(figure, canvas.get_renderer()))
+
+
+def test_curves_that_differ_in_colour_only_are_found():
+    figure = draw(vs.Leakage(0.25))
+    figure.axes[0].plot([0, 1], [1, 0], ":", color="red", linewidth=1.0, label="two")
+    with pytest.raises(AssertionError):
+        is_told_apart_in_grey(figure)
+
+
+def test_no_two_of_many_series_look_alike():
+    looks = [series_look(k) for k in range(32)]
+    marks = [(one["marker"], one["linestyle"]) for one in looks]
+    assert len(set(marks)) == 32
+
+
+def test_what_has_no_figure_says_what_has():
+    with pytest.raises(
+        vs.InvalidInputError, match=r"figure of a dict; .*Guarantee.*Run"
+    ):
+        draw({})
+
+
+def test_the_wrong_column_is_answered_with_those_there_are():
+    found = statistics(histograms={"age": [30, 40, 60]})
+    with pytest.raises(vs.InvalidInputError, match=r"'agee' can be drawn.*age"):
+        draw(found, of="agee")
+
+
+def test_bytes_a_party_has_sent_come_to_all_bytes():
+    """Of masks drawn together first, and of a party with more links than another."""
+    for graph, options in (
+        ("star:5", {}),
+        ("ring:5", {"law": "lattice", "sigma": 100.0}),
+    ):
+        run = solved(5, graph=graph, **options)
+        assert run.trace.sent[-1].sum() == run.bytes
+        assert (np.diff(run.trace.sent, axis=0) > 0).all()
+    star = solved(5, graph="star:5").trace.sent
+    np.testing.assert_array_equal(star[:, 0], 4 * star[:, 1])
+    assert solved(4, **ONE_SHOT).trace.sent is None
+
+
+def test_convergence_shows_every_party_by_iteration_and_by_byte():
+    run = solved(4)
+    upper, lower = draw(run).axes
+    for axis, along in ((upper, None), (lower, run.trace.sent)):
+        for k, line in enumerate(axis.lines):
+            np.testing.assert_array_equal(line.get_ydata(), run.trace.errors[:, k])
+            x = run.trace.iterations if along is None else along[:, k]
+            np.testing.assert_array_equal(line.get_xdata(), x)
+
+
+@pytest.mark.parametrize("family", ["petersen", "grid:3x4", "star:6", "path:5"])
+def test_a_party_s_danger_is_its_worst_exchange(family):
+    graph, sigma = FAMILY(family), 3.0
+    bad = graph.parties[1]
+    found = dangers(graph, corrupted=[bad])
+    assert [*found] == [one for one in graph.parties if one != bad]
+    for name, worst in found.items():
+        others = [
+            vs.swap_divergence(graph, name, one, gap=2.0, sigma=sigma, corrupted=[bad])
+            for one in found
+            if one != name
+        ]
+        within = [one for one in others if np.isfinite(one)]
+        told = max(within, default=np.inf)
+        assert 4.0 * worst / (4.0 * sigma**2) == pytest.approx(told, rel=1e-9)
+
+
+def test_a_network_looks_the_same_every_time_and_nobody_stands_on_another():
+    for family in ("ring:7", "regular:30:4", "barbell:4:2", "star:9", "complete:2"):
+        places = layout(FAMILY(family))
+        np.testing.assert_array_equal(places, layout(FAMILY(family)))
+        assert np.linalg.norm(places, axis=1).max() == pytest.approx(1.0)
+        apart = [np.linalg.norm(a - b) for a, b in combinations(places, 2)]
+        assert min(apart) > 0.05
+
+
+def test_parties_that_are_linked_stand_nearer_than_others():
+    graph = FAMILY("barbell:5:2")
+    places = layout(graph)
+    linked = {tuple(one) for one in graph.edges.tolist()}
+    pairs = {
+        one: np.linalg.norm(places[one[0]] - places[one[1]])
+        for one in combinations(range(graph.n_parties), 2)
+    }
+    near = np.mean([d for one, d in pairs.items() if one in linked])
+    far = np.mean([d for one, d in pairs.items() if one not in linked])
+    assert near < far / 1.5
+
+
+def test_pieces_that_no_link_joins_are_drawn_too():
+    apart = vs.Topology.from_edges([("a", "b"), ("c", "d")])
+    assert np.isfinite(layout(apart)).all()
+    (axis,) = draw(apart).axes
+    assert {one.get_text() for one in axis.texts} == set("abcd")
+
+
+def test_a_network_shows_who_colludes_what_is_known_and_what_mends_it():
+    (axis,) = draw(vs.examine(FAMILY("star:4"), tolerate=1)).axes
+    labels = [one.get_text() for one in axis.get_legend().get_texts()]
+    assert "link that mends it" in labels
+    assert "its loss cuts the network" in labels
+    (axis,) = draw(FAMILY("star:4"), corrupted=["0"]).axes
+    labels = [one.get_text() for one in axis.get_legend().get_texts()]
+    assert labels == ["link the coalition knows", "colludes", "known exactly"]
+
+
+def test_a_guarantee_is_not_drawn_on_another_network():
+    promise = vs.guarantee(FAMILY("ring:5"), sigma=1.0)
+    with pytest.raises(vs.InvalidInputError, match="another network"):
+        draw(promise, topology=FAMILY("ring:6"))
+
+
+def test_what_an_attacker_can_tell_is_the_guarantee_s_own_number():
+    graph, far = FAMILY("petersen"), 1.25
+    promise = vs.worst_case(graph, sigma=1.0, tolerate=2, distance=far)
+    (axis,) = draw(promise).axes
+    x, y = axis.lines[0].get_data()
+    assert np.interp(far, x, y) == pytest.approx(promise.attacker_success, abs=1e-4)
+
+
+def test_epsilon_against_sigma_goes_through_the_guarantee():
+    plans = vs.plan(graph="petersen", tolerate=1, epsilon=0.1, law="gaussian")
+    (axis,) = draw(plans).axes
+    for tolerate, line in enumerate(axis.lines[:3]):
+        sigma, epsilon = line.get_xdata()[7], line.get_ydata()[7]
+        told = vs.worst_case(FAMILY("petersen"), sigma=sigma, tolerate=tolerate)
+        assert epsilon == pytest.approx(told.epsilon, rel=1e-9)
+
+
+def test_a_sweep_s_series_are_medians_of_its_lines():
+    found = swept()
+    (axis,) = draw(found, x="sigma").axes
+    lines = {line.get_label(): line for line in axis.lines}
+    assert set(lines) == {
+        f"{graph}, {method}"
+        for graph in ("ring:4", "complete:4")
+        for method in ("dgd", "one-shot")
+    }
+    frame = found.to_frame()
+    kept = frame[(frame.graph == "ring:4") & (frame.method == "dgd")]
+    told = kept.groupby("sigma").error.median()
+    np.testing.assert_allclose(lines["ring:4, dgd"].get_xdata(), told.index)
+    np.testing.assert_allclose(lines["ring:4, dgd"].get_ydata(), told)
+    with pytest.raises(vs.InvalidInputError, match="no numbers are called 'eps'"):
+        draw(found, x="eps")
+
+
+def test_the_roc_curve_is_the_best_test_s():
+    (axis,) = draw(vs.Leakage(0.5)).axes
+    x, y = axis.lines[0].get_data()
+    assert np.interp(0.05, x, y) == pytest.approx(vs.Leakage(0.5).power(0.05), abs=1e-6)
+    assert np.trapezoid(y, x) == pytest.approx(vs.Leakage(0.5).auc, abs=1e-4)

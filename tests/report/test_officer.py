@@ -1,0 +1,658 @@
+"""The officer's annex: every sentence is true of its plan, and shown by a test."""
+
+import ast
+import json
+import re
+import string
+import zipfile
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from io import BytesIO
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from browser import SCHEMES, WIDTHS, opened
+from parties.test_agreed import NAMES
+from parties.test_consent import tables
+from report.officer_plans import (
+    EXAMPLES,
+    NOW,
+    TABLES,
+    run_folder,
+    written,
+    written_plan,
+    written_study,
+)
+from veilsum.agreement.consortium import ConsortiumFile, consortium_from
+from veilsum.agreement.sections import COMMANDS, PolicySection
+from veilsum.errors import InvalidInputError
+from veilsum.files.consortiums import write_consortium
+from veilsum.jobs.job_file import job_of
+from veilsum.parties.agreed import agreed_on
+from veilsum.parties.consent import consent_to
+from veilsum.privacy.guarantee import against
+from veilsum.privacy.lattice import lattice_success
+from veilsum.report import annex as papers
+from veilsum.report import forms, officer
+from veilsum.report.plan_facts import CHANCES, facts_of
+from veilsum.report.sentences import (
+    CATALOGUE,
+    EVERY_SENTENCE,
+    LANGUAGES,
+    RISKS,
+    always,
+    risks,
+    values,
+)
+from veilsum.tables.frames import as_frame
+
+ROOT = Path(__file__).parents[2]
+FORMATS = ("html", "docx", "edpb", "edpb-docx", "pia", "acro")
+OFFICERS_PLANS = ("site", "cell", "losing")
+
+
+@pytest.fixture(scope="module", name="folder")
+def folder_fixture(tmp_path_factory):
+    return tmp_path_factory.mktemp("plans")
+
+
+@pytest.fixture(scope="module", name="known")
+def known_fixture(folder):
+    """Facts of plans of every kind, by name."""
+    found = {name: facts_of(written(name, folder)) for name in TABLES}
+    found["study"] = facts_of(written_study(folder))
+    (folder / "planned").mkdir()
+    found["plan"] = facts_of(written_plan(folder / "planned"))
+    found["run"] = facts_of(run_folder(folder / "run"))
+    found["lost"] = facts_of(run_folder(folder / "lost", "b"))
+    found["forged"] = replace(
+        found["run"], ended=replace(found["run"].ended, failed=("signature",))
+    )
+    found["unproved"] = replace(found["lattice"], epsilon=None)
+    return found
+
+
+# The catalogue
+
+
+@cache
+def names_in(file):
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    return {
+        one.name
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")
+    }
+
+
+@pytest.mark.parametrize("sentence", EVERY_SENTENCE, ids=lambda one: one.key)
+def test_every_sentence_names_tests_that_are_there(sentence):
+    assert sentence.shown
+    for one in sentence.shown:
+        file, _, test = one.partition("::")
+        assert Path(file).name.startswith("test_")
+        assert names_in(file)
+        assert test == "*" or test in names_in(file), one
+
+
+def fields(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_both_languages_say_the_same_with_the_same_numbers():
+    assert len({one.key for one in EVERY_SENTENCE}) == len(EVERY_SENTENCE)
+    for one in EVERY_SENTENCE:
+        assert fields(one.en) == fields(one.de), one.key
+        assert one.en != one.de
+        assert one.en.endswith(".") == one.de.endswith("."), one.key
+    for words in (papers.WORDS, papers.WHO, forms.EDPB, forms.PIA_WORDS):
+        for key, told in words.items():
+            assert set(told) == set(LANGUAGES), key
+            assert fields(told["en"]) == fields(told["de"]), key
+    for one in RISKS:
+        assert set(one.title) == set(LANGUAGES)
+
+
+def test_every_condition_holds_for_some_plan_and_for_some_it_does_not(known):
+    for one in EVERY_SENTENCE:
+        found = {name: one.when(facts) for name, facts in known.items()}
+        assert any(found.values()), one.key
+        assert one.when is always or not all(found.values()), one.key
+
+
+def test_every_sentence_can_be_said_in_full_of_every_plan_it_is_true_of(known):
+    for facts in known.values():
+        for language in LANGUAGES:
+            filled = values(facts, language)
+            for one in EVERY_SENTENCE:
+                if one.when(facts):
+                    text = one.text(facts, language)
+                    assert "{" not in text.replace(
+                        ("{" in facts.title and "{") or "\0", ""
+                    )
+                    blank = [name for name in fields(one.en) if not filled[name]]
+                    assert not blank, (one.key, blank)
+
+
+def test_every_kind_of_question_is_described():
+    assert {f"purpose.{name}" for name in COMMANDS} <= {one.key for one in CATALOGUE}
+
+
+def test_exactly_one_thing_is_said_of_what_a_member_does_not_learn(known):
+    for name, facts in known.items():
+        assert len(papers.texts(facts, "member-", "en")) == 1, name
+        assert len(papers.texts(facts, "organiser+", "en")) == 1, name
+        assert len(papers.texts(facts, "number", "en")) >= 2, name
+
+
+def test_nothing_is_called_private_or_anonymous(known):
+    for facts in known.values():
+        for language in LANGUAGES:
+            paper = str(papers.annex(facts, language)) + str(
+                forms.edpb(facts, language)
+            )
+            for words in ("private key", "private Schlüssel"):
+                paper = paper.replace(words, "")
+            # The one place says that they are not called so.
+            told = [
+                one
+                for one in paper.split(". ")
+                if re.search(r"\bprivate\b|\bprivat\b|anonym", one)
+            ]
+            assert all("does not call" in one or "nennt die" in one for one in told)
+            judged = {
+                "en": "are personal data is for you",
+                "de": "personenbezogen sind",
+            }
+            assert judged[language] in paper
+
+
+# The facts
+
+
+def test_facts_are_the_file_s(known):
+    for name, given in TABLES.items():
+        facts, consortium = known[name], consortium_from(given)
+        found, page = agreed_on(consortium), consent_to(consortium)
+        assert facts.parties == NAMES
+        assert facts.organiser == given.get("organiser", "")
+        assert facts.title == given.get("title", "")
+        assert facts.digest == consortium.digest.hex()
+        assert facts.tolerate == found.terms.tolerate
+        (question,) = facts.questions
+        assert question.consent == page.digest
+        assert (question.most_sums, question.most_numbers) == (
+            page.facts["rounds"][1],
+            page.facts["numbers"][1],
+        )
+        assert question.columns == tuple(page.facts["columns"])
+        assert [dict(one.names) for one in question.sums] == [
+            dict(one.statistics) for one in found.recipe.foreseen
+        ]
+    assert [one.name for one in known["study"].questions] == ["ages", "costs"]
+    assert known["relayed"].relays == 1
+    assert known["letters"].by_files
+    assert not known["model"].by_files
+
+
+def test_a_plan_says_that_it_is_none_of_the_files_members_compare(known, folder):
+    assert not known["plan"].drawn
+    assert known["plan"].digest == known["plan"].run == ""
+    page = officer.write(folder / "planned" / "plan.toml", format="html", language="en")
+    assert b"This is a plan" in page
+    assert b"digest is the same" not in page
+    page = officer.write(written("model", folder), format="html", language="en")
+    assert b"This is a plan" not in page
+
+
+def test_a_finished_run_is_told_by_its_receipt(folder, known):
+    lost = known["lost"]
+    assert lost.ended.lost == ("b",)
+    assert lost.summed == ("a", "c", "d", "e")
+    told = " ".join(papers.texts(lost, "purpose", "en"))
+    assert "4 of 5 members took part to the end, at 2030-01-31 12:00:05 UTC" in told
+    assert "Lost on the way, before any sum was shown: b." in told
+    assert known["run"].ended.lost == ()
+
+
+def test_a_receipt_that_was_changed_is_said_first_and_gives_no_crate(tmp_path):
+    out = run_folder(tmp_path)
+    path = out / "receipt.json"
+    path.write_text(path.read_text().replace("12:00:05", "12:00:06"))
+    facts = facts_of(out)
+    assert facts.ended.failed
+    assert papers.annex(facts, "en").lead[0].texts[0].startswith("The receipt does not")
+    assert not [one for one in papers.texts(facts, "purpose", "en") if "is over" in one]
+    with pytest.raises(InvalidInputError, match="its receipt does not hold"):
+        officer.write(out, format="crate", language="en")
+
+
+def test_what_is_no_plan_is_refused_in_a_sentence(tmp_path, folder):
+    with pytest.raises(InvalidInputError, match="the folder of no finished run"):
+        facts_of(tmp_path)
+    out = run_folder(tmp_path / "run")
+    (tmp_path / "run" / "consortium.toml").unlink()
+    with pytest.raises(InvalidInputError, match="put a copy of it there"):
+        facts_of(out)
+    plan = written("model", folder)
+    with pytest.raises(InvalidInputError, match="no format 'odt' for an officer"):
+        officer.write(plan, format="odt", language="en")
+    with pytest.raises(InvalidInputError, match="no language 'fr' for an officer"):
+        officer.write(plan, format="html", language="fr")
+    with pytest.raises(InvalidInputError, match="a run that is over is wanted"):
+        officer.write(plan, format="crate", language="en")
+
+
+def test_a_folder_with_one_agreed_file_is_that_file_s_plan(tmp_path):
+    path = written("model", tmp_path)
+    assert facts_of(tmp_path) == facts_of(path)
+
+
+# The officer's test: what a reader takes from the annex is what code computes
+
+
+class Rows(HTMLParser):
+    """The cells of the first table of a page, as a person reads them."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.tables, self.inside = [], 0, False
+
+    def handle_starttag(self, tag, attrs):
+        self.tables += tag == "table"
+        if self.tables == 1 and tag == "tr":
+            self.rows.append([])
+        if tag == "td":
+            self.inside = True
+            if self.tables == 1:
+                self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag == "td":
+            self.inside = False
+        if tag == "li" and self.inside and self.tables == 1:
+            self.rows[-1][-1] += "; "
+
+    def handle_data(self, data):
+        if self.inside and self.tables == 1:
+            self.rows[-1][-1] += data
+
+
+def read_annex(page):
+    """Return who learns what, from the page alone: numbers in words become numbers."""
+    reader = Rows()
+    reader.feed(page.decode())
+    found = {}
+    for who, learns, missing in filter(None, reader.rows):
+        found[who.partition(",")[0]] = {
+            "over": [int(n) for n in re.findall(r"over the (\d+) others", learns)],
+            "left": [int(n) for n in re.findall(r"who are (\d+) or more", learns)],
+            "one member": "one other member alone" in learns,
+            "one person": "a single person" in learns,
+            "counted": [int(n) for n in re.findall(r"fewer than (\d+)", learns)],
+            "promised": "nothing is promised" not in missing,
+        }
+    return found
+
+
+def computed(consortium):
+    """Return the same from what parties themselves compute, without any sentence."""
+    found = agreed_on(consortium)
+    graph, masks = found.terms.topology, found.terms.law.masks
+    names = graph.parties
+
+    def over(size):
+        sizes = {
+            tuple(
+                len(one.parties)
+                for one in against(graph, masks, corrupted=c).components
+            )
+            for c in combinations(names, size)
+        }
+        ((rest,),) = sizes  # one sum, over all others, whoever they are
+        return rest
+
+    left = min(
+        len(some)
+        for size in range(1, len(names) + 1)
+        for some in combinations(names, size)
+        if consortium.refusal(some) is None
+    )
+    rules = found.rules
+    return {
+        "over": [over(1)],
+        "left": [left] if left < len(names) else [],
+        "one member": rules.site_terms,
+        "one person": rules.minimum_count < 2,
+        "counted": [found.recipe.least] if hasattr(found.recipe, "least") else [],
+        "promised": found.terms.tolerate > 0,
+    }
+
+
+@pytest.mark.parametrize("name", [*OFFICERS_PLANS, "model", "strict", "loose"])
+def test_a_reader_of_the_annex_lists_who_learns_what_and_is_right(name, folder):
+    page = officer.write(written(name, folder), format="html", language="en")
+    consortium = consortium_from(TABLES[name])
+    seen, right = read_annex(page), computed(consortium)
+    assert seen["each member"] == right
+    assert seen["members who pool what they saw"]["promised"] is False
+    if name == "strict":
+        assert "up to 2" in page.decode()
+        assert "2 together: over the 2 others" in page.decode()
+    # The three plans differ in what an officer has to find, and each is found.
+    odd = {"site": "one member", "cell": "one person", "losing": "left"}
+    if name in odd:
+        plain = computed(consortium_from(TABLES["model"]))
+        assert bool(right[odd[name]]) != bool(plain[odd[name]])
+
+
+def test_the_reader_would_notice_another_number(folder):
+    """The twin: the test above compares, and does not only parse."""
+    page = officer.write(written("losing", folder), format="html", language="en")
+    forged = page.replace(b"who are 3 or more", b"who are 4 or more")
+    right = computed(consortium_from(TABLES["losing"]))
+    assert read_annex(forged)["each member"] != right
+
+
+def test_both_languages_have_the_same_rows_and_numbers(known):
+    for facts in known.values():
+        english, german = (papers.who_learns_what(facts, one) for one in LANGUAGES)
+        assert list(english) == list(german)
+        for key, (_, learns, missing) in english.items():
+            for ours, theirs in zip(
+                (*learns, *missing), (*german[key][1], *german[key][2]), strict=True
+            ):
+                assert re.findall(r"\d+", ours) == re.findall(r"\d+", theirs)
+
+
+# What sentences say, tried
+
+
+def run(name, data):
+    return job_of(
+        consortium_from(TABLES[name]), data, driver="vectorised", seed=0
+    ).run()
+
+
+def test_a_member_knows_the_sums_over_the_others(known):
+    data = tables("statistics")
+    shown = run("losing", data).released.sums[-1]
+    # What each gives: all hold its table, and four times its numbers are shown.
+    given = {
+        name: run("losing", dict.fromkeys(NAMES, one)).released.sums[-1] / 4
+        for name, one in data.items()
+    }
+    rest = sum(given[name] for name in NAMES[1:])
+    assert (shown - given["ann"] == rest).all()
+    assert not (shown - given["bob"] == rest).all()
+    assert known["losing"].others() == len(NAMES[1:])
+
+
+def test_every_coalition_knows_the_sums_over_all_others_and_no_others(known):
+    facts, found = known["strict"], agreed_on(consortium_from(TABLES["strict"]))
+    for size in range(1, facts.tolerate + 1):
+        for some in combinations(NAMES, size):
+            told = against(found.terms.topology, found.terms.law.masks, corrupted=some)
+            ((piece),) = told.components
+            assert len(piece.parties) == facts.others(size)
+            assert set(piece.parties) == set(NAMES) - set(some)
+
+
+def test_all_but_one_know_what_the_last_one_gave():
+    found = agreed_on(consortium_from(TABLES["model"]))
+    told = against(found.terms.topology, found.terms.law.masks, corrupted=NAMES[1:])
+    assert told.status == "exposed"
+    assert told.released == ("every coefficient of ann, exactly",)
+
+
+def test_as_few_may_be_left_as_is_said(known):
+    for name in ("losing", "model"):
+        consortium, facts = consortium_from(TABLES[name]), known[name]
+        fewest = min(
+            size
+            for size in range(1, 5)
+            for some in combinations(NAMES, size)
+            if consortium.refusal(some) is None
+        )
+        assert facts.fewest == fewest if facts.drop else fewest == len(NAMES)
+
+
+def wards():
+    data = tables("gaussian")
+    for place, (name, one) in enumerate(data.items()):
+        ward = [["north", "south", "east", "west"][place]] * len(one["x"])
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "sex")}
+        data[name] = as_frame({**columns, "ward": np.array(ward)})
+    return data
+
+
+def test_a_site_term_gives_one_member_s_sums_to_all():
+    """The wards are the members: entries of X'X are one member's own."""
+    data = wards()
+    sums = run("site", data).released.sums[0]
+    rows = data["bob"]
+    shown = [float(one) for one in sums]
+    assert len(rows) in shown
+    assert 1000 * float(np.sum(rows["x"])) in shown  # thousandths were agreed on
+    assert 1000 * float(np.sum(rows["y"])) in shown
+    # The twin: without it the question is refused.
+    given = {**TABLES["site"], "policy": {}}
+    with pytest.raises(InvalidInputError, match="site_terms"):
+        job_of(consortium_from(given), data, driver="vectorised", seed=0).run()
+
+
+def lonely():
+    """Of one member's rows one alone is of a sex."""
+    data = tables("statistics")
+    columns = {key: np.asarray(data["cem"][key]) for key in ("x", "y", "grade")}
+    sexes = np.array(["f"] * 399 + ["m"])
+    data["cem"] = as_frame({**columns, "sex": sexes})
+    return data
+
+
+def test_without_the_rule_a_cell_of_one_person_is_shown():
+    shown = run("cell", lonely())
+    assert shown.releases
+    given = {**TABLES["cell"], "policy": {}}
+    with pytest.raises(InvalidInputError, match="minimum_count"):
+        job_of(consortium_from(given), lonely(), driver="vectorised", seed=0).run()
+
+
+def test_a_total_shows_what_holds_for_every_row():
+    data = tables("statistics")
+    for name, one in data.items():
+        columns = {key: np.asarray(one[key]) for key in ("x", "y", "grade")}
+        data[name] = as_frame({**columns, "sex": np.array(["f"] * 400)})
+    found = run("losing", data)
+    assert found.released.sums[-1][0] == 1600
+    assert 1600 in found.released.sums[-1][1:].tolist()  # of 1600 rows, all are f
+
+
+def test_what_no_first_sum_counts_may_be_one_member_s(known):
+    """All have both sexes and all grades; men of a high one are at one member only."""
+    data, grades = {}, np.array(["low", "mid", "high"])
+    for place, name in enumerate(NAMES):
+        stream = np.random.default_rng(place)
+        sex = np.where(stream.random(400) < 0.5, "m", "f")
+        grade = grades[stream.integers(0, 3, 400)]
+        if name != "cem":
+            grade = np.where((sex == "m") & (grade == "high"), "mid", grade)
+        y = stream.integers(1, 9, 400).astype(float)
+        data[name] = as_frame({"x": y, "y": y, "sex": sex, "grade": grade})
+    own = sum(
+        one == "m" and other == "high"
+        for one, other in zip(data["cem"]["sex"], data["cem"]["grade"], strict=True)
+    )
+    found = run("crossed", data)
+    assert known["crossed"].groups == ("levels of grade", "levels of sex")
+    assert own > 20
+    assert own in found.released.sums[-1].tolist()
+
+
+def test_no_file_sets_a_period():
+    keys = {*ConsortiumFile.__struct_fields__, *PolicySection.__struct_fields__}
+    assert not {one for one in keys if re.search("retention|period|delete|keep", one)}
+
+
+def test_deleting_a_row_changes_no_sum_that_is_known():
+    data = tables("statistics")
+    one = {key: np.asarray(data["ann"][key]) for key in data["ann"].columns}
+    more = {key: np.append(column, column[:1]) for key, column in one.items()}
+    known = run("losing", {**data, "ann": as_frame(more)}).released.sums[-1]
+    kept = known.copy()
+    after = run("losing", data).released.sums[-1]  # with that row deleted
+    assert (known == kept).all()
+    assert known[0] - after[0] == 1  # and the difference is that person
+
+
+def test_distances_are_those_of_the_proved_bound(known):
+    facts = known["lattice"]
+    assert [one for one, _ in facts.distances] == list(CHANCES)
+    for chance, far in facts.distances:
+        just = lattice_success(facts.epsilon * (far * 0.999) ** 2)
+        assert just < chance <= lattice_success(facts.epsilon * (far * 1.001) ** 2)
+    text = " ".join(papers.texts(facts, "number", "en"))
+    said = re.findall(
+        r"fewer than (\d+) % of cases while the distance is below (\S+)", text
+    )
+    assert len(said) == len(CHANCES)
+    for (percent, number), (chance, far) in zip(said, facts.distances, strict=True):
+        assert int(percent) == round(100 * chance)
+        assert 0.9 * far <= float(number.rstrip(";.,")) <= far
+    assert known["model"].distances == ()
+
+
+def test_levels_follow_from_the_plan(known):
+    def levels(name):
+        return {
+            one.told.key: (one.likelihood(known[name]), one.severity(known[name]))
+            for one in risks(known[name])
+        }
+
+    assert levels("model")["risk.collusion"] == (2, 2)
+    assert levels("strict")["risk.collusion"][0] == 1
+    assert levels("nobody")["risk.collusion"][0] == 4
+    assert levels("site")["risk.site"][0] == 4
+    assert "risk.site" not in levels("model")
+    assert levels("cell")["risk.cell"] == (3, 3)
+    assert levels("model")["risk.person"] == (1, 3)
+    assert "risk.fewer" in levels("losing")
+    assert "risk.absent" in levels("model")
+    for facts in known.values():
+        for one in risks(facts):
+            assert 1 <= one.likelihood(facts) <= 4
+            assert 1 <= one.severity(facts) <= 4
+
+
+# No value of anybody
+
+
+MARK, WORD = "7351.28125", "marked-of-ann"
+
+
+def test_no_value_of_anybody_is_in_any_form(tmp_path):
+    """Marks in everything beside the plan: tables, keys, results, sums, ledgers."""
+    targets = [[float(MARK), 2.0]] * 4
+    plan = written_plan(
+        tmp_path,
+        cost={"kind": "squared-distance", "targets": targets},
+        masks={"law": "lattice", "sigma": 1e6, "grid": 24, "largest": 1e5},
+    )
+    (tmp_path / "table.csv").write_text(f"x\n{MARK}\n")
+    out = run_folder(tmp_path / "run", "b")
+    for name in ("result.json", "sums.json", "a.ledger", "consent.txt", "audit.json"):
+        (out / name).write_text(f'{{"{WORD}": {MARK}}}')
+    (out / "a.key").write_text(WORD)
+    for path in (plan, out):
+        for form in (*FORMATS, *(["crate"] if path is out else [])):
+            made = officer.write(path, format=form, language="de", now=NOW)
+            for content in unpacked(made):
+                assert MARK.encode() not in content
+                assert WORD.encode() not in content
+    # The twin: what is looked for is found where it is.
+    assert MARK.encode() in plan.read_bytes()
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inner", MARK)
+    assert any(MARK.encode() in one for one in unpacked(buffer.getvalue()))
+
+
+def unpacked(content):
+    yield content
+    if content.startswith(b"PK"):
+        with zipfile.ZipFile(BytesIO(content)) as archive:
+            for name in archive.namelist():
+                yield from unpacked(archive.read(name))
+
+
+HOSTILE = "<script>alert(1)</script> {n} %s \"'"
+
+
+def test_texts_of_a_file_stay_texts_in_every_form(tmp_path):
+    given = json.loads(json.dumps(TABLES["cell"]))
+    columns = given["schema"]["columns"]
+    columns["<i>bob&co{n}"] = columns.pop("x")
+    given |= {"title": HOSTILE, "statistics": {"columns": ["<i>bob&co{n}"]}}
+    path = tmp_path / "hostile.toml"
+    write_consortium(path, consortium_from(given))
+    for form in ("html", "edpb", "pia"):
+        made = officer.write(path, format=form, language="en", now=NOW).decode()
+        # A name in JSON is text; what the tool shows as HTML is in paragraphs.
+        made = made.replace('"name": "<script>alert(1)</script>', "")
+        for odd in ("<script>", "<i>", "</script"):
+            assert odd not in made
+        assert "bob&amp;co{n}" in made
+    text = officer.write(path, format="docx", language="de", now=NOW)
+    with zipfile.ZipFile(BytesIO(text)) as archive:
+        inside = archive.read("word/document.xml").decode()
+    assert "&lt;script&gt;" in inside
+    assert "<script>" not in inside
+
+
+# What it looks like
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_annex_opens_in_a_browser(language, tmp_path, folder):
+    for form in ("html", "edpb"):
+        path = tmp_path / f"{form}.html"
+        path.write_bytes(
+            officer.write(written("site", folder), format=form, language=language)
+        )
+        assert path.stat().st_size < 100_000
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                with opened(path, width=width, scheme=scheme) as seen:
+                    assert not seen.errors
+                    assert not seen.outside
+                    assert seen.too_wide == 0
+
+
+def test_examples_that_real_parties_could_run_have_an_annex():
+    for name in ("diabetes", "study", "dispatch30", "lung"):
+        page = officer.write(EXAMPLES / f"{name}.toml", format="html", language="de")
+        assert page.startswith(b"<!doctype html>")
+        assert b'lang="de"' in page
+
+
+def test_what_no_plan_says_is_left_open(known):
+    """Sections that only people can fill are marked, in every plan."""
+    for facts in known.values():
+        for language in LANGUAGES:
+            parts = {one.heading[0]: [] for one in forms.edpb(facts, language).parts}
+            for one in forms.edpb(facts, language).parts:
+                if one.heading[0].isdigit():
+                    section = one.heading[0]
+                parts[section] += [
+                    t for b in one.blocks for t in getattr(b, "texts", ())
+                ]
+            assert list(parts)[:1] == ["0"]
+            for section in "0123456":
+                if section != "1":
+                    assert forms.EDPB["open"][language] in parts[section], section
+            assert parts["3"] == parts["5"] == parts["6"]
