@@ -370,9 +370,11 @@ def network_figure(
         ),
     ]
     for label, links, look in kinds:
+        # What is not there yet goes in a bow: parties may stand on the straight way.
+        bent = look["color"] in (GREEN, PURPLE)
         for place, (one, other) in enumerate(links):
-            x, y = zip(at[one], at[other], strict=True)
-            axis.plot(x, y, **look, label="" if place else label, zorder=1)
+            way = _way(np.array(at[one]), np.array(at[other]), bent=bent)
+            axis.plot(*way, **look, label="" if place else label, zorder=1)
     size = 320.0 if topology.n_parties <= 20 else 6400.0 / topology.n_parties
     finite = [one for one in known.values() if isfinite(one)]
     most = max(finite, default=1.0) or 1.0
@@ -408,6 +410,15 @@ def network_figure(
         columnspacing=1.0,
     )
     return figure
+
+
+def _way(start: FloatArray, end: FloatArray, *, bent: bool) -> FloatArray:
+    """Return the points of a link: its ends, or those of a bow between them."""
+    along = np.linspace(0.0, 1.0, 25 if bent else 2)
+    across = np.array([end[1] - start[1], start[0] - end[0]])
+    bow = 4.0 * along * (1.0 - along) * (0.13 if bent else 0.0)
+    points = start[:, None] * (1.0 - along) + end[:, None] * along
+    return np.asarray(points + across[:, None] * bow)
 
 
 def _role(
@@ -484,6 +495,7 @@ def epsilon_figure(
         axis.plot(*chosen, "*", **look)
     axis.set(xscale="log", yscale="log", xlabel=r"$\sigma$ of one share")
     axis.set_ylabel(r"$\epsilon$: KL at distance 1, at most")
+    _few_ticks(axis.xaxis)
     axis.grid(visible=True, alpha=0.3)
     axis.legend(frameon=False, fontsize=SMALL)
     return figure
