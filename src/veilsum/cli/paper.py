@@ -11,13 +11,11 @@ from veilsum.cli.output import (
     console,
     json_option,
     print_json,
-    progress_bar,
     seed_option,
     table,
 )
 
 if TYPE_CHECKING:
-    from veilsum.drivers.driver import Progress
     from veilsum.paper import PaperReport, Row
 
 
@@ -49,17 +47,11 @@ def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
       veilsum paper --out out/paper --executions 100000
     """
     from veilsum.files.output import prepare_folder, write_files
-    from veilsum.paper import ITERATIONS, QUARTIC_ITERATIONS, reproduce
+    from veilsum.paper import reproduce
     from veilsum.report.figures import convergence_figure, density_figure, render
 
     folder = prepare_folder(out)
-    totals = {"degree-4 costs": QUARTIC_ITERATIONS, "executions": 1}
-    with progress_bar() as open_bar:
-
-        def note(stage: str) -> Progress:
-            return open_bar(stage, totals.get(stage, ITERATIONS))
-
-        report = reproduce(executions=executions, seed=seed, note=note)
+    report = reproduce(executions=executions, seed=seed)
     drawn = {
         "fig1_convergence": convergence_figure(report),
         "fig2_densities": density_figure(report),

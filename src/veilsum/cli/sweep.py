@@ -12,7 +12,6 @@ from veilsum.cli.output import (
     LAWS,
     json_option,
     print_json,
-    progress_bar,
     say,
 )
 from veilsum.methods.settings import METHODS
@@ -127,26 +126,17 @@ def command(
     if iterations is not None:
         changes["iterations"] = iterations
     given = {"sigmas": sigmas, "laws": laws, "methods": methods, "tolerate": tolerate}
-    with progress_bar() as open_bar:
-        bars: list[Any] = []
-
-        def told(done: int, total: int) -> None:
-            if not bars:
-                bars.append(open_bar("lines", total))
-            bars[0](done)
-
-        found = sweep(
-            described,
-            graphs={name: _graph(name) for name in graphs} or None,
-            **{name: list(one) for name, one in given.items() if one},
-            seeds=seeds,
-            tolerance=tolerance,
-            distance=distance,
-            settings=replace(described.settings, **changes),
-            out=out,
-            workers=workers,
-            progress=told,
-        )
+    found = sweep(
+        described,
+        graphs={name: _graph(name) for name in graphs} or None,
+        **{name: list(one) for name, one in given.items() if one},
+        seeds=seeds,
+        tolerance=tolerance,
+        distance=distance,
+        settings=replace(described.settings, **changes),
+        out=out,
+        workers=workers,
+    )
     if figure is not None:
         _write(figure, found)
     if as_json:
