@@ -47,7 +47,7 @@ from veilsum.numbers.arrays import Vector, apart, listed
 from veilsum.numbers.masking import Streams
 from veilsum.numbers.secrets import Secret
 from veilsum.protocol.book import EPOCHAL, Book, Keys
-from veilsum.protocol.codec import Codec, MalformedMessageError
+from veilsum.protocol.codec import MalformedMessageError
 from veilsum.protocol.effects import (
     Abort,
     Accuse,
@@ -688,6 +688,9 @@ class Machine(Secret):
     def _propose(self) -> str:
         """Keep the answer; the lowest name tells everybody its own."""
         assert self._answer is not None
+        # In rounds, who stood in for somebody knows a sum that others do not.
+        rounds = self._iteration.planned
+        self._book.sums = () if rounds else tuple(self._sums.totals)
         self._keep("result", self._answer.tobytes())
         first = self.me == min(self.members)
         if first and self._book.proposed(self.members) is None:
@@ -696,8 +699,13 @@ class Machine(Secret):
         return AGREEING
 
     def _compare_or_leave(self) -> None:
-        """Sign, or wait no longer once somebody has left because of its answer."""
+        """Sign, or wait no longer once somebody has left, or signed, another answer."""
         self._compare()
+        mine = ("Agreed", 0, self.me) in self._book
+        if mine and (others := self._book.otherwise(self.members)):
+            self._suspect(
+                f"{listed(others)} signed another answer than this party, or other sums"
+            )
         if self.phase == AGREEING and (quits := self._book.objections(self.members)):
             self._leave_with(quits[0])
 
@@ -713,7 +721,7 @@ class Machine(Secret):
             allowed = self.plan.tolerance
             self._suspect(f"{told} party's; the plan allows {allowed:.3g}")
             return
-        digest = Codec.digest(proposed.numbers)
+        digest = self._book.signed_of(proposed)
         self._publish(Agreed(party=self.me, epoch=0, digest=digest))
 
     def _finish(self) -> str:

@@ -64,10 +64,6 @@ WORDS: Mapping[str, Mapping[Language, str]] = {
     "likelihood": {"en": "Likelihood", "de": "Wahrscheinlichkeit"},
     "severity": {"en": "Severity", "de": "Schwere"},
     "coin": {"en": "by tossing a coin", "de": "beim Münzwurf"},
-    "within": {
-        "en": "up to {tolerate} members together",
-        "de": "bis zu {tolerate} Mitglieder gemeinsam",
-    },
     "below": {
         "en": "the same, distance below {}",
         "de": "dieselben, Abstand unter {}",
@@ -278,7 +274,7 @@ def chances(facts: PlanFacts, language: Language) -> Iterator[Bars]:
             for chance, far in facts.distances
         ]
     else:
-        bars.append((word("within", language).format_map(filled), 0.5))
+        bars.append((filled["guessers"], 0.5))
     bars.append((word("more", language).format_map(filled), 1.0))
     yield Bars(word("chart", language), tuple(bars))
 

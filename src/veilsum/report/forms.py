@@ -387,8 +387,8 @@ ACRO_RULES = (
 )
 ACRO_OUTCOMES = {
     "off": "not checked: switched off",
-    "planned": "to be checked by every member on its own table before anything is sent",
-    "passed": "checked by every member on its own table; one that fails takes no part",
+    "planned": "to be checked by every member before anything is sent",
+    "passed": "checked by every member; one whose table fails takes no part",
 }
 
 

@@ -28,6 +28,12 @@ Condition: TypeAlias = Callable[[PlanFacts], bool]
 MOST_NAMES = 30
 
 
+GUESSERS: tuple[Mapping[Language, str], Mapping[Language, str]] = (
+    {"en": "one member", "de": "ein Mitglied"},
+    {"en": "up to {} members together", "de": "bis zu {} Mitglieder gemeinsam"},
+)
+
+
 @dataclass(frozen=True)
 class Sentence:
     """One thing that is said.
@@ -130,6 +136,7 @@ def values(facts: PlanFacts, language: Language) -> Mapping[str, str]:
         "parties": _names(facts.summed, language),
         "others": n - 1,
         "tolerate": facts.tolerate,
+        "guessers": GUESSERS[facts.tolerate > 1][language].format(facts.tolerate),
         "rest": n - facts.tolerate,
         "sizes": "; ".join(shown[:8] + shown[8:][-1:]),
         "beyond": facts.tolerate + 1,
@@ -333,11 +340,11 @@ CATALOGUE: tuple[Sentence, ...] = (
         "purpose.leaves",
         lambda facts: not facts.iterates,
         "What leaves a member are numbers under masks, which cancel in the sum over "
-        "all members. Only such sums become known: {most_numbers} numbers at most "
-        "(sums: {most_sums}).",
+        "all members. Only such sums become known (sums at most: {most_sums}; numbers "
+        "in them at most: {most_numbers}).",
         "Was ein Mitglied verlässt, sind Zahlen unter Masken, die sich in der Summe "
-        "über alle Mitglieder aufheben. Bekannt werden nur solche Summen: höchstens "
-        "{most_numbers} Zahlen (Summen: {most_sums}).",
+        "über alle Mitglieder aufheben. Bekannt werden nur solche Summen (Summen "
+        "höchstens: {most_sums}; Zahlen darin höchstens: {most_numbers}).",
         (
             SECRETS + "test_deposits_are_masked_numbers_only",
             CONSENT + "test_a_run_shows_nothing_that_is_not_on_the_page",
@@ -758,12 +765,12 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "number.zero",
         lambda facts: _curious(facts) and facts.sums_only,
-        "Up to {tolerate} of the members who pool what they saw, and guess which of "
-        "two divisions with the same sums is the true one, are right in 50 % of cases: "
-        "as often as by tossing a coin (epsilon = 0).",
-        "Bis zu {tolerate} der Mitglieder, die zusammenlegen, was sie sahen, und "
-        "raten, welche von zwei Aufteilungen mit gleichen Summen die wahre ist, liegen "
-        "in 50 % der Fälle richtig: so oft wie beim Münzwurf (epsilon = 0).",
+        "Whoever guesses from what was seen ({guessers}) which of two divisions with "
+        "the same sums is the true one is right in 50 % of cases: as often as by "
+        "tossing a coin (epsilon = 0).",
+        "Wer aus dem Gesehenen rät ({guessers}), welche von zwei Aufteilungen mit "
+        "gleichen Summen die wahre ist, liegt in 50 % der Fälle richtig: so oft wie "
+        "beim Münzwurf (epsilon = 0).",
         (
             VIEWS + "test_equal_sums_of_every_piece_are_not_told_apart",
             "tests/privacy/test_uniform_views.py::*",
@@ -772,16 +779,14 @@ CATALOGUE: tuple[Sentence, ...] = (
     Sentence(
         "number.lattice",
         lambda facts: _curious(facts) and bool(facts.distances),
-        "Up to {tolerate} of the members who pool what they saw, and guess which of "
-        "two inputs of the others with the same sums is the true one, are right in "
-        "{chances}; by tossing a coin in 50 %. The distance is by how much the "
-        "others' own numbers differ between the two; epsilon = {epsilon} for all sums "
-        "together.",
-        "Bis zu {tolerate} der Mitglieder, die zusammenlegen, was sie sahen, und "
-        "raten, welche von zwei Eingaben der anderen mit gleichen Summen die wahre "
-        "ist, liegen richtig in {chances}; beim Münzwurf in 50 %. Der Abstand ist, um "
-        "wie viel sich die eigenen Zahlen der anderen zwischen beiden unterscheiden; "
-        "epsilon = {epsilon} für alle Summen zusammen.",
+        "Whoever guesses from what was seen ({guessers}) which of two inputs of the "
+        "others with the same sums is the true one is right in {chances}; by tossing "
+        "a coin in 50 %. The distance is by how much the others' own numbers differ "
+        "between the two; epsilon = {epsilon} for all sums together.",
+        "Wer aus dem Gesehenen rät ({guessers}), welche von zwei Eingaben der anderen "
+        "mit gleichen Summen die wahre ist, liegt richtig in {chances}; beim Münzwurf "
+        "in 50 %. Der Abstand ist, um wie viel sich die eigenen Zahlen der anderen "
+        "zwischen beiden unterscheiden; epsilon = {epsilon} für alle Summen zusammen.",
         (
             OFFICER + "test_distances_are_those_of_the_proved_bound",
             "tests/audit/test_likelihood.py::test_whole_numbers_keep_their_promise",
@@ -1310,11 +1315,11 @@ RISKS: tuple[PlanRisk, ...] = (
         Sentence(
             "risk.collusion",
             always,
-            "More than {tolerate} of the {n} members pool what they saw, and learn "
-            "sums of fewer others than is said above. Masks do not help then.",
-            "Mehr als {tolerate} der {n} Mitglieder legen zusammen, was sie sahen, und "
-            "erfahren Summen von weniger anderen, als oben steht. Masken helfen dann "
-            "nicht.",
+            "Members pool what they saw, {beyond} or more of the {n}, and learn sums "
+            "of fewer others than is said above. Masks do not help then.",
+            "Mitglieder legen zusammen, was sie sahen, {beyond} oder mehr der {n}, "
+            "und erfahren Summen von weniger anderen, als oben steht. Masken helfen "
+            "dann nicht.",
             (OFFICER + "test_all_but_one_know_what_the_last_one_gave",),
         ),
         {"en": "Members collude", "de": "Mitglieder legen Wissen zusammen"},
