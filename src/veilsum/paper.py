@@ -27,6 +27,7 @@ from veilsum.numbers.arrays import Array, FloatArray, Vector
 from veilsum.numbers.shapes import Float
 from veilsum.privacy.conversions import attacker_success
 from veilsum.privacy.divergence import kl_divergence
+from veilsum.showing import Showing, Shown, Table
 from veilsum.watching import Progress, staged, watched
 
 A = np.array([1.0, 2.0, 3.0])
@@ -66,8 +67,12 @@ class Row:
         return bool((gap <= self.tolerance).all())
 
 
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:.4f}" for value in values)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class PaperReport:
+class PaperReport(Shown):
     """Everything Section V reports, and the arrays its figures are drawn from."""
 
     plain: Run
@@ -75,6 +80,34 @@ class PaperReport:
     quartic: Run
     under_a: Executions
     under_b: Executions
+
+    def showing(self) -> Showing:
+        """Return every number of Section V beside what the paper prints."""
+        rows = [
+            (
+                row.quantity,
+                f"{row.source} {_numbers(row.paper)}".strip(),
+                _numbers(row.here),
+                f"{row.tolerance:.2g}",
+                "ok" if row.holds else "OUTSIDE",
+            )
+            for row in self.rows()
+        ]
+        heads = ("quantity", "paper", "here", "tolerance", "")
+        quartic = self.quartic
+        return Showing(
+            "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1",
+            [
+                Table(heads, rows, align="<>>>>"),
+                f"Errors after {self.veiled.iterations:,} iterations: plain DGD "
+                f"{self.plain.max_error:.3g}, Function Sharing "
+                f"{self.veiled.max_error:.3g}.",
+                f"Degree-4 costs, every coefficient masked: {self.nonconvex_agents} of "
+                f"{quartic.topology.n_parties} masked costs are not convex; minimiser "
+                f"{quartic.minimiser[0]:.6f}, error {quartic.max_error:.2g} after "
+                f"{quartic.iterations:,} iterations.",
+            ],
+        )
 
     @property
     def executions(self) -> int:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from multiprocessing import parent_process
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
@@ -98,7 +97,7 @@ class _Bars:
     @classmethod
     def is_wanted(cls) -> bool:
         """Say whether a person is looking, and nobody is telling one anything yet."""
-        if cls.busy or parent_process() is not None or sys.stderr is None:
+        if cls.busy or _is_worker() or sys.stderr is None:
             return False
         return sys.stderr.isatty() or _in_notebook()
 
@@ -141,6 +140,12 @@ class _Bars:
             self.bars.stop()
         elif self.shown is not None:
             sys.stderr.write("\n")
+
+
+def _is_worker() -> bool:
+    """Say whether another process started this one to work; it has the module then."""
+    module = sys.modules.get("multiprocessing.process")
+    return module is not None and module.parent_process() is not None
 
 
 def _in_notebook() -> bool:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import veilsum as vs
+from veilsum.agreement.consortium import Member
+from veilsum.agreement.study import Edition
 from veilsum.audit.literature import LiteratureTable, MechanismRow
 from veilsum.errors import is_seen
 from veilsum.net.receipt import Finding
@@ -116,6 +118,22 @@ def receipt():
     )
 
 
+def consortium():
+    """An agreement whose names nobody has checked."""
+    members = [Member(one, SCRIPT, None) for one in network().parties]
+    return vs.Consortium(
+        run=SCRIPT,
+        title=f"{SCRIPT}{ORDER}",
+        members=tuple(members),
+        topology=network(),
+        masks=vs.Masks("uniform"),
+        rules=None,
+        schema=None,
+        questions=(),
+        written=b"",
+    )
+
+
 def evaluated(formula, **more):
     return vs.evaluate(formula, tables(), **more, **FREE)
 
@@ -209,6 +227,26 @@ MADE = {
         domain=vs.Box(0, 1e6, dim=1),
         sigmas=[1.0],
         settings=vs.Settings(iterations=30),
+    ),
+    "Topology": network,
+    "Consortium": lambda: consortium(),
+    "AgreedStudy": lambda: vs.AgreedStudy(
+        run=SCRIPT,
+        title=ORDER,
+        organiser=SCRIPT,
+        questions={SCRIPT: consortium()},
+        editions=(Edition(questions=1, digest="00"),),
+        written=b"",
+    ),
+    "JoinedStudy": lambda: vs.JoinedStudy(
+        status=vs.StudyStatus(
+            run=SCRIPT,
+            study="00",
+            title=ORDER,
+            party="a",
+            questions=({"name": SCRIPT, "run": ORDER},),
+        ),
+        answers={SCRIPT: MADE["Joined"]()},
     ),
     "Receipt": receipt,
     "Verdict": lambda: vs.Verdict((Finding(SCRIPT, False, ORDER),), ((ORDER, SCRIPT),)),

@@ -95,7 +95,7 @@ def test_work_inside_watched_work_says_nothing(monkeypatch):
 def test_false_says_nothing_and_a_worker_neither(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert not steps(3, progress=False)
-    monkeypatch.setattr(watching, "parent_process", lambda: "somebody")
+    monkeypatch.setattr("multiprocessing.process.parent_process", lambda: "somebody")
     assert not steps(3)
 
 

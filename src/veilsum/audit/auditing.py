@@ -283,8 +283,8 @@ class Control:
     holds: bool
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TradeOff:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class TradeOff(Shown):
     """How well two worlds are told apart at every threshold: false alarms and misses.
 
     Attributes:
@@ -299,6 +299,16 @@ class TradeOff:
     promised: float
     scores: ScoreCounts
     gaussian: bool = True
+
+    def showing(self) -> Showing:
+        """Return the area, and errors at some thresholds beside what is promised."""
+        rows = [[float(cell) for cell in one.values()] for one in self.points]
+        heads = [key.replace("_", " ") for key in (self.points or ({},))[0]]
+        return Showing(
+            f"Area under the ROC curve of {listed(self.coalition) or 'anybody'}: "
+            f"{self.area:.4f}",
+            [Table(heads, rows, align="." * len(heads))],
+        )
 
     @property
     def divergence(self) -> float | None:

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from veilsum.cli.output import (
-    console,
     json_option,
     print_json,
     seed_option,
-    table,
 )
 
 if TYPE_CHECKING:
-    from veilsum.paper import PaperReport, Row
+    pass
 
 
 @click.command("paper")
@@ -65,45 +63,5 @@ def command(*, out: Path, executions: int, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({**report.to_dict(), "figures": paths})
     else:
-        _print(report, paths)
-
-
-def _print(report: PaperReport, paths: list[str]) -> None:
-    screen = console()
-    screen.print(
-        "Section V: agents 1, 2, 3 on a triangle, agent 3 corrupted, sigma 1\n"
-    )
-    screen.print(_comparison(report.rows()))
-    screen.print()
-    quartic = report.quartic
-    screen.print(
-        f"Errors after {report.veiled.iterations:,} iterations: plain DGD "
-        f"{report.plain.max_error:.3g}, Function Sharing {report.veiled.max_error:.3g}."
-    )
-    screen.print(
-        f"Degree-4 costs, every coefficient masked: {report.nonconvex_agents} of "
-        f"{quartic.topology.n_parties} masked costs are not convex; minimiser "
-        f"{quartic.minimiser[0]:.6f}, error {quartic.max_error:.2g} after "
-        f"{quartic.iterations:,} iterations."
-    )
-    screen.print("Figures: " + ", ".join(path for path in paths if "png" in path))
-
-
-def _comparison(rows: list[Row]) -> object:
-    return table(
-        ("quantity", "paper", "here", "tolerance", ""),
-        [
-            (
-                row.quantity,
-                f"{row.source} {_numbers(row.paper)}".strip(),
-                _numbers(row.here),
-                f"{row.tolerance:.2g}",
-                "ok" if row.holds else "OUTSIDE",
-            )
-            for row in rows
-        ],
-    )
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:.4f}" for value in values)
+        pictures = ", ".join(path for path in paths if "png" in path)
+        click.echo(f"{report}\n\nFigures: {pictures}")
