@@ -117,7 +117,7 @@ def test_a_member_of_an_earlier_protocol_and_the_others_are_told(
     started = joining(consortium, package)
     late = threading.Timer(120, started[name].kill)
     late.start()
-    spoken = (2, 1) if name == NAMES[0] else (1, 2)
+    spoken = (3, 1) if name == NAMES[0] else (1, 3)
     told = "it speaks version {} of the protocol, this party {}".format(*spoken)
     try:
         assert any(told in line for line in started[name].stderr)
