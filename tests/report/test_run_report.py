@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,10 +19,12 @@ from veilsum.parties import taking_part
 from veilsum.parties.events import Telling
 from veilsum.parties.studying import STATUS
 from veilsum.report import printing, run_report
-from veilsum.report.run_report import report
+from veilsum.report.drawing import draw
+from veilsum.report.run_report import ReportedRun, report
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 QUESTIONS = [
     {"name": "who", "statistics": {}},
     {"name": "dose", "model": {"formula": "dose ~ age"}},
@@ -165,6 +168,14 @@ def test_figures_that_would_be_too_large_are_left_out(ran, monkeypatch):
     found = report(ran.out())
     assert "Its figure would make this file too large." in words(found)
     assert len(found.content) < len(whole)
+
+
+def test_prices_of_a_day_are_drawn_without_anybodys_output(tmp_path):
+    ran = finished(EXAMPLES / "day.toml", tmp_path)
+    result = ReportedRun(ran.out(), ()).result
+    assert not result.outputs, "nobody's own is in what all know"
+    (axis,) = draw(result).axes
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("period", "price")
 
 
 @pytest.mark.slow
