@@ -88,6 +88,19 @@ def test_without_the_receipts_of_others_their_absence_is_said(ran):
     assert "Not here are the receipts of bob, cem, dee." in words(found)
 
 
+def test_where_all_parties_are_on_one_computer_all_receipts_are_there(ran, study):
+    for one, questions in ((ran, 1), (study, len(QUESTIONS))):
+        found = report(one.folder)
+        assert found.good
+        assert "Not here are" not in words(found)
+        assert (
+            words(found).count("edges are confirmed by both ends 6 of 6") == questions
+        )
+    assert (
+        report(ran.folder).content == report(ran.out(), receipts=ran.receipts()).content
+    )
+
+
 def test_a_report_of_a_study_has_every_question(study):
     paths = [path for one in QUESTIONS for path in study.receipts(one["name"])]
     found = report(study.out(), receipts=paths)

@@ -81,7 +81,7 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
     """Return the report of a run, or of a study.
 
     Args:
-        what: the folder that `veilsum join` wrote to.
+        what: the folder that `veilsum join` wrote to, or that of `veilsum up`.
         receipts: of other members, to be held beside its own.
 
     Raises:
@@ -92,10 +92,19 @@ def report(what: Path, *, receipts: Sequence[Path] = ()) -> RunReport:
             f"{what} is no folder: a report is about the folder that veilsum join "
             "wrote to (--out); of a plan there is a page for an officer, with --for dpo"
         )
+    seats = [one for one in sorted(what.glob("*/out")) if _is_of_join(one)]
+    if seats and not _is_of_join(what):
+        # All parties are on this computer: the first one's, beside everybody's word.
+        found = [path for one in seats for path in sorted(one.glob("**/receipt.json"))]
+        return report(seats[0], receipts=[*receipts, *found])
     others = [read_receipt(one) for one in receipts]
     if (what / STATUS).exists():
         return _of_study(what, others)
     return _of_run(ReportedRun(what, others))
+
+
+def _is_of_join(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (STATUS, "receipt.json"))
 
 
 @dataclass
@@ -138,10 +147,10 @@ class ReportedRun:
 
     @cached_property
     def receipts(self) -> tuple[Receipt, ...]:
-        """All that are here of this run, its own first."""
-        run, own = self.receipt.run, self.receipt.party
-        others = (one for one in self.others if (one.run == run and one.party != own))
-        return (self.receipt, *others)
+        """All that are here of this run, its own first, each once."""
+        run = self.receipt.run
+        found = [self.receipt, *(one for one in self.others if one.run == run)]
+        return tuple({one.signature: one for one in found}.values())
 
     @cached_property
     def consortium(self) -> Consortium:
