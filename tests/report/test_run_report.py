@@ -15,6 +15,7 @@ from net.runs import ITERATED, Company
 from veilsum.audit.record import FORMAT, made_with
 from veilsum.cli.app import app
 from veilsum.errors import InvalidInputError, MissingExtraError
+from veilsum.net.receipt import make_receipt
 from veilsum.parties import taking_part
 from veilsum.parties.events import Telling
 from veilsum.parties.studying import STATUS
@@ -93,12 +94,22 @@ def test_where_all_parties_are_on_one_computer_all_receipts_are_there(ran, study
         found = report(one.folder)
         assert found.good
         assert "Not here are" not in words(found)
-        assert (
-            words(found).count("edges are confirmed by both ends 6 of 6") == questions
-        )
-    assert (
-        report(ran.folder).content == report(ran.out(), receipts=ran.receipts()).content
-    )
+        checked = "edges are confirmed by both ends 6 of 6"
+        assert words(found).count(checked) == questions
+    one = report(ran.out(), receipts=ran.receipts())
+    assert report(ran.folder).content == one.content
+
+
+def test_two_receipts_of_one_party_are_seen(ran, tmp_path):
+    fields = json.loads(ran.receipts()[1].read_text())
+    for name in ("format", "party", "certificate", "signature"):
+        del fields[name]
+    fields["finished"] = "2031-01-31T12:00:00+00:00"
+    other = tmp_path / "other.json"
+    other.write_text(make_receipt(ran.identities["bob"], **fields).to_json())
+    found = report(ran.out(), receipts=[*ran.receipts(), other])
+    assert not found.good
+    assert "one receipt for each party (bob has 2)" in words(found)
 
 
 def test_a_report_of_a_study_has_every_question(study):
