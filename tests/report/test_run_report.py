@@ -172,6 +172,8 @@ def test_who_was_lost_is_said(tmp_path):
     said = words(found)
     assert "lost on the way dee" in said
     assert "Rings: dee, lost on the way." in said
+    assert "dee did not stay to the end: all sums are over ann, bob, cem" in said
+    assert "knows them over the 2 others" in said
     assert "dee lost not here" in said
     assert "WEAKER THAN USUAL: minimum_honest = 2" in said
 

@@ -412,7 +412,7 @@ NUMBERS: Mapping[str, str] = {
     "epsilon": "epsilon",
     "attacker_success": "best attacker's chance (a coin: 0.5)",
     "tolerate": "members who may pool what they saw",
-    "vertex_connectivity": "members without whom the network falls apart",
+    "vertex_connectivity": "vertex connectivity of the network",
     "law": "masks",
 }
 
@@ -431,6 +431,14 @@ def _promise(run: ReportedRun) -> Iterator[Html]:
 
 
 def _who(run: ReportedRun) -> Iterator[Html]:
+    if run.receipt.lost:
+        left = run.receipt.parties
+        yield notice(
+            f"{listed(run.receipt.lost)} did not stay to the end: all sums are over "
+            f"{listed(left)}, and each of these alone can take its own part off, and "
+            f"knows them over the {len(left) - 1} others. What follows was said before "
+            "the run, of all members."
+        )
     yield _lines(run.words("WHO CAN COMPUTE WHAT FROM IT"))
     yield folded(
         "What became known to every member",
